@@ -1,0 +1,1 @@
+"""Kafka's compaction guarantees as Great Expectations expectations, and their suites beside."""

@@ -1,0 +1,109 @@
+"""Run a suite on the evidence and render it: one validation, one page of Data Docs."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SUITES = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a suite found: overall, per expectation, and the page that shows it."""
+
+    success: bool
+    results: list[dict[str, Any]]
+    page: str
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the expectations that failed."""
+        return [r["expectation"] for r in self.results if not r["success"]]
+
+
+def validate(evidence: DataFrame, suite: str, asset: str, run_name: str, logs: list[dict[str, Any]], home: Path) -> Verdict:
+    """Validate the evidence of some logs.
+
+    Args:
+        evidence: rows of both sides.
+        suite: name of a suite in this folder.
+        asset: name of the data asset, the table's.
+        run_name: title of the page: table, partitions and run.
+        logs: what `measure` takes.
+        home: folder for validation results and Data Docs.
+    """
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    import great_expectations as gx
+
+    import hardpack_expectations.guarantees  # noqa: F401  registers the classes that the suites name
+
+    context = gx.get_context(mode="ephemeral", project_config=_config(home))
+    context.variables.progress_bars = {"globally": False}
+    source = context.data_sources.add_spark("hardpack", persist=False)
+    batch = source.add_dataframe_asset(asset).add_batch_definition_whole_dataframe("logs")
+    definition = gx.ValidationDefinition(name=suite, data=batch, suite=context.suites.get(suite))
+    checkpoint = gx.Checkpoint(
+        name=suite,
+        validation_definitions=[context.validation_definitions.add(definition)],
+        actions=[gx.checkpoint.UpdateDataDocsAction(name="data_docs")],
+        result_format="SUMMARY",
+    )
+    outcome = context.checkpoints.add(checkpoint).run(
+        batch_parameters={"dataframe": evidence},
+        expectation_parameters={"logs": logs},
+        run_id=gx.RunIdentifier(run_name=run_name),
+    )
+    identifier, result = next(iter(outcome.run_results.items()))
+    urls = context.get_docs_sites_urls(resource_identifier=identifier)
+    results = [
+        {
+            "expectation": r.expectation_config.type,
+            "success": bool(r.success),
+            "observed": (r.result or {}).get("observed_value", str((r.exception_info or {}).get("exception_message", ""))),
+            "partitions": (r.result or {}).get("details", {}).get("partitions", []),
+        }
+        for r in result.results
+    ]
+    return Verdict(bool(outcome.success), results, unquote(urlparse(urls[0]["site_url"]).path) if urls else "")
+
+
+def _config(home: Path) -> Any:
+    from great_expectations.data_context.types.base import DataContextConfig
+
+    def files(folder: Path) -> dict[str, Any]:
+        return {
+            "class_name": "TupleFilesystemStoreBackend",
+            "base_directory": str(folder),
+            "suppress_store_backend_id": True,
+        }
+
+    def in_memory(cls: str) -> dict[str, Any]:
+        return {"class_name": cls, "store_backend": {"class_name": "InMemoryStoreBackend"}}
+
+    return DataContextConfig(
+        stores={
+            "suites": {"class_name": "ExpectationsStore", "store_backend": files(SUITES)},
+            "results": {"class_name": "ValidationResultsStore", "store_backend": files(home / "validations")},
+            "checkpoints": in_memory("CheckpointStore"),
+            "definitions": in_memory("ValidationDefinitionStore"),
+        },
+        expectations_store_name="suites",
+        validation_results_store_name="results",
+        checkpoint_store_name="checkpoints",
+        data_docs_sites={
+            "local": {
+                "class_name": "SiteBuilder",
+                "show_how_to_buttons": False,
+                "store_backend": files(home / "data_docs"),
+                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+            }
+        },
+        analytics_enabled=False,
+    )

@@ -1,0 +1,121 @@
+"""The expectations: each judges numbers of the one shared metric and shows them per partition, never a key or value."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.expectations.metrics.metric_provider import metric_value
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+from great_expectations.render import LegacyRendererType
+from great_expectations.render.components import (
+    LegacyDiagnosticRendererType,
+    RenderedStringTemplateContent,
+    RenderedTableContent,
+)
+from great_expectations.render.renderer.renderer import renderer
+
+from hardpack_expectations.measure import measure
+
+METRIC = "table.log_guarantees"
+
+
+class LogGuarantees(TableMetricProvider):
+    """Runs `measure` once for all expectations that ask with the same logs."""
+
+    metric_name = METRIC
+    value_keys = ("logs",)
+
+    @metric_value(engine=SparkDFExecutionEngine)
+    def _spark(
+        cls, execution_engine: Any, metric_domain_kwargs: Any, metric_value_kwargs: Any, metrics: Any,
+        runtime_configuration: Any,
+    ) -> list[dict[str, Any]]:  # fmt: skip
+        rows, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
+        return measure(rows, metric_value_kwargs["logs"])
+
+
+class LogExpectation(BatchExpectation):
+    """A guarantee that holds when the violations of each log are none."""
+
+    logs: Any
+    metric_dependencies: ClassVar[tuple[str, ...]] = (METRIC,)
+    success_keys: ClassVar[tuple[str, ...]] = ("logs",)
+    args_keys: ClassVar[tuple[str, ...]] = ("logs",)
+    title: ClassVar[str] = ""
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def violations(cls, log: dict[str, Any]) -> int:
+        """How often one log breaks the guarantee, from the metric's numbers."""
+        return sum(log[name] for name in cls.shown)
+
+    def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
+        logs = metrics[METRIC]
+        broken = sum(self.violations(log) for log in logs)
+        rows = sum(log["rows_after"] for log in logs)
+        table = [
+            {"partition": log["partition"]} | {name: log[name] for name in self.shown} | {"rows": log["rows_after"]}
+            for log in logs
+        ]
+        observed = f"{broken:,} violations in {rows:,} rows of {len(logs)} partitions"
+        return {"success": broken == 0, "result": {"observed_value": observed, "details": {"partitions": table}}}
+
+    @classmethod
+    @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
+    def _prescriptive_renderer(cls, configuration: Any = None, result: Any = None, **_: Any) -> list[Any]:
+        template = {"template": cls.title, "params": {}}
+        return [RenderedStringTemplateContent(content_block_type="string_template", string_template=template)]
+
+    @classmethod
+    @renderer(renderer_type=LegacyDiagnosticRendererType.UNEXPECTED_TABLE)
+    def _per_partition(cls, configuration: Any = None, result: Any = None, **_: Any) -> list[Any] | None:
+        rows = (result.result or {}).get("details", {}).get("partitions") if result else None
+        if not rows:
+            return None
+        header = [name.replace("_", " ") for name in rows[0]]
+        body = [[f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()] for row in rows]
+        classes = {"body": {"classes": ["table-bordered", "table-sm", "mt-3"]}}
+        return [RenderedTableContent(content_block_type="table", header_row=header, table=body, styling=classes)]
+
+
+class ExpectLatestRecordPerKey(LogExpectation):
+    """Below the checkpoint at most one row per key is left, and it is the key's latest (invariant 1)."""
+
+    title: ClassVar[str] = "Below the checkpoint, the latest record of every key is kept and no other (invariant 1)"
+    shown: ClassVar[tuple[str, ...]] = ("duplicate_keys", "wrong_latest")
+
+
+class ExpectKeptRecordsUnchanged(LogExpectation):
+    """Every kept row stood at its offset before and is equal in every column (invariant 2)."""
+
+    title: ClassVar[str] = "Every kept record had its offset before and is unchanged in every column (invariant 2)"
+    shown: ClassVar[tuple[str, ...]] = ("invented", "altered")
+
+
+class ExpectHeadUntouched(LogExpectation):
+    """Nothing at or after the first uncleanable offset is gone (invariant 3)."""
+
+    title: ClassVar[str] = "From the first uncleanable offset on, the active segment with it, no record is gone (invariant 3)"
+    shown: ClassVar[tuple[str, ...]] = ("head_lost",)
+
+
+class ExpectNoTombstonePastHorizon(LogExpectation):
+    """No tombstone whose delete horizon had passed is left (invariant 5)."""
+
+    title: ClassVar[str] = "No tombstone is left whose delete horizon had passed when its removal ran (invariant 5)"
+    shown: ClassVar[tuple[str, ...]] = ("late_tombstones",)
+
+
+class ExpectLedgerBalances(LogExpectation):
+    """Rows before = rows after + rows the ledger says were removed (invariant 4)."""
+
+    title: ClassVar[str] = "Rows before equal rows after plus the rows that the ledger says were removed (invariant 4)"
+    shown: ClassVar[tuple[str, ...]] = ("rows_before", "removed")
+
+    @classmethod
+    def violations(cls, log: dict[str, Any]) -> int:
+        """Rows that the ledger cannot explain."""
+        return abs(log["rows_before"] - log["rows_after"] - log["removed"])

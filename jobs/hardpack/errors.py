@@ -1,0 +1,23 @@
+"""Errors a user meets: each message is one sentence that names the place, what was expected and how to mend it."""
+
+
+class HardpackError(Exception):
+    """Base of every error hardpack raises on purpose; `exit_code` is the command line's and the jobs' exit code."""
+
+    exit_code = 2
+
+
+class BadInput(HardpackError):
+    """A table, setting, plan or argument that cannot be worked with; nothing was changed."""
+
+
+class GateRefused(HardpackError):
+    """The staged result broke a guarantee, so nothing was published."""
+
+    exit_code = 3
+
+
+class Conflict(HardpackError):
+    """Somebody else changed the input files or the log's state meanwhile; nothing was published, plan again."""
+
+    exit_code = 4

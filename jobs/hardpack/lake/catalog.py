@@ -1,0 +1,97 @@
+"""Catalogs: pyiceberg's own configuration is the one source; Spark's is derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
+import pyiceberg.exceptions as ice
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from hardpack.errors import BadInput
+
+CONNECTION_ERRORS = (SQLAlchemyError, ice.RESTError, OSError, ValueError, ice.NoSuchNamespaceError)
+
+
+def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Catalog:
+    """The catalog as pyiceberg's configuration (file or environment) names it.
+
+    Raises:
+        BadInput: not configured, or not there.
+    """
+    try:
+        catalog = load_catalog(name, **(properties or {}))
+        catalog.list_namespaces()
+    except CONNECTION_ERRORS as error:
+        raise BadInput(
+            f"catalog {name!r} cannot be opened ({_brief(error)}); "
+            f"name it in .pyiceberg.yaml or PYICEBERG_CATALOG__{name.upper()}__URI and see that it is up."
+        ) from None
+    return catalog
+
+
+def open_table(catalog: Catalog, name: str) -> Table:
+    """One table by its name `namespace.table`.
+
+    Raises:
+        BadInput: no such table.
+    """
+    try:
+        return catalog.load_table(name)
+    except (ice.NoSuchTableError, ice.NoSuchNamespaceError, ice.NoSuchIdentifierError, ValueError):
+        raise BadInput(
+            f"{name}: no such table in catalog {catalog.name!r}; `hardpack status '*.*'` lists those there are."
+        ) from None
+
+
+def find_tables(catalog: Catalog, pattern: str) -> list[str]:
+    """Names of the tables that a glob such as `db.*` matches, sorted; a plain name is returned as it is."""
+    if not any(c in pattern for c in "*?["):
+        return [pattern]
+    names: list[str] = []
+    for namespace in catalog.list_namespaces():
+        names.extend(".".join(identifier) for identifier in catalog.list_tables(namespace))
+    return sorted(n for n in names if fnmatchcase(n, pattern))
+
+
+def _brief(error: BaseException) -> str:
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+
+
+def spark_conf(catalog: Catalog) -> dict[str, str]:
+    """Spark's settings for the same catalog, under the same name.
+
+    Raises:
+        BadInput: a catalog type for which Spark has no counterpart here.
+    """
+    given = {k: str(v) for k, v in catalog.properties.items()}
+    kind = given.pop("type", "rest" if given.get("uri", "").startswith("http") else "sql")
+    uri = given.pop("uri", "")
+    out = {k: v for k, v in given.items() if k == "warehouse" or k.startswith(("s3.", "client.", "gcs.", "adls."))}
+    if kind == "sql":
+        out |= {"type": "jdbc", "jdbc.schema-version": "V1"} | _jdbc(uri)
+    elif kind in ("rest", "hive", "glue"):
+        out |= {"type": kind, "uri": uri} | {k: v for k, v in given.items() if k in ("credential", "token", "scope")}
+    else:
+        raise BadInput(f"catalog {catalog.name!r} is of type {kind!r}, expected sql, rest, hive or glue.")
+    if out.get("warehouse", "").startswith("s3://"):
+        out.setdefault("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")
+    prefix = f"spark.sql.catalog.{catalog.name}"
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{k}": v for k, v in out.items() if v}
+
+
+def _jdbc(uri: str) -> dict[str, str]:
+    url = make_url(uri)
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        # Without a time-out a commit fails at once while another process holds the catalog file.
+        return {"uri": f"jdbc:sqlite:{url.database}?busy_timeout=30000"}
+    out = {"uri": f"jdbc:{backend}://{url.host}:{url.port or 5432}/{url.database}"}
+    if url.username:
+        out["jdbc.user"] = url.username
+    if url.password:
+        out["jdbc.password"] = str(url.password)
+    return out

@@ -1,0 +1,268 @@
+"""The door to Iceberg's JVM API: staged reads and writes of chosen files, and the one commit.
+
+Every Py4J call to Iceberg stands here. The classes behind it are internal to Iceberg's Spark module
+(tested with 1.12.0 for Spark 4.1): scans are staged by group id, and reading or writing that id selects them.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaMember
+from py4j.protocol import Py4JJavaError
+from tenacity import Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from hardpack.errors import Conflict
+from hardpack.lake.puffin import Vector
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+COMMIT_TRIES = 8
+VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
+RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", "org.apache.iceberg.jdbc.UncheckedSQLException")
+
+
+class _TryAgain(Exception):
+    """The table moved on between reading and committing."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one commit does: files out, files in, properties derived from those at the time, summary entries.
+
+    `properties` is given the table's properties as they are at the moment of the commit and returns those to set;
+    it raises Conflict when they no longer allow it.
+    """
+
+    remove: Iterable[Any]
+    add: Iterable[Any]
+    properties: Callable[[Mapping[str, str]], dict[str, str]]
+    summary: dict[str, str]
+
+
+class IceTable:
+    """One Iceberg table as Spark's catalog loads it.
+
+    Args:
+        spark: a classic session whose catalog has the same name as pyiceberg's.
+        name: `catalog.namespace.table`.
+    """
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self.spark, self.name = spark, name
+        jvm: Any = spark._jvm
+        self._ice = jvm.org.apache.iceberg
+        self._list = jvm.java.util.ArrayList
+        self._java = self._ice.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+        self._cache = self._static("org.apache.iceberg.spark.SparkTableCache", "get")
+        self._tasks = self._ice.spark.ScanTaskSetManager.get()
+        self._files = self._ice.spark.FileRewriteCoordinator.get()
+
+    def _static(self, cls: str, name: str) -> Any:
+        # py4j looks for an instance method when a static one of the same name is hidden by it
+        return JavaMember(name, None, "z:" + cls, self.spark.sparkContext._gateway._gateway_client)()
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Current snapshot, None for an empty table."""
+        current = self._java.currentSnapshot()
+        return None if current is None else int(current.snapshotId())
+
+    def summaries(self) -> Iterator[tuple[int, int | None, dict[str, str]]]:
+        """Snapshot id, parent id and summary of each ancestor, newest first."""
+        snapshot = self._java.currentSnapshot()
+        while snapshot is not None:
+            parent = snapshot.parentId()
+            yield int(snapshot.snapshotId()), parent, dict(snapshot.summary())
+            snapshot = None if parent is None else self._java.snapshot(parent)
+
+    def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Any]:
+        """Scan tasks of whole data files by path, of the partitions where the column has one of the values."""
+        wanted = self._list()
+        for value in values:
+            wanted.add(value)
+        matching = getattr(self._ice.expressions.Expressions, "in")(column, wanted)
+        scan = self._java.newScan().useSnapshot(snapshot).filter(matching).planFiles()
+        try:
+            return {str(task.file().location()): task for task in scan.iterator()}
+        finally:
+            scan.close()
+
+    def with_vector(self, task: Any, puffin: str, puffin_bytes: int, vector: Vector) -> Any:
+        """The task reading its file through a deletion vector that no snapshot knows of."""
+        file = task.file()
+        delete = (
+            self._ice.FileMetadata.deleteFileBuilder(self._java.specs().get(file.specId()))
+            .ofPositionDeletes()
+            .withFormat("puffin")
+            .withPath(puffin)
+            .withFileSizeInBytes(puffin_bytes)
+            .withReferencedDataFile(file.location())
+            .withContentOffset(vector.offset)
+            .withContentSizeInBytes(vector.length)
+            .withRecordCount(vector.cardinality)
+            .withPartition(file.partition())
+            .build()
+        )
+        return self._task(file, [delete])
+
+    def task_of(self, file: Any) -> Any:
+        """A scan task of a data file that is not committed."""
+        return self._task(file, [])
+
+    def _task(self, file: Any, deletes: list[Any]) -> Any:
+        array = self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, len(deletes))
+        for at, delete in enumerate(deletes):
+            array[at] = delete
+        spec = self._java.specs().get(file.specId())
+        whole = self._ice.expressions.ResidualEvaluator.unpartitioned(
+            self._ice.expressions.Expressions.alwaysTrue()
+        )
+        return self._ice.BaseFileScanTask(
+            file,
+            array,
+            self._ice.SchemaParser.toJson(self._java.schema()),
+            self._ice.PartitionSpecParser.toJson(spec),
+            whole,
+        )
+
+    @contextmanager
+    def staged(self, tasks: Iterable[Any]) -> Iterator[str]:
+        """Stage scan tasks under a group id that `read` and `write` take; forgotten at the end."""
+        group, listed = str(uuid.uuid4()), self._list()
+        for task in tasks:
+            listed.add(task)
+        self._cache.add(group, self._java)
+        self._tasks.stageTasks(self._java, group, listed)
+        try:
+            yield group
+        finally:
+            self._cache.remove(group)
+            self._tasks.removeTasks(self._java, group)
+            self._files.clearRewrite(self._java, group)
+
+    def read(self, group: str) -> DataFrame:
+        """The rows of the staged tasks, on format v3 with the two lineage columns."""
+        return self.spark.read.format("iceberg").load(group)
+
+    def write(self, rows: DataFrame, group: str, target_bytes: int) -> list[Any]:
+        """Write rows as data files that no snapshot knows of yet; Spark's partitions are kept as they are."""
+        (
+            rows.write.format("iceberg")
+            .option("use-table-distribution-and-ordering", "false")
+            .option("fanout-enabled", "true")
+            .option("target-file-size-bytes", str(target_bytes))
+            .mode("append")
+            .save(group)
+        )
+        return list(self._files.fetchNewFiles(self._java, group))
+
+    @contextmanager
+    def temporary_file(self, name: str, content: bytes) -> Iterator[str]:
+        """A file beside the table's metadata for the time of a pass; gives its location."""
+        location = f"{str(self._java.location()).rstrip('/')}/metadata/{name}"
+        stream = self._java.io().newOutputFile(location).createOrOverwrite()
+        try:
+            stream.write(bytearray(content))
+        finally:
+            stream.close()
+        try:
+            yield location
+        finally:
+            self._delete(location)
+
+    def discard(self, files: Iterable[Any]) -> None:
+        """Delete data files that were written but not committed; one that cannot be deleted is left to orphan removal."""
+        for file in files:
+            self._delete(str(file.location()))
+
+    def _delete(self, location: str) -> None:
+        try:
+            self._java.io().deleteFile(location)
+        except Py4JJavaError as error:
+            log.warning("an uncommitted file of %s stays behind: %s", self.name, error.java_exception.getMessage())
+
+    def commit(self, base: int, change: Change) -> int:
+        """Publish a change as one metadata swap, re-applied on the newest snapshot as often as needed.
+
+        Files, properties and summary go into one compare-and-set of the table's metadata. Iceberg's own
+        transaction would retry with the property values of the first try and so overwrite a newer state;
+        here they are derived anew from the metadata that the swap is against.
+
+        Args:
+            base: snapshot that the removed files were read at; later appends are kept.
+            change: what to do.
+
+        Returns:
+            The new snapshot's id.
+
+        Raises:
+            Conflict: an input file was rewritten, deleted from or removed meanwhile, or tries ran out.
+        """
+        tries = Retrying(
+            retry=retry_if_exception_type(_TryAgain),
+            stop=stop_after_attempt(COMMIT_TRIES),
+            wait=wait_random_exponential(multiplier=0.1, max=5),
+            before_sleep=before_sleep_log(log, logging.INFO),
+            reraise=True,
+        )
+        try:
+            return int(tries(self._commit_once, base, change))
+        except _TryAgain as error:
+            raise Conflict(
+                f"{self.name}: other writers changed the table during each of {COMMIT_TRIES} tries to commit ({error}); "
+                "run it again, nothing was published."
+            ) from None
+
+    def _commit_once(self, base: int, change: Change) -> int:
+        try:
+            update = self._update(base, change)
+            snapshot = update.apply()
+            operations = self._java.operations()
+            current = operations.current()
+            fresh = change.properties(dict(current.properties()))
+            changed = self._ice.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
+            operations.commit(current, changed.setProperties(self._map(fresh)).build())
+            return int(snapshot.snapshotId())
+        except Py4JJavaError as error:
+            kind, message = error.java_exception.getClass().getName(), error.java_exception.getMessage()
+            if kind in RETRYABLE:
+                raise _TryAgain(message) from None
+            if kind == VALIDATION:
+                raise Conflict(
+                    f"{self.name}: an input file changed since snapshot {base} ({message}); plan again, "
+                    "nothing was published."
+                ) from None
+            raise
+
+    def _update(self, base: int, change: Change) -> Any:
+        remove, add = list(change.remove), list(change.add)
+        if not remove and not add:
+            # a snapshot all the same, so that moving the state alone is compared and set too; streams pass over it
+            update = self._java.newFastAppend()
+        else:
+            update = self._java.newOverwrite()
+            for file in remove:
+                update.deleteFile(file)
+            for file in add:
+                update.addFile(file)
+            # without both, a concurrent rewrite of an input file would be overwritten silently
+            update.validateFromSnapshot(base)
+            update.validateNoConflictingDeletes()
+        for key, value in change.summary.items():
+            update.set(key, value)
+        return update
+
+    def _map(self, entries: Mapping[str, str]) -> Any:
+        out = self.spark._jvm.java.util.HashMap()  # type: ignore[union-attr]
+        for key, value in entries.items():
+            out.put(key, value)
+        return out

@@ -1,0 +1,188 @@
+"""The plan: per log what to do and why, from metadata alone. JSON in and out, named by the hash of its content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pyiceberg.table import Table
+
+from hardpack.errors import BadInput
+from hardpack.lake.layout import check_layout, settings_of, table_name
+from hardpack.lake.sensing import read_logs
+from hardpack.log.horizons import Range, due_ranges
+from hardpack.log.model import LogView, Partition
+from hardpack.log.selection import decide
+from hardpack.log.settings import Settings
+
+Action = Literal["clean", "expire", "none"]
+
+
+class LogPlan(BaseModel):
+    """One log's decision. Offsets, bytes, ms. `clean` runs both phases, `expire` only phase two."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    partition: Partition
+    action: Action
+    reason: str
+    checkpoint: int | None
+    first_dirty: int
+    first_uncleanable: int
+    log_end: int
+    clean_bytes: int
+    cleanable_bytes: int
+    ratio: float
+    overdue_ms: int
+    expired: tuple[Range, ...]
+
+    @property
+    def bytes(self) -> int:
+        """What a pass may have to read."""
+        return self.clean_bytes + self.cleanable_bytes
+
+
+class Plan(BaseModel):
+    """What to do to one table, from one snapshot, at one time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: Literal[1] = 1
+    table: str
+    uuid: str
+    snapshot: int | None
+    now: int
+    force: bool
+    settings: Settings
+    logs: tuple[LogPlan, ...]
+
+    @property
+    def id(self) -> str:
+        """Hash of the content; a commit carries it, so that the same plan applied twice does nothing."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        """The plan as JSON, one line."""
+        return self.model_dump_json(by_alias=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The plan that `to_json` wrote.
+
+        Raises:
+            BadInput: it is no plan.
+        """
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the text"
+            raise BadInput(
+                f"this is no plan ({where}: {first['msg']}); make one with `hardpack plan TABLE --json`."
+            ) from None
+
+    def doing(self, *actions: Action) -> tuple[LogPlan, ...]:
+        """The logs with one of the actions, in the plan's order."""
+        return tuple(p for p in self.logs if p.action in actions)
+
+    def units(self, unit_bytes: int) -> list[Plan]:
+        """The work in pieces of at most so many bytes (but at least one log), each a plan of its own."""
+        units: list[list[LogPlan]] = []
+        size = 0
+        for log in self.doing("clean", "expire"):
+            if not units or size + log.bytes > unit_bytes:
+                units.append([])
+                size = 0
+            units[-1].append(log)
+            size += log.bytes
+        return [self.model_copy(update={"logs": tuple(u)}) for u in units]
+
+
+def make_plan(table: Table, now: int, partitions: Sequence[Partition] | None = None, force: bool = False) -> Plan:
+    """Decide for every log of a table, the filthiest first.
+
+    Args:
+        table: as pyiceberg loaded it; its current snapshot is the plan's base.
+        now: ms since the epoch.
+        partitions: only these logs; None for all.
+        force: clean whatever is cleanable, whatever the ratio.
+
+    Raises:
+        BadInput: a wrong table or setting, an unknown partition, or keyless rows that the settings refuse.
+    """
+    settings = settings_of(table)
+    check_layout(table, settings)
+    views = chosen(table_name(table), read_logs(table, settings), partitions)
+    plans = [_plan_log(view, settings, now, force) for view in views]
+    _refuse_null_keys(table_name(table), views, plans, settings)
+    snapshot = table.current_snapshot()
+    return Plan(
+        table=table_name(table),
+        uuid=str(table.metadata.table_uuid),
+        snapshot=snapshot.snapshot_id if snapshot else None,
+        now=now,
+        force=force,
+        settings=settings,
+        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", -p.ratio, str(p.partition)))),
+    )
+
+
+def chosen(table: str, views: list[LogView], partitions: Iterable[Partition] | None) -> list[LogView]:
+    """The views of the wanted partitions, given as value or as its text.
+
+    Raises:
+        BadInput: a partition that the table has not.
+    """
+    if partitions is None:
+        return views
+    by_name = {str(v.partition): v for v in views}
+    wanted = [str(p) for p in partitions]
+    if missing := [p for p in wanted if p not in by_name]:
+        raise BadInput(f"{table}: there is no partition {missing[0]}, it has {', '.join(by_name) or 'none'}.")
+    return [by_name[p] for p in wanted]
+
+
+def _plan_log(view: LogView, settings: Settings, now: int, force: bool) -> LogPlan:
+    decision = decide(view, settings, now, force)
+    expired = due_ranges(view.state, now)
+    action: Action = "clean" if decision.due else "none"
+    reason = decision.reason
+    if not decision.due and expired and (force or settings.idle_tombstones == "expire"):
+        action, reason = "expire", f"tombstones past their horizon; {reason}"
+    return LogPlan(
+        partition=view.partition,
+        action=action,
+        reason=reason,
+        checkpoint=view.state.checkpoint,
+        first_dirty=decision.first_dirty,
+        first_uncleanable=decision.first_uncleanable,
+        log_end=view.log_end,
+        clean_bytes=decision.clean_bytes,
+        cleanable_bytes=decision.cleanable_bytes,
+        ratio=decision.ratio,
+        overdue_ms=decision.overdue_ms,
+        expired=expired,
+    )
+
+
+def _refuse_null_keys(table: str, views: list[LogView], plans: list[LogPlan], settings: Settings) -> None:
+    if settings.null_keys == "drop":
+        return
+    ends = {p.partition: p.first_uncleanable for p in plans if p.action == "clean"}
+    counts = {
+        v.partition: sum(f.null_keys for f in v.files if f.min_offset < ends[v.partition])
+        for v in views
+        if v.partition in ends
+    }
+    if rows := sum(counts.values()):
+        raise null_key_error(table, rows, [str(p) for p, n in counts.items() if n])
+
+
+def null_key_error(table: str, rows: int, partitions: Sequence[str]) -> BadInput:
+    """The refusal of rows without a key."""
+    return BadInput(
+        f"{table}: {rows:,} rows without a key in partition {', '.join(partitions)}, a compacted topic has none; "
+        f"`hardpack adopt {table} --set null.keys=drop` drops them as Kafka's cleaner would."
+    )

@@ -1,0 +1,65 @@
+"""The Spark session: catalog settings from pyiceberg's, the rest small and explicit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hardpack.errors import BadInput
+from hardpack.lake.catalog import spark_conf
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql import SparkSession
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    # read only when the driver's JVM is still to start; spark-submit has its own option
+    "spark.driver.memory": os.environ.get("HARDPACK_DRIVER_MEMORY", "4g"),
+}
+
+
+def jar_paths() -> list[Path]:
+    """Iceberg's runtime and the JDBC driver from the folder HARDPACK_JARS, none when Spark brings them itself."""
+    folder = os.environ.get("HARDPACK_JARS")
+    return sorted(Path(folder).glob("*.jar")) if folder else []
+
+
+def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
+    """The running session, else a new one, that knows the catalog under its own name.
+
+    Settings that spark-submit or spark-defaults gave win over the defaults here.
+
+    Raises:
+        BadInput: Java is missing or Iceberg's runtime is not on the class path.
+    """
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    given = SparkConf()
+    builder = SparkSession.builder.appName("hardpack")
+    if not given.contains("spark.master"):
+        builder = builder.master(master or os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"))
+    for key, value in (DEFAULTS | spark_conf(catalog)).items():
+        if not given.contains(key):
+            builder = builder.config(key, value)
+    if jars := jar_paths():
+        builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise BadInput(
+            f"Spark does not start ({str(error).splitlines()[0]}); it needs Java 17 or 21 on PATH or JAVA_HOME."
+        ) from error
+    spark.sparkContext.setLogLevel("WARN")
+    try:
+        spark._jvm.java.lang.Class.forName("org.apache.iceberg.spark.SparkCatalog")  # type: ignore[union-attr]
+    except Exception:
+        raise BadInput(
+            "Iceberg's Spark runtime is not on the class path; `make jars` fetches it, HARDPACK_JARS names its folder."
+        ) from None
+    return spark
