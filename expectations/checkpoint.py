@@ -91,12 +91,12 @@ def _config(home: Path) -> Any:
         stores={
             "suites": {"class_name": "ExpectationsStore", "store_backend": files(SUITES)},
             "results": {"class_name": "ValidationResultsStore", "store_backend": files(home / "validations")},
-            "checkpoints": in_memory("CheckpointStore"),
-            "definitions": in_memory("ValidationDefinitionStore"),
+            "checkpoint_store": in_memory("CheckpointStore"),
+            "validation_definition_store": in_memory("ValidationDefinitionStore"),
         },
         expectations_store_name="suites",
         validation_results_store_name="results",
-        checkpoint_store_name="checkpoints",
+        checkpoint_store_name="checkpoint_store",
         data_docs_sites={
             "local": {
                 "class_name": "SiteBuilder",

@@ -172,7 +172,7 @@ def _refuse_null_keys(table: str, views: list[LogView], plans: list[LogPlan], se
         return
     ends = {p.partition: p.first_uncleanable for p in plans if p.action == "clean"}
     counts = {
-        v.partition: sum(f.null_keys for f in v.files if f.min_offset < ends[v.partition])
+        v.partition: sum(f.null_keys or 0 for f in v.files if f.min_offset < ends[v.partition])
         for v in views
         if v.partition in ends
     }

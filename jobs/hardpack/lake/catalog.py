@@ -79,6 +79,8 @@ def spark_conf(catalog: Catalog) -> dict[str, str]:
         raise BadInput(f"catalog {catalog.name!r} is of type {kind!r}, expected sql, rest, hive or glue.")
     if out.get("warehouse", "").startswith("s3://"):
         out.setdefault("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")
+    # a cached table would be read at the snapshot of its first use
+    out["cache-enabled"] = "false"
     prefix = f"spark.sql.catalog.{catalog.name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{k}": v for k, v in out.items() if v}
 

@@ -76,6 +76,10 @@ class IceTable:
         current = self._java.currentSnapshot()
         return None if current is None else int(current.snapshotId())
 
+    def has_snapshot(self, snapshot: int) -> bool:
+        """Whether a snapshot has not expired."""
+        return self._java.snapshot(snapshot) is not None
+
     def summaries(self) -> Iterator[tuple[int, int | None, dict[str, str]]]:
         """Snapshot id, parent id and summary of each ancestor, newest first."""
         snapshot = self._java.currentSnapshot()
@@ -133,6 +137,20 @@ class IceTable:
             self._ice.PartitionSpecParser.toJson(spec),
             whole,
         )
+
+    def partition_of(self, file: Any, column: str) -> str:
+        """The text of a file's value of an identity partition column."""
+        source = self._java.schema().findField(column).fieldId()
+        fields = self._java.specs().get(file.specId()).fields()
+        at = next(i for i, f in enumerate(fields) if f.sourceId() == source and f.transform().isIdentity())
+        anything = self.spark._jvm.java.lang.Class.forName("java.lang.Object")  # type: ignore[union-attr]
+        return str(file.partition().get(at, anything))
+
+    def nulls_in(self, file: Any, column: str) -> int | None:
+        """How many rows of a file have no value in a column, None when it is not counted."""
+        counts = file.nullValueCounts()
+        found = None if counts is None else counts.get(self._java.schema().findField(column).fieldId())
+        return None if found is None else int(found)
 
     @contextmanager
     def staged(self, tasks: Iterable[Any]) -> Iterator[str]:

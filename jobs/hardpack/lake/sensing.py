@@ -94,8 +94,8 @@ class _Walk:
             max_offset=high,
             min_timestamp=self._millis(early),
             max_timestamp=self._millis(late),
-            tombstones=nulls.get(self.value.field_id, 0),
-            null_keys=nulls.get(self.key.field_id, 0),
+            tombstones=nulls.get(self.value.field_id),
+            null_keys=nulls.get(self.key.field_id),
         )
 
     def _bounds(self, file: IceFile, field: NestedField) -> tuple[Any, Any]:

@@ -21,8 +21,10 @@ class DataFile:
     max_offset: int
     min_timestamp: int
     max_timestamp: int
-    tombstones: int
-    null_keys: int
+    tombstones: int | None
+    """Rows with a null value, None when the metadata does not count them."""
+    null_keys: int | None
+    """Rows with a null key, None when the metadata does not count them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,12 @@ class LogView:
     def rows(self) -> int:
         """Rows in all data files."""
         return sum(f.rows for f in self.files)
+
+    @property
+    def tombstones_waiting(self) -> int:
+        """Tombstones in the clean part, as far as the metadata counts them."""
+        below = [f for f in self.files if f.max_offset < (self.state.checkpoint or 0)]
+        return sum(f.tombstones or 0 for f in below)
 
 
 def to_segments(files: list[DataFile]) -> tuple[Segment, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hardpack.errors import BadInput
 from hardpack.lake.catalog import spark_conf
@@ -40,6 +41,8 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+    # else the workers are whichever python3 comes first on PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     given = SparkConf()
     builder = SparkSession.builder.appName("hardpack")
     if not given.contains("spark.master"):
@@ -56,10 +59,9 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
             f"Spark does not start ({str(error).splitlines()[0]}); it needs Java 17 or 21 on PATH or JAVA_HOME."
         ) from error
     spark.sparkContext.setLogLevel("WARN")
-    try:
-        spark._jvm.java.lang.Class.forName("org.apache.iceberg.spark.SparkCatalog")  # type: ignore[union-attr]
-    except Exception:
+    jvm: Any = spark._jvm
+    if not jvm.org.apache.spark.util.Utils.classIsLoadable("org.apache.iceberg.spark.SparkCatalog"):
         raise BadInput(
             "Iceberg's Spark runtime is not on the class path; `make jars` fetches it, HARDPACK_JARS names its folder."
-        ) from None
+        )
     return spark

@@ -1,0 +1,175 @@
+"""One pass over some logs of one table: find the dead rows, rewrite the files that hold any, pass the gate, commit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardpack.errors import Conflict, GateRefused
+from hardpack.lake.door import Change, IceTable
+from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
+from hardpack.log.grouping import group_segments
+from hardpack.log.horizons import Range
+from hardpack.log.model import LogState, LogView
+from hardpack.log.settings import Settings
+from hardpack.report import LogReport, PassReport
+from hardpack.spark.dead_rows import CAUSES, DeadRows
+from hardpack.spark.evidence import evidence
+from hardpack.spark.rewrite import rewrite
+
+if TYPE_CHECKING:
+    from hardpack_expectations.checkpoint import Verdict
+
+log = logging.getLogger(__name__)
+SUITE = "log_guarantees"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pass to run: the logs as they were planned, and the state that each will have after it."""
+
+    report: PassReport
+    settings: Settings
+    views: tuple[LogView, ...]
+    after: Mapping[str, LogState]
+    home: Path
+    expired: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)
+    """Offset ranges whose tombstones have to go, by partition."""
+
+
+def applied_before(table: IceTable, phase: str, plan: str) -> PassReport | None:
+    """The report of a commit that carries this plan and phase, if the history holds one (invariant 6)."""
+    for snapshot, _, summary in table.summaries():
+        if summary.get(PLAN_SUMMARY) == f"{phase}:{plan}":
+            return PassReport.from_summary(summary[PASS_SUMMARY], snapshot, repeated=True)
+    return None
+
+
+def run(table: IceTable, job: Job, find_dead: Callable[[], dict[str, DeadRows]]) -> PassReport:
+    """Run the pass; nothing is published before the gate has agreed.
+
+    Args:
+        table: the table's door.
+        job: what to do.
+        find_dead: the narrow pass, dead rows by data file path.
+
+    Raises:
+        GateRefused: a guarantee does not hold on the staged result.
+        Conflict: an input file or a log's state changed meanwhile.
+    """
+    started = time.monotonic()
+    base = job.report.base
+    if base is None:
+        return job.report
+    dead = find_dead()
+    log.info("%s: %d files hold rows to drop", job.report.table, len(dead))
+    tasks = table.scan_tasks(base, job.settings.column_partition, [v.partition for v in job.views])
+    groups = [g for v in job.views for g in group_segments(v.segments, dead, job.settings.segment_bytes)]
+    new = rewrite(table, tasks, groups, dead, job.settings.column_offset, job.settings.segment_bytes)
+    try:
+        logs = tuple(_log_report(table, job, view, dead, new) for view in job.views)
+        verdict = _gate(table, job, logs, tasks, dead, new)
+        report = job.report.model_copy(update={"logs": logs, "seconds": round(time.monotonic() - started, 1)})
+        change = Change(
+            remove=[tasks[path].file() for path in dead],
+            add=new,
+            properties=lambda properties: {STATE_PROPERTY: _next_state(job, properties)},
+            summary={PLAN_SUMMARY: f"{report.phase}:{report.plan}", PASS_SUMMARY: report.summary_json()},
+        )
+        snapshot = table.commit(base, change)
+    except Exception:
+        table.discard(new)
+        raise
+    return report.model_copy(update={"snapshot": snapshot, "data_docs": verdict.page})
+
+
+def _next_state(job: Job, properties: Mapping[str, str]) -> str:
+    """The table's state with these logs moved on, refused when another pass moved one of them first."""
+    current = read_state(job.report.table, properties)
+    for view in job.views:
+        if state_of(current, view.partition) != view.state:
+            raise Conflict(
+                f"{job.report.table}: another pass cleaned partition {view.partition} meanwhile; plan again, "
+                "nothing was published."
+            )
+    return write_state({**current, **job.after})
+
+
+def _log_report(
+    table: IceTable, job: Job, view: LogView, dead: Mapping[str, DeadRows], new: Iterable[Any]
+) -> LogReport:
+    hit = [f for f in view.files if f.path in dead]
+    left = [f for f in view.files if f.path not in dead]
+    own = [f for f in new if table.partition_of(f, job.settings.column_partition) == str(view.partition)]
+    causes = {cause: sum(dead[f.path].causes.get(cause, 0) for f in hit) for cause in CAUSES}
+    after = job.after[str(view.partition)]
+    below = [f for f in left if f.max_offset < (after.checkpoint or 0)]
+    waiting = sum(f.tombstones or 0 for f in below)
+    waiting += sum(table.nulls_in(f, job.settings.column_value) or 0 for f in own)
+    return LogReport(
+        partition=view.partition,
+        checkpoint_before=view.state.checkpoint,
+        checkpoint_after=after.checkpoint,
+        log_end=view.log_end,
+        rows_before=view.rows,
+        rows_after=sum(f.rows for f in left) + sum(int(f.recordCount()) for f in own),
+        bytes_before=view.bytes,
+        bytes_after=sum(f.bytes for f in left) + sum(int(f.fileSizeInBytes()) for f in own),
+        expired=job.expired.get(str(view.partition), ()),
+        tombstones_waiting=waiting,
+        files_rewritten=len(hit),
+        files_written=len(own),
+        files_left_alone=len(left),
+        **causes,
+    )
+
+
+def _gate(
+    table: IceTable,
+    job: Job,
+    logs: tuple[LogReport, ...],
+    tasks: Mapping[str, Any],
+    dead: Mapping[str, DeadRows],
+    new: Iterable[Any],
+) -> Verdict:
+    with ExitStack() as hold:
+        rows = evidence(
+            table,
+            job.settings,
+            shared=[task for path, task in tasks.items() if path not in dead],
+            removed=[tasks[path] for path in dead],
+            added=[table.task_of(file) for file in new],
+            hold=hold,
+        )
+        names = ", ".join(str(entry.partition) for entry in logs)
+        title = f"{job.report.table} partition {names} phase {job.report.phase} gate {job.report.plan}"
+        verdict = judge(rows, job.report.table, title, [promise(entry) for entry in logs], job.home)
+    if not verdict.success:
+        raise GateRefused(
+            f"{job.report.table}: the staged result broke {', '.join(verdict.failed)}, so nothing was published; "
+            f"see {verdict.page} and report it with the table's metadata."
+        )
+    return verdict
+
+
+def promise(entry: LogReport) -> dict[str, Any]:
+    """What a pass promises of a log, as the expectations take it."""
+    return {
+        "partition": str(entry.partition),
+        "bound": entry.checkpoint_after or 0,
+        "log_end": entry.log_end,
+        "expired": [list(r) for r in entry.expired],
+        "removed": entry.removed,
+    }
+
+
+def judge(rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path) -> Verdict:
+    """Run the suite on the evidence; imported late, as it is heavy."""
+    from hardpack_expectations.checkpoint import validate
+
+    return validate(rows, SUITE, table, title, promises, home)

@@ -1,0 +1,91 @@
+"""What a pass did, per log: the record that goes into the snapshot's summary, the logs and the command line."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from hardpack.log.horizons import Range
+from hardpack.log.model import Partition
+
+
+class LogReport(BaseModel):
+    """One log of one pass. Rows, bytes and files of the whole log before and after; removed rows by cause."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: Partition
+    checkpoint_before: int | None
+    checkpoint_after: int | None
+    log_end: int
+    rows_before: int
+    rows_after: int
+    bytes_before: int
+    bytes_after: int
+    superseded: int = 0
+    null_key: int = 0
+    expired_tombstone: int = 0
+    expired: tuple[Range, ...] = ()
+    tombstones_waiting: int = 0
+    files_rewritten: int = 0
+    files_written: int = 0
+    files_left_alone: int = 0
+
+    @property
+    def removed(self) -> int:
+        """Rows that the pass removed, whatever the cause."""
+        return self.superseded + self.null_key + self.expired_tombstone
+
+
+class PassReport(BaseModel):
+    """One phase of one plan on one table."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    phase: Literal["one", "two"]
+    plan: str
+    now: int
+    base: int | None
+    snapshot: int | None = None
+    """The published snapshot, None when there was nothing to do."""
+    seconds: float = 0.0
+    repeated: bool = False
+    """The plan had been applied before; nothing was done now."""
+    data_docs: str = ""
+    logs: tuple[LogReport, ...] = ()
+
+    def summary_json(self) -> str:
+        """What the snapshot's summary keeps."""
+        return self.model_dump_json(exclude={"snapshot", "repeated", "data_docs"})
+
+    @classmethod
+    def from_summary(cls, text: str, snapshot: int, repeated: bool = False) -> Self:
+        """The report that a snapshot's summary keeps."""
+        return cls.model_validate_json(text).model_copy(update={"snapshot": snapshot, "repeated": repeated})
+
+
+class Check(BaseModel):
+    """One expectation's finding."""
+
+    expectation: str
+    success: bool
+    observed: str
+    partitions: list[dict[str, int | str]]
+
+
+class VerifyReport(BaseModel):
+    """What the expectations found on a published table."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    now: int
+    success: bool
+    seconds: float = 0.0
+    checks: tuple[Check, ...] = ()
+    data_docs: tuple[str, ...] = ()
+    note: str = ""

@@ -1,0 +1,70 @@
+"""How each log stands, from metadata alone."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+from pyiceberg.table import Table
+
+from hardpack.lake.layout import check_layout, settings_of, table_name
+from hardpack.lake.sensing import read_logs
+from hardpack.log.model import LogView, Partition
+from hardpack.log.selection import decide
+from hardpack.log.settings import Settings
+
+
+class LogStatus(BaseModel):
+    """One log at one time. Bytes, offsets, ms; the bounds are those a pass would have."""
+
+    model_config = ConfigDict(frozen=True)
+
+    table: str
+    partition: Partition
+    rows: int
+    bytes: int
+    files: int
+    ratio: float
+    due: bool
+    reason: str
+    checkpoint: int | None
+    first_dirty: int
+    first_uncleanable: int
+    log_end: int
+    overdue_ms: int
+    dirty_age_ms: int
+    """Age of the oldest row that no pass has covered."""
+    tombstones_waiting: int
+    next_horizon: int | None
+
+
+def table_status(table: Table, now: int) -> list[LogStatus]:
+    """Every log of an adopted table.
+
+    Raises:
+        BadInput: the table or a setting is wrong.
+    """
+    settings = settings_of(table)
+    check_layout(table, settings)
+    return [_log_status(table_name(table), view, settings, now) for view in read_logs(table, settings)]
+
+
+def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:
+    decision = decide(view, settings, now)
+    head = [f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty]
+    return LogStatus(
+        table=table,
+        partition=view.partition,
+        rows=view.rows,
+        bytes=view.bytes,
+        files=len(view.files),
+        ratio=decision.ratio,
+        due=decision.due,
+        reason=decision.reason,
+        checkpoint=view.state.checkpoint,
+        first_dirty=decision.first_dirty,
+        first_uncleanable=decision.first_uncleanable,
+        log_end=view.log_end,
+        overdue_ms=decision.overdue_ms,
+        dirty_age_ms=max(0, now - min(head)) if head else 0,
+        tombstones_waiting=view.tombstones_waiting,
+        next_horizon=min((ms for _, ms in view.state.horizons), default=None) if view.tombstones_waiting else None,
+    )

@@ -1,0 +1,136 @@
+"""The guarantees on the published table: each log's last pass, the snapshot before it against the current one."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hardpack.errors import GateRefused
+from hardpack.lake.door import IceTable
+from hardpack.lake.state import PASS_SUMMARY
+from hardpack.log.model import Partition
+from hardpack.log.settings import Settings
+from hardpack.passes import judge, promise
+from hardpack.report import Check, LogReport, PassReport, VerifyReport
+from hardpack.spark.evidence import evidence
+
+if TYPE_CHECKING:
+    from hardpack_expectations.checkpoint import Verdict
+
+
+def verify(
+    door: IceTable, table: str, settings: Settings, now: int, partitions: Iterable[Partition] | None, home: Path
+) -> VerifyReport:
+    """Run the expectations on the current snapshot, against the one before each log's last phase one.
+
+    Args:
+        door: the table through Spark's catalog.
+        table: its name.
+        settings: its settings.
+        now: for the report.
+        partitions: only these logs; None for all that a pass has touched.
+        home: folder for validation results and Data Docs.
+    """
+    started = time.monotonic()
+    wanted = None if partitions is None else {str(p) for p in partitions}
+    by_base = _last_passes(door, wanted)
+    checks: list[Check] = []
+    pages: list[str] = []
+    note = "" if by_base else "no pass of these logs is in the table's history, so there is nothing to compare"
+    for base, logs in by_base.items():
+        if not door.has_snapshot(base):
+            note = f"snapshot {base} before the last pass has expired, so only what must hold at any time was checked"
+            base, logs = door.snapshot_id or base, [_standing(p) for p in logs]
+        title = f"{table} partition {', '.join(str(p.partition) for p in logs)} published {door.snapshot_id}"
+        verdict = _compare(door, settings, base, logs, table, title, home)
+        checks += [Check.model_validate(r) for r in verdict.results]
+        pages.append(verdict.page)
+    return VerifyReport(
+        table=table,
+        now=now,
+        success=all(c.success for c in checks),
+        seconds=round(time.monotonic() - started, 1),
+        checks=tuple(checks),
+        data_docs=tuple(pages),
+        note=note,
+    )
+
+
+def refuse_broken(report: VerifyReport) -> None:
+    """Raise when a guarantee does not hold on the published table.
+
+    Raises:
+        GateRefused: naming what broke.
+    """
+    if not report.success:
+        broken = ", ".join(sorted({c.expectation for c in report.checks if not c.success}))
+        raise GateRefused(
+            f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)} and roll back to "
+            "the snapshot before the pass."
+        )
+
+
+def _last_passes(door: IceTable, wanted: set[str] | None) -> dict[int, list[LogReport]]:
+    """Per log the newest phase one with the phase two after it as one entry, by the snapshot before both."""
+    open_two: dict[str, tuple[int | None, LogReport]] = {}
+    found: dict[str, tuple[int | None, LogReport]] = {}
+    for snapshot, parent, summary in door.summaries():
+        if PASS_SUMMARY not in summary:
+            continue
+        report = PassReport.from_summary(summary[PASS_SUMMARY], snapshot)
+        for entry in report.logs:
+            name = str(entry.partition)
+            if name in found or (wanted is not None and name not in wanted):
+                continue
+            merged = _merged(open_two.get(name, (None, None))[1], entry)
+            if report.phase == "one":
+                found[name] = (parent, merged)
+            else:
+                open_two[name] = (parent, merged)
+    by_base: dict[int, list[LogReport]] = defaultdict(list)
+    for base, entry in (open_two | found).values():
+        if base is not None:
+            by_base[base].append(entry)
+    return dict(by_base)
+
+
+def _standing(entry: LogReport) -> LogReport:
+    """What can be promised without the rows before: nothing was removed from the snapshot against itself."""
+    return entry.model_copy(update={"superseded": 0, "null_key": 0, "expired_tombstone": 0})
+
+
+def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:
+    if later is None:
+        return earlier
+    return earlier.model_copy(
+        update={
+            "checkpoint_after": later.checkpoint_after,
+            "expired": (*earlier.expired, *later.expired),
+            "expired_tombstone": earlier.expired_tombstone + later.expired_tombstone,
+            "superseded": earlier.superseded + later.superseded,
+            "null_key": earlier.null_key + later.null_key,
+        }
+    )
+
+
+def _compare(
+    door: IceTable, settings: Settings, base: int, logs: list[LogReport], table: str, title: str, home: Path
+) -> Verdict:
+    current = door.snapshot_id
+    values = [p.partition for p in logs]
+    before = door.scan_tasks(base, settings.column_partition, values)
+    after = door.scan_tasks(current or base, settings.column_partition, values)
+    with ExitStack() as hold:
+        rows = evidence(
+            door,
+            settings,
+            shared=[t for path, t in after.items() if path in before],
+            removed=[t for path, t in before.items() if path not in after],
+            added=[t for path, t in after.items() if path not in before],
+            hold=hold,
+        )
+        return judge(rows, table, title, [promise(p) for p in logs], home)
