@@ -28,7 +28,9 @@ class Verdict:
         return [r["expectation"] for r in self.results if not r["success"]]
 
 
-def validate(evidence: DataFrame, suite: str, asset: str, run_name: str, logs: list[dict[str, Any]], home: Path) -> Verdict:
+def validate(
+    evidence: DataFrame, suite: str, asset: str, run_name: str, logs: list[dict[str, Any]], home: Path
+) -> Verdict:
     """Validate the evidence of some logs.
 
     Args:
@@ -39,7 +41,8 @@ def validate(evidence: DataFrame, suite: str, asset: str, run_name: str, logs: l
         logs: what `measure` takes.
         home: folder for validation results and Data Docs.
     """
-    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    # it logs a line per class on import, and warns of every renderer that a class overrides
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
     import great_expectations as gx
 
     import hardpack_expectations.guarantees  # noqa: F401  registers the classes that the suites name
@@ -66,7 +69,9 @@ def validate(evidence: DataFrame, suite: str, asset: str, run_name: str, logs: l
         {
             "expectation": r.expectation_config.type,
             "success": bool(r.success),
-            "observed": (r.result or {}).get("observed_value", str((r.exception_info or {}).get("exception_message", ""))),
+            "observed": (r.result or {}).get(
+                "observed_value", str((r.exception_info or {}).get("exception_message", ""))
+            ),
             "partitions": (r.result or {}).get("details", {}).get("partitions", []),
         }
         for r in result.results

@@ -98,7 +98,9 @@ class ExpectKeptRecordsUnchanged(LogExpectation):
 class ExpectHeadUntouched(LogExpectation):
     """Nothing at or after the first uncleanable offset is gone (invariant 3)."""
 
-    title: ClassVar[str] = "From the first uncleanable offset on, the active segment with it, no record is gone (invariant 3)"
+    title: ClassVar[str] = (
+        "From the first uncleanable offset on, the active segment with it, no record is gone (invariant 3)"
+    )
     shown: ClassVar[tuple[str, ...]] = ("head_lost",)
 
 

@@ -39,7 +39,9 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
             F.bit_xor(F.when(F.col("after") == 1, F.col("content"))).alias("content_after"),
         )
         .join(F.broadcast(limits), "p")
-        .withColumn("removable", F.expr("tombstone and k is not null and exists(expired, r -> o between r[0] and r[1])"))
+        .withColumn(
+            "removable", F.expr("tombstone and k is not null and exists(expired, r -> o between r[0] and r[1])")
+        )
     )
     keys = rows.groupBy("p", "k").agg(
         F.expr("sum(if(o < log_end, b, 0))").alias("rows_before"),

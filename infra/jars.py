@@ -1,6 +1,6 @@
 """Fetch the jars that Spark needs, once, by Maven coordinate, with the Ivy that pyspark brings; checked by SHA-256.
 
-    python infra/jars.py FOLDER
+python infra/jars.py FOLDER
 """
 
 import hashlib
@@ -45,7 +45,9 @@ def resolve(group: str, artifact: str, version: str, scratch: Path) -> Path:
     jar = scratch / f"{artifact}-{version}.jar"
     if not jar.is_file():
         tail = (done.stdout + done.stderr).strip().splitlines()[-1:]
-        sys.exit(f"{group}:{artifact}:{version} cannot be fetched ({' '.join(tail)}); see that Maven Central is reachable.")
+        sys.exit(
+            f"{group}:{artifact}:{version} cannot be fetched ({' '.join(tail)}); see that Maven Central is reachable."
+        )
     return jar
 
 

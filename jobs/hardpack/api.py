@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from hardpack.adopt import adopt
 from hardpack.errors import BadInput
+from hardpack.home import default_home
 from hardpack.lake.catalog import find_tables, open_catalog, open_table
 from hardpack.lake.layout import POLICY, settings_of
 from hardpack.log.model import Partition
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 def clock() -> int:
     """The time, ms since the epoch; read at this outermost layer only."""
     return time.time_ns() // 1_000_000
-
-
-def default_home() -> Path:
-    """Folder of validation results, Data Docs and reports: HARDPACK_HOME, else `.hardpack` here."""
-    return Path(os.environ.get("HARDPACK_HOME", ".hardpack")).absolute()
 
 
 class Hardpack:
@@ -126,9 +121,7 @@ class Hardpack:
             return []
         return [self.clean(plan), self.expire_tombstones(table, at, due)]
 
-    def verify(
-        self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
-    ) -> VerifyReport:
+    def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:
         """The expectations on the published table, with their Data Docs."""
         from hardpack.verify import verify
 

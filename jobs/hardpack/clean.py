@@ -151,4 +151,3 @@ def _planned_views(table: Table, plan: Plan, partitions: list[str]) -> list[LogV
 
 def _by_name(views: list[LogView]) -> Mapping[str, LogView]:
     return {str(v.partition): v for v in views}
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,8 +146,7 @@ def _gate(
             added=[table.task_of(file) for file in new],
             hold=hold,
         )
-        names = ", ".join(str(entry.partition) for entry in logs)
-        title = f"{job.report.table} partition {names} phase {job.report.phase} gate {job.report.plan}"
+        title = page_title(job.report.table, logs, f"phase {job.report.phase} gate {job.report.plan}")
         verdict = judge(rows, job.report.table, title, [promise(entry) for entry in logs], job.home)
     if not verdict.success:
         raise GateRefused(
@@ -155,6 +154,13 @@ def _gate(
             f"see {verdict.page} and report it with the table's metadata."
         )
     return verdict
+
+
+def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
+    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is kept short."""
+    names = [str(entry.partition) for entry in logs]
+    few = "-".join(names) if len(names) <= 8 else f"{names[0]}-to-{names[-1]}-of-{len(names)}"
+    return "_".join(f"{table} partition {few} {what}".split())
 
 
 def promise(entry: LogReport) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from hardpack.lake.door import IceTable
 from hardpack.lake.state import PASS_SUMMARY
 from hardpack.log.model import Partition
 from hardpack.log.settings import Settings
-from hardpack.passes import judge, promise
+from hardpack.passes import judge, page_title, promise
 from hardpack.report import Check, LogReport, PassReport, VerifyReport
 from hardpack.spark.evidence import evidence
 
@@ -45,7 +45,7 @@ def verify(
         if not door.has_snapshot(base):
             note = f"snapshot {base} before the last pass has expired, so only what must hold at any time was checked"
             base, logs = door.snapshot_id or base, [_standing(p) for p in logs]
-        title = f"{table} partition {', '.join(str(p.partition) for p in logs)} published {door.snapshot_id}"
+        title = page_title(table, logs, f"published {door.snapshot_id}")
         verdict = _compare(door, settings, base, logs, table, title, home)
         checks += [Check.model_validate(r) for r in verdict.results]
         pages.append(verdict.page)
@@ -60,8 +60,8 @@ def verify(
     )
 
 
-def refuse_broken(report: VerifyReport) -> None:
-    """Raise when a guarantee does not hold on the published table.
+def must_hold(report: VerifyReport) -> VerifyReport:
+    """The same report, when every guarantee holds.
 
     Raises:
         GateRefused: naming what broke.
@@ -72,6 +72,7 @@ def refuse_broken(report: VerifyReport) -> None:
             f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)} and roll back to "
             "the snapshot before the pass."
         )
+    return report
 
 
 def _last_passes(door: IceTable, wanted: set[str] | None) -> dict[int, list[LogReport]]:

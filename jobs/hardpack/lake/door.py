@@ -127,9 +127,7 @@ class IceTable:
         for at, delete in enumerate(deletes):
             array[at] = delete
         spec = self._java.specs().get(file.specId())
-        whole = self._ice.expressions.ResidualEvaluator.unpartitioned(
-            self._ice.expressions.Expressions.alwaysTrue()
-        )
+        whole = self._ice.expressions.ResidualEvaluator.unpartitioned(self._ice.expressions.Expressions.alwaysTrue())
         return self._ice.BaseFileScanTask(
             file,
             array,

@@ -94,7 +94,7 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
 
 def _verdict(d: Decision, settings: Settings, bounded_by: str, force: bool) -> tuple[bool, str]:
     if not d.cleanable_bytes:
-        return False, f"nothing cleanable between the checkpoint {d.first_dirty} and the bound ({bounded_by})"
+        return False, f"nothing dirty below the bound ({bounded_by})"
     threshold = settings.min_cleanable_dirty_ratio
     if d.ratio > threshold:
         return True, f"dirty ratio {d.ratio:.3f} is above {threshold:g}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpack.errors import BadInput
+from hardpack.home import default_home
 from hardpack.lake.catalog import spark_conf
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULTS = {
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -25,9 +27,8 @@ DEFAULTS = {
 
 
 def jar_paths() -> list[Path]:
-    """Iceberg's runtime and the JDBC driver from the folder HARDPACK_JARS, none when Spark brings them itself."""
-    folder = os.environ.get("HARDPACK_JARS")
-    return sorted(Path(folder).glob("*.jar")) if folder else []
+    """Iceberg's runtime and the JDBC driver from the home's folder `jars`; none when Spark brings them itself."""
+    return sorted((default_home() / "jars").glob("*.jar"))
 
 
 def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
@@ -58,10 +59,9 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
         raise BadInput(
             f"Spark does not start ({str(error).splitlines()[0]}); it needs Java 17 or 21 on PATH or JAVA_HOME."
         ) from error
-    spark.sparkContext.setLogLevel("WARN")
     jvm: Any = spark._jvm
     if not jvm.org.apache.spark.util.Utils.classIsLoadable("org.apache.iceberg.spark.SparkCatalog"):
         raise BadInput(
-            "Iceberg's Spark runtime is not on the class path; `make jars` fetches it, HARDPACK_JARS names its folder."
+            "Iceberg's Spark runtime is not on the class path; `make jars` fetches it into HARDPACK_HOME/jars."
         )
     return spark

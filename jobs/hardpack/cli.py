@@ -1,0 +1,222 @@
+"""The command `hardpack`: the library's verbs, tables for people and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+
+from hardpack.api import Hardpack
+from hardpack.errors import BadInput, HardpackError
+from hardpack.log.settings import Settings
+from hardpack.plan import Plan
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Kafka's log compaction for Apache Iceberg tables.\n\n"
+    "A table is a topic once it is adopted: `hardpack adopt db.t`. Then `status` tells what is dirty, `plan` what a "
+    "pass would do and why, `clean` runs phase one of it, `expire-tombstones` phase two, `verify` checks the "
+    "guarantees.\n\nExit codes: 0 done or nothing to do, 2 bad input, 3 a guarantee does not hold, 4 conflict.",
+)
+demo = typer.Typer(no_args_is_help=True, help="Load a topic of real data to try things on.")
+app.add_typer(demo, name="demo")
+
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
+Now = Annotated[int | None, typer.Option(help="the time to act at, ms since the epoch [default: the clock]")]
+Partitions = Annotated[list[str] | None, typer.Option("--partition", "-p", help="only this log; may be repeated")]
+
+# a pipe has no width of its own, and tables are wide
+out = Console(width=None if sys.stdout.isatty() else 150)
+err = Console(stderr=True)
+
+
+class _Shared:
+    catalog = "hardpack"
+
+
+@app.callback()
+def shared(
+    catalog: Annotated[
+        str, typer.Option(envvar="HARDPACK_CATALOG", help="catalog name in pyiceberg's configuration")
+    ] = "hardpack",
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="log what happens")] = False,
+) -> None:
+    """Options of every verb."""
+    _Shared.catalog = catalog
+    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+@app.command()
+def status(
+    tables: Annotated[str, typer.Argument(help="a table or a glob such as 'db.*'")] = "*.*",
+    now: Now = None,
+    as_json: AsJson = False,
+) -> None:
+    """How every log stands: dirty ratio, checkpoint, tombstones waiting, due or not and why. Starts no JVM."""
+    logs = _connect().status(tables, now)
+    _show(logs, as_json, "status_table")
+
+
+@app.command()
+def plan(
+    table: TableName,
+    partition: Partitions = None,
+    now: Now = None,
+    force: Annotated[bool, typer.Option(help="plan whatever is cleanable, whatever the ratio")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What a pass would do and why; changes nothing, starts no JVM. `--json` prints what `clean --plan` takes."""
+    _show(_connect().plan(table, now, partition, force), as_json, "plan_table")
+
+
+@app.command()
+def clean(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="namespace.table, or give --plan")] = None,
+    plan_file: Annotated[Path | None, typer.Option("--plan", help="a plan as `plan --json` printed it")] = None,
+    partition: Partitions = None,
+    now: Now = None,
+    force: Annotated[bool, typer.Option(help="clean whatever is cleanable, whatever the ratio")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Phase one: drop superseded rows, give new tombstones a horizon, move the checkpoint; one commit."""
+    hp = _connect()
+    if (plan_file is None) == (table is None):
+        raise BadInput("give either a table or --plan FILE, as in `hardpack clean db.t`.")
+    chosen = read_plan(plan_file) if plan_file else hp.plan(table or "", now, partition, force)
+    with err.status("cleaning"):
+        report = hp.clean(chosen)
+    _show(report, as_json, "pass_table")
+
+
+@app.command("expire-tombstones")
+def expire_tombstones(table: TableName, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
+    """Phase two: remove the tombstones whose delete horizon has passed; one commit."""
+    hp = _connect()
+    with err.status("expiring tombstones"):
+        report = hp.expire_tombstones(table, now, partition)
+    _show(report, as_json, "pass_table")
+
+
+@app.command()
+def verify(table: TableName, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
+    """Check the guarantees on the published table and write Data Docs; exit code 3 when one is broken."""
+    hp = _connect()
+    with err.status("verifying"):
+        report = hp.verify(table, now, partition)
+    _show(report, as_json, "verify_table")
+    if not as_json:
+        for page in report.data_docs:
+            out.print(f"Data Docs: {page}", soft_wrap=True)
+    if not report.success:
+        raise typer.Exit(3)
+
+
+def _settings_help() -> str:
+    lines = [f"- {field.alias} = {field.default}: {field.description}" for field in Settings.model_fields.values()]
+    return (
+        "Check a table's columns, types and partitioning and set its properties; nothing changes when a check fails."
+        "\n\nSettings, with their defaults (table properties under `hardpack.`):\n\n" + "\n\n".join(lines)
+    )
+
+
+@app.command("adopt", help=_settings_help())
+def adopt(
+    table: TableName,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE, as in delete.retention.ms=3600000; empty unsets")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="only check")] = False,
+    as_json: AsJson = False,
+) -> None:
+    pairs = dict(_pair(s) for s in settings or [])
+    result = _connect().adopt(table, pairs, dry_run)
+    if as_json:
+        _print_json(result)
+    else:
+        out.print(f"{table} {'would be' if dry_run else 'is'} a compacted topic: ", end="")
+        out.print(", ".join(f"{k}={v}" for k, v in result.model_dump(by_alias=True).items()), soft_wrap=True)
+
+
+@demo.command("flights")
+def demo_flights(table: Annotated[str, typer.Option(help="table to make")] = "demo.flights") -> None:
+    """336,776 flights of 2013 keyed by aircraft, four partitions, twelve months."""
+    from hardpack.demo.flights import load_flights
+
+    with err.status("loading the flights"):
+        made = load_flights(_connect().catalog, table)
+    out.print(f"{table}: {made.scan().count():,} records; look at it with `hardpack status {table}`.")
+
+
+@demo.command("git")
+def demo_git(
+    path: Annotated[Path, typer.Argument(help="a local git repository")],
+    table: Annotated[str, typer.Option(help="table to make")] = "demo.git",
+    partitions: Annotated[int, typer.Option(min=1, help="partitions of the topic")] = 1,
+) -> None:
+    """Every change of every path of a git history; compacted, it equals `git ls-tree -r HEAD`."""
+    from hardpack.demo.git import load_git
+
+    with err.status("loading the history"):
+        made = load_git(_connect().catalog, table, path, partitions)
+    out.print(f"{table}: {made.scan().count():,} records; look at it with `hardpack status {table}`.")
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from a file.
+
+    Raises:
+        BadInput: no such file, or no plan in it.
+    """
+    try:
+        return Plan.from_json(path.read_text())
+    except OSError as error:
+        raise BadInput(
+            f"{path} cannot be read ({error.strerror}); write a plan with `hardpack plan T --json`."
+        ) from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"--set {text!r} has no value, expected NAME=VALUE as in delete.retention.ms=3600000.")
+    return name.removeprefix("hardpack."), value
+
+
+def _connect() -> Hardpack:
+    return Hardpack.connect(_Shared.catalog)
+
+
+def _show(result: Any, as_json: bool, renderer: str) -> None:
+    if as_json:
+        _print_json(result)
+        return
+    from hardpack import render
+
+    out.print(getattr(render, renderer)(result))
+
+
+def _print_json(result: BaseModel | Iterable[BaseModel]) -> None:
+    if isinstance(result, BaseModel):
+        sys.stdout.write(result.model_dump_json(by_alias=True) + "\n")
+    else:
+        sys.stdout.write(json.dumps([r.model_dump(mode="json", by_alias=True) for r in result]) + "\n")
+
+
+def main() -> None:
+    """Run the command; an error hardpack raises on purpose is one sentence and an exit code."""
+    try:
+        app()
+    except HardpackError as error:
+        err.print(f"hardpack: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)

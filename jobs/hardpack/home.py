@@ -1,0 +1,9 @@
+"""The one folder outside the tables: jars, validation results, Data Docs, reports. Nothing in it is needed to recover."""
+
+import os
+from pathlib import Path
+
+
+def default_home() -> Path:
+    """HARDPACK_HOME, else `.hardpack` in the current folder."""
+    return Path(os.environ.get("HARDPACK_HOME", ".hardpack")).absolute()

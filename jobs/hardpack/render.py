@@ -1,0 +1,95 @@
+"""Reports as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from rich.box import SIMPLE_HEAD
+from rich.filesize import decimal
+from rich.table import Table
+
+from hardpack.plan import Plan
+from hardpack.report import LogReport, PassReport, VerifyReport
+from hardpack.status import LogStatus
+
+
+def moment(ms: int | None) -> str:
+    """A time for people."""
+    return "-" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table with numbers at the right; only the last column wraps."""
+    out = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
+    cells = [list(row) for row in rows]
+    for at, name in enumerate(columns):
+        numeric = bool(cells) and all(isinstance(row[at], int | float) for row in cells)
+        out.add_column(name, justify="right" if numeric else "left", no_wrap=at < len(columns) - 1)
+    for row in cells:
+        out.add_row(*(f"{c:,}" if isinstance(c, int) else str(c) for c in row))
+    return out
+
+
+def status_table(logs: Iterable[LogStatus]) -> Table:
+    """How every log stands."""
+    return grid(
+        "",
+        ("log", "rows", "size", "files", "dirty", "checkpoint", "tombstones", "next horizon", "verdict"),
+        (
+            (
+                f"{s.table}/{s.partition}", s.rows, decimal(s.bytes), s.files, f"{s.ratio:.3f}",
+                "-" if s.checkpoint is None else f"{s.checkpoint:,}", s.tombstones_waiting, moment(s.next_horizon),
+                ("due: " if s.due else "") + s.reason,
+            )
+            for s in logs
+        ),
+    )  # fmt: skip
+
+
+def plan_table(plan: Plan) -> Table:
+    """What a plan would do and why."""
+    return grid(
+        f"plan {plan.id} of {plan.table} at {moment(plan.now)}",
+        ("partition", "action", "from", "to", "clean", "cleanable", "dirty", "why"),
+        (
+            (
+                str(p.partition), p.action, p.first_dirty, p.first_uncleanable, decimal(p.clean_bytes),
+                decimal(p.cleanable_bytes), f"{p.ratio:.3f}", p.reason,
+            )
+            for p in plan.logs
+        ),
+    )  # fmt: skip
+
+
+def pass_table(report: PassReport) -> Table:
+    """What a pass did, log by log."""
+    outcome = "nothing to do" if report.snapshot is None else f"snapshot {report.snapshot}"
+    if report.repeated:
+        outcome += ", applied before"
+    title = f"{report.table}, phase {report.phase}: {outcome}, {report.seconds:g} s"
+    return grid(title, PASS_COLUMNS, (pass_row(entry) for entry in report.logs))
+
+
+PASS_COLUMNS = (
+    "log", "rows", "bytes", "superseded", "no key", "expired", "waiting", "checkpoint", "rewritten", "left alone",
+)  # fmt: skip
+
+
+def pass_row(entry: LogReport) -> tuple[object, ...]:
+    """One log's cells; `waiting` are tombstones below the checkpoint, the last two are files."""
+    return (
+        str(entry.partition), f"{entry.rows_before:,} → {entry.rows_after:,}",
+        f"{decimal(entry.bytes_before)} → {decimal(entry.bytes_after)}",
+        entry.superseded, entry.null_key, entry.expired_tombstone, entry.tombstones_waiting,
+        entry.checkpoint_after or 0, entry.files_rewritten, entry.files_left_alone,
+    )  # fmt: skip
+
+
+def verify_table(report: VerifyReport) -> Table:
+    """What the expectations found."""
+    title = f"{report.table}: {'every guarantee holds' if report.success else 'A GUARANTEE IS BROKEN'}"
+    if report.note:
+        title += f" ({report.note})"
+    rows = ((c.expectation, "holds" if c.success else "BROKEN", c.observed) for c in report.checks)
+    return grid(title, ("expectation", "finding", "observed"), rows)
