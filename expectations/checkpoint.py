@@ -44,7 +44,6 @@ def validate(
     # it logs a line per class on import, and warns of every renderer that a class overrides
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
     import great_expectations as gx
-
     import hardpack_expectations.guarantees  # noqa: F401  registers the classes that the suites name
 
     context = gx.get_context(mode="ephemeral", project_config=_config(home))

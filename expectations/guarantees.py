@@ -16,7 +16,6 @@ from great_expectations.render.components import (
     RenderedTableContent,
 )
 from great_expectations.render.renderer.renderer import renderer
-
 from hardpack_expectations.measure import measure
 
 METRIC = "table.log_guarantees"

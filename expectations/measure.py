@@ -30,6 +30,7 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
     limits = evidence.sparkSession.createDataFrame(
         [(log["partition"], log["bound"], log["log_end"], log["expired"]) for log in logs], LIMITS
     )
+    removable = "tombstone and k is not null and exists(expired, r -> o between r[0] and r[1])"
     rows = (
         evidence.groupBy("p", "k", "o", "tombstone")
         .agg(
@@ -39,9 +40,7 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
             F.bit_xor(F.when(F.col("after") == 1, F.col("content"))).alias("content_after"),
         )
         .join(F.broadcast(limits), "p")
-        .withColumn(
-            "removable", F.expr("tombstone and k is not null and exists(expired, r -> o between r[0] and r[1])")
-        )
+        .withColumn("removable", F.expr(removable))
     )
     keys = rows.groupBy("p", "k").agg(
         F.expr("sum(if(o < log_end, b, 0))").alias("rows_before"),
@@ -55,21 +54,21 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
         F.expr("sum(if(removable, a, 0))").alias("late_tombstones"),
     )
     expired = F.expr("latest_before % 2 = 1 and latest_after is null")
+    present = F.expr("k is not null and latest_before is not null")
     right = F.expr("latest_after <=> latest_before div 2")
     counted = keys.groupBy("p").agg(
         *(F.sum(c).alias(c) for c in ("rows_before", "rows_after", "invented", "altered", "head_lost")),
         F.sum("late_tombstones").alias("late_tombstones"),
         F.expr("sum(int(k is not null and left > 1))").alias("duplicate_keys"),
-        F.sum((F.expr("k is not null and latest_before is not null") & ~right & ~expired).cast("int")).alias(
-            "wrong_latest"
-        ),
+        F.sum((present & ~right & ~expired).cast("int")).alias("wrong_latest"),
     )
     found = {row["p"]: row.asDict() for row in counted.collect()}
     return [_filled(log, found.get(log["partition"], {})) for log in logs]
 
 
 NUMBERS = (
-    "rows_before", "rows_after", "duplicate_keys", "wrong_latest", "invented", "altered", "head_lost", "late_tombstones",
+    "rows_before", "rows_after", "duplicate_keys", "wrong_latest", "invented", "altered", "head_lost",
+    "late_tombstones",
 )  # fmt: skip
 
 

@@ -139,6 +139,7 @@ def adopt(
     dry_run: Annotated[bool, typer.Option(help="only check")] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Check a table and set its properties."""
     pairs = dict(_pair(s) for s in settings or [])
     result = _connect().adopt(table, pairs, dry_run)
     if as_json:

@@ -1,4 +1,4 @@
-"""The one folder outside the tables: jars, validation results, Data Docs, reports. Nothing in it is needed to recover."""
+"""The one folder outside the tables: jars, validation results, Data Docs, reports; none is needed to recover."""
 
 import os
 from pathlib import Path

@@ -15,6 +15,14 @@ from hardpack.cli import read_plan
 from hardpack.errors import HardpackError
 from hardpack.plan import Plan
 
+
+class Failure(BaseModel):
+    """What the result file holds when the job ends in an error of hardpack's own."""
+
+    error: str
+    exit_code: int
+
+
 Verb = Callable[[Hardpack, Plan], BaseModel]
 
 
@@ -37,6 +45,11 @@ def run_job(verb: Verb, description: str) -> None:
         report = verb(Hardpack.connect(arguments.catalog), read_plan(arguments.plan))
     except HardpackError as error:
         logging.getLogger("hardpack").error("%s", error)
+        _write(arguments.result, Failure(error=str(error), exit_code=error.exit_code))
         sys.exit(error.exit_code)
-    if arguments.result:
-        arguments.result.write_text(report.model_dump_json())
+    _write(arguments.result, report)
+
+
+def _write(path: Path | None, result: BaseModel) -> None:
+    if path:
+        path.write_text(result.model_dump_json())

@@ -1,0 +1,1 @@
+"""hardpack inside Airflow: the sensor with its trigger, the operator, the configuration."""

@@ -1,0 +1,1 @@
+"""Two topics of real data."""

@@ -9,7 +9,6 @@ from itertools import count
 import pyarrow as pa
 from kafka.partitioner.default import murmur2
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -37,10 +36,7 @@ SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
 
 def create_topic(catalog: Catalog, name: str, properties: dict[str, str]) -> Table:
     """A new table of the topic's layout, adopted with the settings given as properties."""
-    try:
-        catalog.create_namespace(name.rpartition(".")[0])
-    except NamespaceAlreadyExistsError:
-        pass
+    catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
     return catalog.create_table(
         name, SCHEMA, partition_spec=SPEC, properties={"hardpack.cleanup.policy": "compact", **properties}
     )

@@ -1,0 +1,1 @@
+"""The way to Iceberg: catalogs, metadata, state, and the door to its JVM API."""

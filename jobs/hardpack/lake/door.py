@@ -141,7 +141,7 @@ class IceTable:
         source = self._java.schema().findField(column).fieldId()
         fields = self._java.specs().get(file.specId()).fields()
         at = next(i for i, f in enumerate(fields) if f.sourceId() == source and f.transform().isIdentity())
-        anything = self.spark._jvm.java.lang.Class.forName("java.lang.Object")  # type: ignore[union-attr]
+        anything = self.spark._jvm.java.lang.Class.forName("java.lang.Object")
         return str(file.partition().get(at, anything))
 
     def nulls_in(self, file: Any, column: str) -> int | None:
@@ -196,7 +196,7 @@ class IceTable:
             self._delete(location)
 
     def discard(self, files: Iterable[Any]) -> None:
-        """Delete data files that were written but not committed; one that cannot be deleted is left to orphan removal."""
+        """Delete data files that were written but not committed; what cannot be is left to orphan removal."""
         for file in files:
             self._delete(str(file.location()))
 
@@ -234,8 +234,8 @@ class IceTable:
             return int(tries(self._commit_once, base, change))
         except _TryAgain as error:
             raise Conflict(
-                f"{self.name}: other writers changed the table during each of {COMMIT_TRIES} tries to commit ({error}); "
-                "run it again, nothing was published."
+                f"{self.name}: other writers changed the table during each of {COMMIT_TRIES} tries to commit "
+                f"({error}); run it again, nothing was published."
             ) from None
 
     def _commit_once(self, base: int, change: Change) -> int:
@@ -278,7 +278,7 @@ class IceTable:
         return update
 
     def _map(self, entries: Mapping[str, str]) -> Any:
-        out = self.spark._jvm.java.util.HashMap()  # type: ignore[union-attr]
+        out = self.spark._jvm.java.util.HashMap()
         for key, value in entries.items():
             out.put(key, value)
         return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile as IceFile
@@ -12,7 +12,7 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, PrimitiveType
 
 from hardpack.errors import BadInput
 from hardpack.lake.layout import table_name
@@ -106,7 +106,8 @@ class _Walk:
                 f"{self.name}: a data file has no bounds of column {field.name!r}, expected them in its metadata; set "
                 f"write.metadata.metrics.column.{field.name}=full and rewrite the file."
             )
-        return from_bytes(field.field_type, lower), from_bytes(field.field_type, upper)
+        kind = cast(PrimitiveType, field.field_type)
+        return from_bytes(kind, lower), from_bytes(kind, upper)
 
     def _millis(self, value: int) -> int:
         return value if isinstance(self.timestamp.field_type, LongType) else value // 1000

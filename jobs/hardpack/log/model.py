@@ -7,7 +7,7 @@ from typing import Any
 
 Partition = int | str
 Horizon = tuple[int, int]
-"""`(up to offset, horizon ms)`: tombstones from the previous entry's offset (exclusive) to this one may go at the time."""
+"""`(up to offset, horizon ms)`: tombstones after the previous entry's offset, up to this one, may go at the time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def read_settings(table: str, properties: Mapping[str, str]) -> Settings:
         name = ".".join(str(part) for part in first["loc"])
         if not name:
             raise BadInput(
-                f"{table}: {str(first['ctx']['error'])}; set one of the two table properties hardpack.* anew."
+                f"{table}: {first['ctx']['error']!s}; set one of the two table properties hardpack.* anew."
             ) from None
         if first["type"] == "extra_forbidden":
             raise BadInput(

@@ -39,11 +39,14 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
     Raises:
         BadInput: Java is missing or Iceberg's runtime is not on the class path.
     """
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     # else the workers are whichever python3 comes first on PATH
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # under spark-submit the JVM is up and knows what was given; without this it would be overridden
+        SparkContext._ensure_initialized()
     given = SparkConf()
     builder = SparkSession.builder.appName("hardpack")
     if not given.contains("spark.master"):

@@ -1,0 +1,76 @@
+# `make help` lists every target.
+PYTHON ?= python3
+PORT ?= 8080
+BIN := .venv/bin
+HARDPACK_HOME ?= $(CURDIR)/.hardpack
+export HARDPACK_HOME
+
+.DEFAULT_GOAL := help
+.PHONY: help run up down test check fmt test-fast test-spark test-dags test-system env jars lock screenshots clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
+
+##@ Use
+run: preflight env jars ## load the demo topic, compact it once through Airflow, show what happened
+	@$(PYTHON) infra/preflight.py --port $(PORT)
+	@$(BIN)/python -m infra.local.demo run --port $(PORT)
+
+up: preflight env jars ## keep Airflow running on loopback, with a topic that goes on growing
+	@$(BIN)/python -m infra.local.demo up --port $(PORT)
+
+down: ## stop what `make up` started
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m infra.local.demo down --port $(PORT); fi
+
+clean: down ## remove everything that was made here: environment, jars, lakehouse, reports
+	rm -rf .venv .hardpack .pyiceberg.yaml spark-warehouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ Test
+test: preflight env jars check test-fast test-spark test-dags test-system ## lint, types and every layer of tests
+
+check: env ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test-fast: env ## pure rules and structure, no JVM, seconds
+	$(BIN)/pytest -q -m "not spark and not dags and not system"
+
+test-spark: env jars ## the engine on one Spark session
+	$(BIN)/pytest -q -m spark
+
+test-dags: env jars ## the DAG parsed and run without a scheduler
+	$(BIN)/pytest -q -m dags
+
+test-system: env jars ## one whole run through a real scheduler
+	$(BIN)/pytest -q -m system
+
+##@ Develop
+fmt: env ## format and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+env: .venv/.done ## make the environment from the lock
+
+jars: env ## fetch Iceberg's runtime and the JDBC driver once
+	@$(BIN)/python infra/jars.py $(HARDPACK_HOME)/jars
+
+lock: env ## resolve the dependencies anew
+	$(BIN)/uv pip compile -q infra/uv.in --generate-hashes --universal --python-version 3.11 --no-header -o infra/uv.lock.txt --upgrade
+	$(BIN)/uv pip compile -q setup.cfg --all-extras --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock --upgrade
+
+screenshots: env jars ## take the README's pictures from a running system (needs Chromium)
+	$(BIN)/python -m infra.local.screenshots --port $(PORT)
+
+.PHONY: preflight
+preflight:
+	@$(PYTHON) infra/preflight.py
+
+.venv/.done: requirements.lock infra/uv.lock.txt setup.cfg pyproject.toml
+	@$(PYTHON) infra/preflight.py
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r infra/uv.lock.txt
+	$(BIN)/uv pip sync -q --require-hashes requirements.lock
+	$(BIN)/uv pip install -q --no-deps --no-build-isolation -e .
+	@touch $@

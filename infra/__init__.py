@@ -1,0 +1,1 @@
+"""What a production install needs, and scripts that start real services here."""

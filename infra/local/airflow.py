@@ -1,0 +1,194 @@
+"""A real Airflow on loopback: scheduler, dag processor, triggerer and api server, driven by REST."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from infra.local.lakehouse import ROOT
+
+USER = "admin"
+HEALTHY = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+
+
+class LocalAirflow:
+    """Start, talk to and stop one Airflow whose files lie in `home/airflow`.
+
+    Args:
+        home: hardpack's home.
+        port: on loopback.
+        settings: `[hardpack]` settings, as `schedule` or `tables`.
+        config_folder: where `.pyiceberg.yaml` lies.
+    """
+
+    def __init__(self, home: Path, port: int, settings: dict[str, str], config_folder: Path = ROOT) -> None:
+        self.folder, self.port = home / "airflow", port
+        self.url = f"http://127.0.0.1:{port}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.password = self._password()
+        self.env = self._env(home, settings, config_folder)
+        self._token = ""
+
+    def _password(self) -> str:
+        file = self.folder / "passwords.json"
+        if not file.exists():
+            file.touch(mode=0o600)
+            file.write_text(json.dumps({USER: secrets.token_urlsafe(9)}))
+        return str(json.loads(file.read_text())[USER])
+
+    def _env(self, home: Path, settings: dict[str, str], config_folder: Path) -> dict[str, str]:
+        path = [str(ROOT / "infra" / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+        own = {f"AIRFLOW__HARDPACK__{k.upper()}": v for k, v in settings.items()}
+        return {
+            **os.environ,
+            "PATH": os.pathsep.join(path),
+            "HARDPACK_HOME": str(home),
+            "PYICEBERG_HOME": str(config_folder),
+            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "2",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.folder / "passwords.json"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+            "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            **own,
+        }
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.folder / "standalone.pid"
+
+    def start(self) -> None:
+        """Start all components in a session of their own and wait until they are healthy.
+
+        Raises:
+            RuntimeError: it does not come up; the message holds the end of its log.
+        """
+        log = (self.folder / "standalone.log").open("w")
+        process = subprocess.Popen(
+            [str(Path(sys.executable).with_name("airflow")), "standalone"],
+            env=self.env, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        self._pid_file.write_text(str(process.pid))
+        deadline = time.monotonic() + 180
+        while time.monotonic() < deadline and process.poll() is None:
+            if self._healthy():
+                return
+            time.sleep(1)
+        self.stop()
+        tail = "\n".join((self.folder / "standalone.log").read_text().splitlines()[-15:])
+        raise RuntimeError(f"Airflow did not come up; the end of {log.name}:\n{tail}")
+
+    def _healthy(self) -> bool:
+        try:
+            health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5).json()
+        except (httpx.HTTPError, ValueError):
+            return False
+        return all((health.get(part) or {}).get("status") == "healthy" for part in HEALTHY)
+
+    def running(self) -> bool:
+        """Whether the Airflow that the pid file names still lives."""
+        try:
+            process = psutil.Process(int(self._pid_file.read_text()))
+            return "airflow" in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE
+        except (OSError, ValueError, psutil.Error):
+            return False
+
+    def stop(self) -> None:
+        """Stop every process of it, whatever process group it moved to."""
+        try:
+            leader = psutil.Process(int(self._pid_file.read_text()))
+            if not self.running():
+                raise psutil.NoSuchProcess(leader.pid)
+            everyone = [*leader.children(recursive=True), leader]
+        except (OSError, ValueError, psutil.Error):
+            self._pid_file.unlink(missing_ok=True)
+            return
+        os.killpg(leader.pid, signal.SIGTERM)
+        _, alive = psutil.wait_procs(everyone, timeout=15)
+        for process in alive:
+            process.kill()
+        self._pid_file.unlink(missing_ok=True)
+
+    @retry(retry=retry_if_exception_type(httpx.TransportError), stop=stop_after_delay(60), wait=wait_fixed(1))
+    def call(self, method: str, path: str, **kwargs: Any) -> Any:
+        """One REST call with a login.
+
+        Raises:
+            httpx.HTTPStatusError: the server refused it.
+        """
+        if not self._token:
+            login = httpx.post(f"{self.url}/auth/token", json={"username": USER, "password": self.password}, timeout=30)
+            self._token = login.raise_for_status().json()["access_token"]
+        headers = {"Authorization": f"Bearer {self._token}"}
+        reply = httpx.request(method, f"{self.url}/api/v2/{path}", headers=headers, timeout=60, **kwargs)
+        return reply.raise_for_status().json() if reply.content else None
+
+    def prepare(self, dag: str, paused: bool) -> None:
+        """Wait for the DAG to be parsed, make its pool, set whether its schedule runs."""
+        self._wait_for(dag)
+        try:
+            self.call("POST", "pools", json={"name": "hardpack", "slots": 1, "description": "one cleaning at a time"})
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != httpx.codes.CONFLICT:
+                raise
+        self.call("PATCH", f"dags/{dag}", json={"is_paused": paused})
+
+    @retry(retry=retry_if_exception_type(httpx.HTTPStatusError), stop=stop_after_delay(90), wait=wait_fixed(1))
+    def _wait_for(self, dag: str) -> None:
+        self.call("GET", f"dags/{dag}")
+
+    def trigger(self, dag: str, conf: dict[str, Any]) -> str:
+        """Start a run; gives its id."""
+        return str(self.call("POST", f"dags/{dag}/dagRuns", json={"logical_date": None, "conf": conf})["dag_run_id"])
+
+    def watch(self, dag: str, run: str, timeout: float = 900) -> Iterator[tuple[str, str]]:
+        """Changes of the run's tasks as they happen, `(task with map index, state)`, then `("", state of the run)`."""
+        seen: dict[str, str] = {}
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            state = self.call("GET", f"dags/{dag}/dagRuns/{run}")["state"]
+            for task in self.call("GET", f"dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"]:
+                label = task["task_id"] if task["map_index"] < 0 else f"{task['task_id']}[{task['map_index']}]"
+                if task["state"] and seen.get(label) != task["state"]:
+                    seen[label] = task["state"]
+                    yield label, task["state"]
+            if state in ("success", "failed"):
+                yield "", state
+                return
+            time.sleep(1)
+        yield "", "timed out"
+
+    def xcom(self, dag: str, run: str, task: str, map_index: int = -1) -> Any:
+        """What a task returned."""
+        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
+        return self.call("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
+
+    def log(self, dag: str, run: str, task: str, try_number: int = 1, map_index: int = -1) -> str:
+        """A task's log as text."""
+        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{try_number}"
+        content = self.call("GET", path, params={"map_index": map_index, "full_content": True})["content"]
+        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)

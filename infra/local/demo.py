@@ -1,0 +1,147 @@
+"""`make run`, `make up` and `make down`.
+
+python -m infra.local.demo run|up|down [--port N]
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+import typer
+from hardpack import Hardpack, PassReport
+from hardpack.lake.catalog import find_tables
+from hardpack.render import pass_table, status_table
+from rich.console import Console
+
+from infra.local.airflow import USER, LocalAirflow
+from infra.local.lakehouse import ROOT, make_lakehouse
+
+DAG = "hardpack"
+FLIGHTS, LIVE = "demo.flights", "demo.flights_live"
+HOME = Path(os.environ.get("HARDPACK_HOME", ROOT / ".hardpack")).absolute()
+WRITER_PID = HOME / "writer.pid"
+Port = Annotated[int, typer.Option(help="port of Airflow on loopback")]
+
+app = typer.Typer(add_completion=False)
+out = Console(width=None if sys.stdout.isatty() else 150)
+
+
+def lakehouse() -> Hardpack:
+    """The catalog, with its files made."""
+    return Hardpack.connect(properties=make_lakehouse(HOME, ROOT), home=HOME)
+
+
+@app.command()
+def run(port: Port = 8080) -> None:
+    """Load the flights, let Airflow compact them once, show what happened."""
+    started = time.monotonic()
+    hp = lakehouse()
+    if FLIGHTS not in find_tables(hp.catalog, "*.*"):
+        from hardpack.demo.flights import load_flights
+
+        with out.status("loading the flights of 2013"):
+            load_flights(hp.catalog, FLIGHTS)
+        out.print(f"loaded {FLIGHTS}")
+    out.print(status_table(hp.status(FLIGHTS)))
+    airflow = LocalAirflow(HOME, port, {"tables": FLIGHTS, "schedule": ""})
+    try:
+        with out.status("starting Airflow"):
+            airflow.start()
+        airflow.prepare(DAG, paused=False)
+        good = _one_run(airflow)
+    finally:
+        airflow.stop()
+    out.print(f"{time.monotonic() - started:.0f} s in all; Airflow is stopped, `make up` keeps one running.")
+    raise typer.Exit(0 if good else 1)
+
+
+def _one_run(airflow: LocalAirflow) -> bool:
+    started = time.monotonic()
+    run_id = airflow.trigger(DAG, {"tables": FLIGHTS})
+    out.print(f"Airflow runs {DAG}, run {run_id}")
+    states: dict[str, str] = {}
+    for task, state in airflow.watch(DAG, run_id):
+        states[task] = state
+        out.print(f"{time.monotonic() - started:7.1f} s  {task or 'the run'}: {state}")
+    if states["sense"] == "skipped":
+        out.print("nothing is due, so nothing was changed:")
+        for line in airflow.log(DAG, run_id, "sense").splitlines():
+            if line.startswith(f"{FLIGHTS}/"):
+                out.print(f"  {line}")
+        return states[""] == "success"
+    if states[""] != "success":
+        for task in (t for t, s in states.items() if s == "failed"):
+            name, _, index = task.rstrip("]").partition("[")
+            out.print(airflow.log(DAG, run_id, name, map_index=int(index or -1))[-3000:], markup=False)
+        return False
+    units = len(airflow.xcom(DAG, run_id, "plan"))
+    for verb in ("phase_one", "phase_two"):
+        for unit in range(units):
+            out.print(pass_table(PassReport.model_validate(airflow.xcom(DAG, run_id, f"unit.{verb}", unit))))
+    checks = [airflow.xcom(DAG, run_id, "unit.verify", unit) for unit in range(units)]
+    for check in checks:
+        out.print(f"{check['table']}: {'every guarantee holds' if check['success'] else 'A GUARANTEE IS BROKEN'}")
+        for page in check["data_docs"]:
+            out.print(f"Data Docs: {page}", soft_wrap=True)
+    out.print(f"report: {airflow.xcom(DAG, run_id, 'report')}", soft_wrap=True)
+    return bool(checks) and all(c["success"] for c in checks)
+
+
+@app.command()
+def up(port: Port = 8080) -> None:
+    """Keep Airflow running, with a writer that appends a further day of flights every half minute."""
+    hp = lakehouse()
+    airflow = LocalAirflow(HOME, port, {"tables": LIVE, "schedule": "*/3 * * * *"})
+    if airflow.running():
+        out.print(f"already running at {airflow.url}; `make down` stops it.")
+        return
+    if LIVE not in find_tables(hp.catalog, "*.*"):
+        from hardpack.demo.live import start_live
+
+        start_live(hp.catalog, LIVE)
+    with out.status("starting Airflow"):
+        airflow.start()
+    airflow.prepare(DAG, paused=False)
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "infra.local.demo", "write"], cwd=ROOT, env=airflow.env, start_new_session=True,
+        stdout=(HOME / "writer.log").open("w"), stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    WRITER_PID.write_text(str(writer.pid))
+    out.print(f"Airflow: {airflow.url}/dags/{DAG}  user {USER}  password {airflow.password}", soft_wrap=True)
+    out.print(f"{LIVE} gets a day of flights every 30 s and is compacted every 3 minutes; `make down` stops all.")
+
+
+@app.command(hidden=True)
+def write(every: float = 30) -> None:
+    """The writer: one more day of real flights, again and again until the year is over."""
+    from hardpack.demo.live import append_day
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    hp = lakehouse()
+    while append_day(hp.catalog, LIVE):
+        time.sleep(every)
+
+
+@app.command()
+def down(port: Port = 8080) -> None:
+    """Stop the writer and Airflow."""
+    try:
+        writer = psutil.Process(int(WRITER_PID.read_text()))
+        if "infra.local.demo" in " ".join(writer.cmdline()):
+            writer.terminate()
+    except (OSError, ValueError, psutil.Error):
+        pass
+    WRITER_PID.unlink(missing_ok=True)
+    LocalAirflow(HOME, port, {}).stop()
+    out.print("stopped")
+
+
+if __name__ == "__main__":
+    app()

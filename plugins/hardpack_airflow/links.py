@@ -1,0 +1,29 @@
+"""The link from a task to the page of Data Docs it wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink
+
+
+class DataDocsLink(BaseOperatorLink):
+    """Made when the task has ended; empty while there is no page."""
+
+    name = "Data Docs"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Address of the page on Airflow's own server."""
+        from airflow.sdk.execution_time.xcom import XCom
+
+        report = XCom.get_value(ti_key=ti_key, key="return_value") or {}
+        pages = report.get("data_docs") or ""
+        page = pages if isinstance(pages, str) else next(iter(pages), "")
+        return docs_address(page)
+
+
+def docs_address(page: str) -> str:
+    """Address of a page given as a path inside a folder `data_docs`."""
+    _, inside, rest = page.partition("/data_docs/")
+    return f"/hardpack/docs/{quote(rest)}" if inside else ""

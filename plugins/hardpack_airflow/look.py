@@ -1,0 +1,48 @@
+"""What there is to do, from metadata alone; used by the trigger and by the plan task. Imports pyiceberg when called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def run_time(context: Mapping[str, Any]) -> int:
+    """The run's `now` in ms: the end of its data interval, else when it was due to run."""
+    at = context.get("data_interval_end") or context["dag_run"].run_after
+    return int(at.timestamp() * 1000)
+
+
+def look(
+    catalog: str, tables: str, partitions: Sequence[str] | None, force: bool, now: int, unit_bytes: int
+) -> dict[str, Any]:
+    """Plan every adopted table that a glob matches.
+
+    Args:
+        catalog: name in pyiceberg's configuration.
+        tables: a table or a glob.
+        partitions: only these logs, None for all.
+        force: clean whatever is cleanable.
+        now: ms.
+        unit_bytes: most bytes of one unit of work.
+
+    Returns:
+        `units` (plans as JSON text, each with its label), `reasons` (one line per log), `errors` (one per refused
+        table).
+    """
+    from hardpack import Hardpack, HardpackError
+
+    hp = Hardpack.connect(catalog)
+    units: list[dict[str, str]] = []
+    reasons: list[str] = []
+    errors: list[str] = []
+    for table in hp.tables(tables):
+        try:
+            plan = hp.plan(table, now, partitions or None, force)
+        except HardpackError as error:
+            errors.append(str(error))
+            continue
+        reasons += [f"{table}/{p.partition}: {p.action}, {p.reason}" for p in plan.logs]
+        for unit in plan.units(unit_bytes):
+            names = ",".join(str(p.partition) for p in unit.logs)
+            units.append({"label": f"{table} {names}", "plan": unit.to_json()})
+    return {"units": units, "reasons": reasons, "errors": errors}

@@ -1,0 +1,70 @@
+"""One operator: submit a verb of hardpack for one unit, and give its report back as XCom."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from hardpack_airflow.config import setting
+from hardpack_airflow.links import DataDocsLink
+
+CONFLICT = 4
+
+
+class HardpackOperator(SparkSubmitOperator):
+    """Runs `jobs/<verb>.py` on the plan of one unit; the driver dies with the task.
+
+    A broken guarantee or bad input fails at once, a conflict is retried.
+
+    :param verb: phase_one, phase_two or verify
+    :param unit: `label` and `plan` as `hardpack_airflow.look` made them (templated)
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit")
+    operator_extra_links = (DataDocsLink(),)
+
+    def __init__(self, *, verb: str, unit: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("conn_id", setting("spark_conn_id"))
+        kwargs.setdefault("driver_memory", setting("driver_memory"))
+        kwargs.setdefault("name", f"hardpack-{verb}")
+        super().__init__(**kwargs)
+        self.verb, self.unit = verb, unit
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Submit, wait, and read the report."""
+        import hardpack
+        from hardpack.spark.session import jar_paths
+
+        self.log.info("%s of %s", self.verb, self.unit["label"])
+        self.application = str(Path(hardpack.__file__).parents[1] / f"{self.verb}.py")
+        self.jars = ",".join(map(str, jar_paths())) or None
+        if shutil.which("spark3-submit"):
+            self._spark_binary = "spark3-submit"
+        with tempfile.TemporaryDirectory(prefix="hardpack-") as scratch:
+            plan, result = Path(scratch, "plan.json"), Path(scratch, "result.json")
+            plan.write_text(self.unit["plan"])
+            self.application_args = ["--catalog", setting("catalog"), "--plan", str(plan), "--result", str(result)]
+            try:
+                super().execute(context)
+            except AirflowException:
+                self._raise_own(result)
+                raise
+            report: dict[str, Any] = json.loads(result.read_text())
+        return report
+
+    def _raise_own(self, result: Path) -> None:
+        """Raise the job's own sentence if it left one."""
+        if not result.is_file():
+            return
+        failure = json.loads(result.read_text())
+        if failure["exit_code"] == CONFLICT:
+            raise AirflowException(failure["error"]) from None
+        raise AirflowFailException(failure["error"]) from None

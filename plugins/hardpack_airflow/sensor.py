@@ -1,0 +1,65 @@
+"""The sensor: is any log due? Waits in the triggerer, holds no worker slot, starts no JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from hardpack_airflow.config import setting
+from hardpack_airflow.look import run_time
+from hardpack_airflow.trigger import DirtyLogsTrigger
+
+
+class DirtyLogsSensor(BaseSensorOperator):
+    """Ends well when a log of the tables is due, else is skipped and says why.
+
+    :param tables: a table or a glob such as `db.*` (templated)
+    :param partitions: JSON list of logs, empty for all (templated)
+    :param force: JSON boolean, clean whatever is cleanable (templated)
+    :param wait: seconds to go on looking before giving up; 0 looks once
+    """
+
+    template_fields: Sequence[str] = ("tables", "partitions", "force")
+
+    def __init__(
+        self, *, tables: str, partitions: str = "[]", force: str = "false", wait: float = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.tables, self.partitions, self.force, self.wait = tables, partitions, force, wait
+
+    def execute(self, context: Context) -> Any:
+        """Hand over to the trigger."""
+        question = asked(self.tables, self.partitions, self.force, run_time(context))
+        trigger = DirtyLogsTrigger(question, self.wait, self.poke_interval)
+        self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.wait + self.timeout))
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Say what was seen; skip when nothing is due."""
+        if "failure" in event:
+            raise AirflowFailException(event["failure"])
+        for line in event["reasons"]:
+            self.log.info("%s", line)
+        for line in event["errors"]:
+            self.log.error("%s", line)
+        if event["errors"] and not event["due"]:
+            raise AirflowFailException("; ".join(event["errors"]))
+        if not event["due"]:
+            raise AirflowSkipException("no log is due: " + ("; ".join(event["reasons"]) or "no adopted table matches"))
+        return event
+
+
+def asked(tables: str, partitions: str, force: str, now: int) -> dict[str, Any]:
+    """The arguments of `look` from a DAG's rendered parameters."""
+    return {
+        "catalog": setting("catalog"),
+        "tables": tables,
+        "partitions": json.loads(partitions) or None,
+        "force": bool(json.loads(force)),
+        "now": now,
+        "unit_bytes": int(setting("unit_bytes")),
+    }

@@ -1,0 +1,45 @@
+"""The trigger behind the sensor: looks at metadata off the event loop until something is to be done."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from hardpack_airflow.look import look
+
+
+class DirtyLogsTrigger(BaseTrigger):
+    """Fires when a log is due, or when the time to wait is over.
+
+    :param question: what `look` is asked, as keyword arguments.
+    :param wait: seconds to go on looking; 0 looks once.
+    :param poke_interval: seconds between two looks.
+    """
+
+    def __init__(self, question: dict[str, Any], wait: float = 0, poke_interval: float = 60) -> None:
+        super().__init__()
+        self.question, self.wait, self.poke_interval = question, wait, poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Where the class is and how to make it again."""
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {"question": self.question, "wait": self.wait, "poke_interval": self.poke_interval}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look, wait, look again; an error of the catalog ends it with its sentence."""
+        deadline = time.monotonic() + self.wait
+        while True:
+            try:
+                seen = await asyncio.to_thread(look, **self.question)
+            except Exception as error:  # the event carries it to the task, which fails with it
+                yield TriggerEvent({"failure": f"{error}"})
+                return
+            if seen["units"] or seen["errors"] or time.monotonic() >= deadline:
+                # plans are made anew by the next task, an event only says that and why
+                yield TriggerEvent({"due": bool(seen["units"]), "reasons": seen["reasons"], "errors": seen["errors"]})
+                return
+            await asyncio.sleep(self.poke_interval)

@@ -1,0 +1,22 @@
+"""Registers hardpack with Airflow; everything else is in the installed package hardpack_airflow."""
+
+from airflow.plugins_manager import AirflowPlugin
+from hardpack_airflow.docs import PREFIX, app
+from hardpack_airflow.links import DataDocsLink
+
+
+class HardpackPlugin(AirflowPlugin):
+    """Data Docs in Airflow's menu, and the link from a task to its own page."""
+
+    name = "hardpack"
+    fastapi_apps = [{"app": app, "url_prefix": PREFIX, "name": "hardpack"}]  # noqa: RUF012  Airflow's way to declare
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Data Docs",
+            "href": f"{PREFIX}/docs/index.html",
+            "destination": "nav",
+            "url_route": "hardpack-docs",
+            "category": "browse",
+        }
+    ]
+    operator_extra_links = [DataDocsLink()]  # noqa: RUF012
