@@ -1,0 +1,62 @@
+"""Fixtures: an embedded lakehouse per test, one Spark session for all tests that need one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CATALOG = "hardpack"
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory):
+    """Catalog properties of one lakehouse for the whole session; tests take tables of their own in it."""
+    folder = tmp_path_factory.mktemp("lake")
+    (folder / "warehouse").mkdir()
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory):
+    """Where results and Data Docs go; the jars are those that `make jars` fetched."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session")
+def catalog(lake):
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog(CATALOG, **lake)
+
+
+@pytest.fixture(scope="session")
+def spark(catalog):
+    from hardpack.spark.session import open_session
+
+    os.environ.setdefault("HARDPACK_HOME", str(ROOT / ".hardpack"))
+    session = open_session(catalog)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def hp(catalog, spark, home):
+    from hardpack import Hardpack
+
+    return Hardpack(catalog, spark, home)
+
+
+@pytest.fixture
+def cold(catalog, home):
+    """The library without a Spark session: a verb that starts one fails the test."""
+    from hardpack import Hardpack
+
+    class Cold(Hardpack):
+        @property
+        def spark(self):
+            raise AssertionError("this must not start a JVM")
+
+    return Cold(catalog, None, home)

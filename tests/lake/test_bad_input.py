@@ -1,0 +1,198 @@
+"""Bad input: one sentence that names the place and the mend, exit code 2, nothing changed. No JVM starts."""
+
+import json
+
+import pytest
+from hardpack import BadInput, Plan
+from hardpack.cli import app
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import BinaryType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestampType
+from typer.testing import CliRunner
+
+from tests.topics import T0, append, name_of, new_topic, row
+
+FIELDS = {
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "key": BinaryType(),
+    "value": StringType(),
+}
+
+
+def make(catalog, fields, transform=None, column="partition"):
+    catalog.create_namespace_if_not_exists("bad")
+    schema = Schema(*(NestedField(i, n, t) for i, (n, t) in enumerate(fields.items(), 1)))
+    spec = PartitionSpec()
+    if transform:
+        spec = PartitionSpec(PartitionField(schema.find_field(column).field_id, 1000, transform, "log"))
+    return catalog.create_table(f"bad.t{len(catalog.list_tables('bad'))}", schema, partition_spec=spec)
+
+
+def refusal(call, *arguments, **keywords):
+    with pytest.raises(BadInput) as caught:
+        call(*arguments, **keywords)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert caught.value.exit_code == 2
+    return message
+
+
+def test_an_unknown_table(cold):
+    assert "no such table in catalog 'hardpack'" in refusal(cold.plan, "no.such")
+    assert "no such table" in refusal(cold.adopt, "no.such")
+
+
+def test_a_table_that_was_not_adopted(cold, catalog):
+    table = make(catalog, FIELDS, IdentityTransform())
+    assert f"`hardpack adopt {name_of(table)}`" in refusal(cold.plan, name_of(table))
+
+
+def test_a_missing_column(cold, catalog):
+    table = make(catalog, {n: t for n, t in FIELDS.items() if n != "key"}, IdentityTransform())
+    message = refusal(cold.adopt, name_of(table))
+    assert "no column 'key'" in message
+    assert "--set column.key=NAME" in message
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "wish"),
+    [("offset", DoubleType(), "long"), ("timestamp", StringType(), "timestamp"), ("key", LongType(), "binary")],
+)
+def test_a_wrong_type(cold, catalog, column, kind, wish):
+    table = make(catalog, FIELDS | {column: kind}, IdentityTransform())
+    message = refusal(cold.adopt, name_of(table))
+    assert f"column {column!r}" in message
+    assert wish in message
+
+
+@pytest.mark.parametrize("transform", [None, BucketTransform(4)])
+def test_a_table_not_partitioned_by_its_log(cold, catalog, transform):
+    table = make(catalog, FIELDS, transform)
+    assert "ADD PARTITION FIELD partition" in refusal(cold.adopt, name_of(table))
+
+
+def test_a_refused_setting_changes_nothing(cold, catalog):
+    table = new_topic(catalog)
+    before = dict(table.properties)
+    assert "min.cleanable.dirty.ratio" in refusal(cold.adopt, name_of(table), {"min.cleanable.dirty.ratio": "2"})
+    assert "kept by the passes" in refusal(cold.adopt, name_of(table), {"state": "{}"})
+    assert dict(table.refresh().properties) == before
+
+
+def test_adopt_sets_and_unsets(cold, catalog):
+    table = make(catalog, FIELDS, IdentityTransform())
+    name = name_of(table)
+    assert cold.adopt(name, {"delete.retention.ms": "5"}, dry_run=True).delete_retention_ms == 5
+    assert "hardpack.cleanup.policy" not in table.refresh().properties
+    cold.adopt(name, {"delete.retention.ms": "5"})
+    assert cold.plan(name, now=T0).settings.delete_retention_ms == 5
+    assert cold.adopt(name, {"delete.retention.ms": ""}).delete_retention_ms == 86_400_000
+
+
+def test_mapped_columns(cold, catalog):
+    renamed = {{"key": "k", "offset": "o"}.get(n, n): t for n, t in FIELDS.items()}
+    table = make(catalog, renamed, IdentityTransform())
+    assert cold.adopt(name_of(table), {"column.key": "k", "column.offset": "o"}).column_key == "k"
+
+
+def test_an_empty_table_has_nothing_to_do(cold, catalog):
+    name = name_of(new_topic(catalog))
+    assert cold.status(name, now=T0) == []
+    plan = cold.plan(name, now=T0, force=True)
+    assert (plan.snapshot, plan.logs, plan.units(1)) == (None, (), [])
+
+
+def test_an_unknown_partition(cold, catalog):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")], 1: [row(0, "a")]})
+    assert "there is no partition 7, it has 0, 1" in refusal(cold.plan, name_of(table), T0, ["7"])
+
+
+def test_keyless_rows_are_refused_with_their_count(cold, catalog):
+    table = new_topic(catalog, active_segment="none")
+    append(table, {0: [row(0, "a"), row(1, None), row(2, None)], 1: [row(0, "a")]})
+    message = refusal(cold.plan, name_of(table), T0 + 1)
+    assert "2 rows without a key in partition 0" in message
+    assert "--set null.keys=drop" in message
+
+
+def test_keyless_rows_in_the_active_segment_do_not_matter_yet(cold, catalog):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    append(table, {0: [row(1, None)]})
+    assert cold.plan(name_of(table), T0 + 1).doing("clean")
+
+
+def test_a_file_without_offset_bounds(cold, catalog):
+    table = new_topic(catalog)
+    with table.transaction() as transaction:
+        transaction.set_properties({"write.metadata.metrics.column.offset": "none"})
+    append(table, {0: [row(0, "a")]})
+    assert "no bounds of column 'offset'" in refusal(cold.plan, name_of(table), T0)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 9}'])
+def test_what_is_no_plan(text):
+    assert "this is no plan" in refusal(Plan.from_json, text)
+
+
+def test_a_plan_round_trips_with_its_name(cold, catalog):
+    table = new_topic(catalog, active_segment="none")
+    append(table, {p: [row(0, "a"), row(1, "a")] for p in range(3)})
+    plan = cold.plan(name_of(table), T0)
+    again = Plan.from_json(plan.to_json())
+    assert (again, again.id) == (plan, plan.id)
+    assert cold.plan(name_of(table), T0).id == plan.id
+    assert cold.plan(name_of(table), T0 + 1).id != plan.id
+    assert [len(u.logs) for u in plan.units(1)] == [1, 1, 1]
+    assert [len(u.logs) for u in plan.units(10**9)] == [3]
+
+
+def test_the_command_says_it_in_one_sentence_with_exit_code_2(lake, monkeypatch, capsys):
+    from hardpack import cli
+
+    monkeypatch.setattr("sys.argv", ["hardpack", "plan", "no.such"])
+    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.count("hardpack: no.such: no such table") == 1
+
+
+def test_status_as_json(catalog, lake, monkeypatch):
+    from hardpack import cli
+
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")], 1: [row(0, "a")]})
+    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    done = CliRunner().invoke(app, ["status", name_of(table), "--json", "--now", str(T0)])
+    assert done.exit_code == 0
+    assert [s["partition"] for s in json.loads(done.stdout)] == [0, 1]
+
+
+@pytest.mark.parametrize("verb", ["status", "plan", "clean", "expire-tombstones", "verify", "adopt", "demo"])
+def test_every_verb_explains_itself(verb):
+    done = CliRunner().invoke(app, [verb, "--help"])
+    assert done.exit_code == 0
+    assert len(done.stdout) > 200
+
+
+def test_row_level_deletes_are_refused_by_name(cold, catalog, monkeypatch):
+    """pyiceberg writes no delete files, so a data manifest stands in for one."""
+    from pyiceberg.manifest import ManifestContent, ManifestFile
+
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    monkeypatch.setattr(ManifestFile, "content", property(lambda _: ManifestContent.DELETES), raising=False)
+    assert "row-level delete files" in refusal(cold.plan, name_of(table), T0)
+
+
+def test_time_is_an_argument(cold, catalog):
+    table = new_topic(catalog, min_compaction_lag_ms=1000)
+    append(table, {0: [row(0, "a")]}, at=T0)
+    append(table, {0: [row(1, "a")]}, at=T0)
+    assert not cold.plan(name_of(table), T0 + 999).doing("clean")
+    assert cold.plan(name_of(table), T0 + 1000).doing("clean")
