@@ -33,7 +33,7 @@ class LocalAirflow:
         config_folder: where `.pyiceberg.yaml` lies.
     """
 
-    def __init__(self, home: Path, port: int, settings: dict[str, str], config_folder: Path = ROOT) -> None:
+    def __init__(self, home: Path, port: int, settings: dict[str, str], config_folder: Path) -> None:
         self.folder, self.port = home / "airflow", port
         self.url = f"http://127.0.0.1:{port}"
         self.folder.mkdir(parents=True, exist_ok=True)

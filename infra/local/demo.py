@@ -26,6 +26,8 @@ from infra.local.lakehouse import ROOT, make_lakehouse
 DAG = "hardpack"
 FLIGHTS, LIVE = "demo.flights", "demo.flights_live"
 HOME = Path(os.environ.get("HARDPACK_HOME", ROOT / ".hardpack")).absolute()
+# the default home's configuration lies where `hardpack` looks when it is called here
+CONFIG = ROOT if HOME == ROOT / ".hardpack" else HOME
 WRITER_PID = HOME / "writer.pid"
 Port = Annotated[int, typer.Option(help="port of Airflow on loopback")]
 
@@ -35,7 +37,7 @@ out = Console(width=None if sys.stdout.isatty() else 150)
 
 def lakehouse() -> Hardpack:
     """The catalog, with its files made."""
-    return Hardpack.connect(properties=make_lakehouse(HOME, ROOT), home=HOME)
+    return Hardpack.connect(properties=make_lakehouse(HOME, CONFIG), home=HOME)
 
 
 @app.command()
@@ -50,7 +52,7 @@ def run(port: Port = 8080) -> None:
             load_flights(hp.catalog, FLIGHTS)
         out.print(f"loaded {FLIGHTS}")
     out.print(status_table(hp.status(FLIGHTS)))
-    airflow = LocalAirflow(HOME, port, {"tables": FLIGHTS, "schedule": ""})
+    airflow = LocalAirflow(HOME, port, {"tables": FLIGHTS, "schedule": ""}, CONFIG)
     try:
         with out.status("starting Airflow"):
             airflow.start()
@@ -71,21 +73,34 @@ def _one_run(airflow: LocalAirflow) -> bool:
         states[task] = state
         out.print(f"{time.monotonic() - started:7.1f} s  {task or 'the run'}: {state}")
     if states["sense"] == "skipped":
-        out.print("nothing is due, so nothing was changed:")
-        for line in airflow.log(DAG, run_id, "sense").splitlines():
-            if line.startswith(f"{FLIGHTS}/"):
-                out.print(f"  {line}")
+        _show_reasons(airflow, run_id)
         return states[""] == "success"
     if states[""] != "success":
-        for task in (t for t, s in states.items() if s == "failed"):
-            name, _, index = task.rstrip("]").partition("[")
-            out.print(airflow.log(DAG, run_id, name, map_index=int(index or -1))[-3000:], markup=False)
+        _show_failures(airflow, run_id, [task for task, state in states.items() if state == "failed"])
         return False
-    units = len(airflow.xcom(DAG, run_id, "plan"))
+    return _show_results(airflow, run_id)
+
+
+def _show_reasons(airflow: LocalAirflow, run_id: str) -> None:
+    out.print("nothing is due, so nothing was changed:")
+    for line in airflow.log(DAG, run_id, "sense").splitlines():
+        if line.startswith(f"{FLIGHTS}/"):
+            out.print(f"  {line}")
+
+
+def _show_failures(airflow: LocalAirflow, run_id: str, tasks: list[str]) -> None:
+    for task in filter(None, tasks):
+        name, _, index = task.rstrip("]").partition("[")
+        out.print(airflow.log(DAG, run_id, name, map_index=int(index or -1))[-3000:], markup=False)
+
+
+def _show_results(airflow: LocalAirflow, run_id: str) -> bool:
+    units = range(len(airflow.xcom(DAG, run_id, "plan")))
     for verb in ("phase_one", "phase_two"):
-        for unit in range(units):
-            out.print(pass_table(PassReport.model_validate(airflow.xcom(DAG, run_id, f"unit.{verb}", unit))))
-    checks = [airflow.xcom(DAG, run_id, "unit.verify", unit) for unit in range(units)]
+        for unit in units:
+            report = PassReport.model_validate(airflow.xcom(DAG, run_id, f"unit.{verb}", unit))
+            out.print(pass_table(report) if report.logs else f"{report.table}, phase {report.phase}: nothing to do")
+    checks = [airflow.xcom(DAG, run_id, "unit.verify", unit) for unit in units]
     for check in checks:
         out.print(f"{check['table']}: {'every guarantee holds' if check['success'] else 'A GUARANTEE IS BROKEN'}")
         for page in check["data_docs"]:
@@ -98,7 +113,7 @@ def _one_run(airflow: LocalAirflow) -> bool:
 def up(port: Port = 8080) -> None:
     """Keep Airflow running, with a writer that appends a further day of flights every half minute."""
     hp = lakehouse()
-    airflow = LocalAirflow(HOME, port, {"tables": LIVE, "schedule": "*/3 * * * *"})
+    airflow = LocalAirflow(HOME, port, {"tables": LIVE, "schedule": "*/3 * * * *"}, CONFIG)
     if airflow.running():
         out.print(f"already running at {airflow.url}; `make down` stops it.")
         return
@@ -139,7 +154,7 @@ def down(port: Port = 8080) -> None:
     except (OSError, ValueError, psutil.Error):
         pass
     WRITER_PID.unlink(missing_ok=True)
-    LocalAirflow(HOME, port, {}).stop()
+    LocalAirflow(HOME, port, {}, CONFIG).stop()
     out.print("stopped")
 
 

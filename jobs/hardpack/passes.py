@@ -145,6 +145,7 @@ def _gate(
             removed=[tasks[path] for path in dead],
             added=[table.task_of(file) for file in new],
             hold=hold,
+            published=False,
         )
         title = page_title(job.report.table, logs, f"phase {job.report.phase} gate {job.report.plan}")
         verdict = judge(rows, job.report.table, title, [promise(entry) for entry in logs], job.home)

@@ -133,5 +133,6 @@ def _compare(
             removed=[t for path, t in before.items() if path not in after],
             added=[t for path, t in after.items() if path not in before],
             hold=hold,
+            published=True,
         )
         return judge(rows, table, title, [promise(p) for p in logs], home)

@@ -17,6 +17,8 @@ from hardpack.log.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+LINEAGE = ("_row_id", "_last_updated_sequence_number")
+
 
 def evidence(
     table: IceTable,
@@ -25,6 +27,7 @@ def evidence(
     removed: Iterable[Any],
     added: Iterable[Any],
     hold: ExitStack,
+    published: bool,
 ) -> DataFrame:
     """One row per row and side: p, k, o, tombstone, before (0/1), after (0/1), content (hash; null if shared).
 
@@ -35,20 +38,30 @@ def evidence(
         removed: scan tasks of the files of the side before only.
         added: scan tasks of the files of the side after only.
         hold: keeps the staged tasks until the caller has read the frame.
+        published: whether the added files are committed; format v3's lineage can be read only then.
     """
     sides = [(list(shared), 1, 1, False), (list(removed), 1, 0, True), (list(added), 0, 1, True)]
-    frames = [_side(table, settings, *side, hold) for side in sides if side[0]]
+    frames = [_side(table, settings, *side, hold, published) for side in sides if side[0]]
     if not frames:
         raise ValueError("no file on either side")
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 
 def _side(
-    table: IceTable, settings: Settings, tasks: list[Any], before: int, after: int, wide: bool, hold: ExitStack
+    table: IceTable,
+    settings: Settings,
+    tasks: list[Any],
+    before: int,
+    after: int,
+    wide: bool,
+    hold: ExitStack,
+    lineage: bool,
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
     rows = table.read(hold.enter_context(table.staged(tasks)))
+    if not lineage:
+        rows = rows.drop(*LINEAGE)
     content = _content_hash(rows) if wide else F.lit(None).cast("long")
     return rows.select(
         F.col(settings.column_partition).cast("string").alias("p"),

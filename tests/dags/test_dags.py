@@ -1,0 +1,130 @@
+"""The DAG without a scheduler: valid, light to parse, and right when it runs."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.dags
+
+
+@pytest.fixture(scope="module")
+def airflow_env(tmp_path_factory):
+    """A home with an empty metadata database and a lakehouse of its own."""
+    from infra.local.lakehouse import make_lakehouse
+
+    folder = tmp_path_factory.mktemp("airflow")
+    properties = make_lakehouse(folder, folder)
+    (folder / "jars").symlink_to(ROOT / ".hardpack" / "jars")
+    env = os.environ | {
+        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "HARDPACK_HOME": str(folder),
+        "PYICEBERG_HOME": str(folder),
+        "PATH": os.pathsep.join([str(ROOT / "infra" / "bin"), os.path.dirname(sys.executable), os.environ["PATH"]]),
+    }
+    return folder, properties, env
+
+
+def python(code, env, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=env, cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    return done.stdout
+
+
+PARSE = """
+import json, sys, time
+import airflow.sdk
+from airflow.dag_processing.dagbag import DagBag
+started = time.monotonic()
+bag = DagBag("dags", collect_dags=True)
+seconds = time.monotonic() - started
+heavy = [m for m in ("pyspark", "great_expectations", "pyiceberg", "pandas") if m in sys.modules]
+dags = {d.dag_id: {t.task_id: [t.pool, t.retries, t.owner] for t in d.tasks} for d in bag.dags.values()}
+print("##" + json.dumps([seconds, bag.import_errors, heavy, dags, [d.catchup for d in bag.dags.values()]]))
+"""
+
+
+def test_the_folder_is_valid_and_light(airflow_env, capsys):
+    seconds, errors, heavy, dags, catchup = json.loads(python(PARSE, airflow_env[2]).split("##")[1])
+    with capsys.disabled():
+        print(f"\nparse time of dags/: {seconds:.2f} s")
+    assert errors == {}
+    assert heavy == []
+    assert seconds < 3
+    assert set(dags) == {"hardpack"}
+    order = ["sense", "plan", "unit.phase_one", "unit.phase_two", "unit.verify", "report"]
+    assert list(dags["hardpack"]) == order
+    assert all(task == ["hardpack", 2, "hardpack"] for task in dags["hardpack"].values())
+    assert catchup == [False]
+
+
+def test_the_plugin_loads(airflow_env):
+    code = (
+        "from airflow import plugins_manager as p; import json;"
+        "p.ensure_plugins_loaded() if hasattr(p, 'ensure_plugins_loaded') else None;"
+        "found = p._get_plugins() if hasattr(p, '_get_plugins') else (p.plugins, p.import_errors);"
+        "print('##' + json.dumps([[x.name for x in found[0]], found[1]]))"
+    )
+    names, errors = json.loads(python(code, airflow_env[2]).split("##")[1])
+    assert "hardpack" in names
+    assert errors == {}
+
+
+RUN = """
+import json, sys
+from airflow.utils.db import initdb
+initdb()
+from airflow.dag_processing.dagbag import DagBag
+dag = DagBag("dags").dags["hardpack"]
+run = dag.test(run_conf=json.loads(sys.argv[1]))
+states = {f"{t.task_id}[{t.map_index}]" if t.map_index >= 0 else t.task_id: t.state for t in run.get_task_instances()}
+print("##" + json.dumps([run.state, states, run.run_id]))
+"""
+
+
+def run_dag(env, **conf):
+    state, states, run_id = json.loads(python(RUN, env, json.dumps(conf)).split("##")[-1])
+    return state, states, run_id
+
+
+def test_a_run_cleans_and_the_next_one_skips(airflow_env):
+    from pyiceberg.catalog import load_catalog
+
+    from tests.topics import append, name_of, new_topic, row, rows_of
+
+    folder, properties, env = airflow_env
+    catalog = load_catalog("hardpack", **properties)
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a"), row(1, "a")], 1: [row(0, "b")]})
+    append(table, {0: [row(2, "b")], 1: [row(1, "b")]})
+
+    state, states, run_id = run_dag(env, tables=name_of(table))
+    assert (state, set(states.values())) == ("success", {"success"})
+    assert set(states) == {"sense", "plan", "unit.phase_one[0]", "unit.phase_two[0]", "unit.verify[0]", "report"}
+    assert [r.offset for r in rows_of(table)] == [1, 2]
+    (written,) = (folder / "reports").iterdir()
+    report = json.loads(written.read_text())
+    assert report["run"] == run_id
+    assert [e["superseded"] for e in report["phase_one"][0]["logs"]] == [1, 0]
+    assert report["verify"][0]["success"]
+
+    snapshot = table.current_snapshot().snapshot_id
+    time.sleep(1.1)
+    state, states, _ = run_dag(env, tables=name_of(table))
+    assert state == "success"
+    assert set(states.values()) == {"skipped"}
+    assert table.refresh().current_snapshot().snapshot_id == snapshot
+
+    state, states, _ = run_dag(env, tables="no.such")
+    assert (state, states["sense"]) == ("failed", "failed")

@@ -1,0 +1,67 @@
+"""One whole run through a real scheduler: the first README command, twice, on its own port and home."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("system")
+    (folder / "jars").symlink_to(ROOT / ".hardpack" / "jars")
+    return folder
+
+
+def run(home):
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.local.demo", "run", "--port", str(free_port())],
+        cwd=ROOT, env=os.environ | {"HARDPACK_HOME": str(home)}, capture_output=True, text=True, timeout=1000,
+    )  # fmt: skip
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    return done.stdout
+
+
+def snapshot(home):
+    from pyiceberg.catalog import load_catalog
+
+    lake = home / "lake"
+    properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
+    return load_catalog("hardpack", **properties).load_table("demo.flights").current_snapshot()
+
+
+def test_the_main_job_from_nothing_and_again(home):
+    first = run(home)
+    assert "demo.flights: every guarantee holds" in first
+    before = snapshot(home)
+    assert before.summary.additional_properties["hardpack.plan"].startswith("one:")
+    page = re.search(r"Data Docs: (.*\.html)", first).group(1)
+    assert "demo.flights" in Path(page).read_text()
+    for log in range(4):
+        assert re.search(rf"^\s+{log}\s+8\d,\d{{3}} → ", first, re.M)
+
+    second = run(home)
+    assert "nothing is due, so nothing was changed" in second
+    assert "nothing dirty below the bound (active segment)" in second
+    assert snapshot(home).snapshot_id == before.snapshot_id
+
+
+def test_nothing_of_it_is_left_running(home):
+    import psutil
+
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        assert (process.info["environ"] or {}).get("HARDPACK_HOME") != str(home), process.info["cmdline"]

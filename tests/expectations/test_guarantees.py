@@ -1,0 +1,100 @@
+"""Every expectation fails on a planted violation of its own subject, and on nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "p string, k string, o long, tombstone boolean, before int, after int, content long"
+LOG = {"partition": "0", "bound": 10, "log_end": 13, "expired": [[0, 4]], "removed": 3}
+
+SHARED = [("0", "d", 8, False, 1, 1, None), ("0", "e", 11, False, 1, 1, None), ("0", "a", 12, False, 1, 1, None)]
+BEFORE = [(1, "a", False), (2, "b", False), (3, "a", False), (4, "c", True), (5, "b", True)]
+AFTER = [(3, "a", False), (5, "b", True)]
+
+
+def side(rows, before):
+    return [("0", k, o, t, int(before), int(not before), hash((k, o))) for o, k, t in rows]
+
+
+def good():
+    return [*SHARED, *side(BEFORE, True), *side(AFTER, False)]
+
+
+def without(offset, after=True):
+    return [r for r in good() if not (r[2] == offset and (r[5] if after else r[4]))]
+
+
+VIOLATIONS = {
+    "a superseded row stays": ([*good(), *side([(2, "b", False)], False)], {"removed": 2}, "latest_record_per_key"),
+    "the latest row is gone": (without(3), {"removed": 4}, "latest_record_per_key"),
+    "a tombstone leaves early": (without(5), {"removed": 4}, "latest_record_per_key"),
+    "an older row stays instead": (
+        [*without(3), *side([(1, "a", False)], False)], {}, "latest_record_per_key",
+    ),
+    "a row from nowhere": ([*good(), *side([(7, "f", False)], False)], {"removed": 2}, "kept_records_unchanged"),
+    "a row is altered": (
+        [*without(3), ("0", "a", 3, False, 0, 1, 4711)], {}, "kept_records_unchanged",
+    ),
+    "a row of the head is gone": (
+        [*[r for r in good() if r[2] != 11], ("0", "e", 11, False, 1, 0, 1)], {"removed": 4}, "head_untouched",
+    ),
+    "a due tombstone stays": ([*good(), *side([(4, "c", True)], False)], {"removed": 2}, "no_tombstone_past_horizon"),
+    "the ledger claims too much": (good(), {"removed": 4}, "ledger_balances"),
+    "the ledger claims too little": (good(), {"removed": 2}, "ledger_balances"),
+}  # fmt: skip
+
+
+def judge(spark, home, rows, change, title):
+    from hardpack_expectations.checkpoint import validate
+
+    frame = spark.createDataFrame(rows, COLUMNS)
+    return validate(frame, "log_guarantees", "t.planted", title, [LOG | change], home)
+
+
+def test_all_hold_on_a_right_pass(spark, home):
+    verdict = judge(spark, home, good(), {}, "right")
+    assert verdict.failed == []
+    assert len(verdict.results) == 5
+
+
+@pytest.mark.parametrize("name", VIOLATIONS)
+def test_a_planted_violation_fails_its_expectation_alone(spark, home, name):
+    rows, change, expected = VIOLATIONS[name]
+    verdict = judge(spark, home, rows, change, name.replace(" ", "-"))
+    assert verdict.failed == [f"expect_{expected}"]
+    assert not verdict.success
+
+
+def test_rows_appended_meanwhile_break_nothing(spark, home):
+    assert judge(spark, home, [*good(), ("0", "n", 13, False, 0, 1, 1)], {}, "appended").success
+
+
+def test_one_metric_pass_serves_all(spark, home, monkeypatch):
+    import hardpack_expectations.guarantees as guarantees
+
+    calls = []
+    real = guarantees.measure
+    monkeypatch.setattr(guarantees, "measure", lambda *a: calls.append(1) or real(*a))
+    judge(spark, home, good(), {}, "counted")
+    assert calls == [1]
+
+
+def test_data_docs_name_the_run_and_show_no_key_and_no_value(hp, spark, home, catalog):
+    from tests.topics import T0, append, name_of, new_topic, row
+
+    table = new_topic(catalog, active_segment="none")
+    append(table, {0: [row(0, "secret-key", "secret-value"), row(1, "secret-key", "secret-value")], 1: [row(0, "b")]})
+    hp.clean(hp.plan(name_of(table), now=T0))
+    report = hp.verify(name_of(table), now=T0)
+    page = Path(report.data_docs[0]).read_text()
+    assert name_of(table) in page
+    assert "partition_0-1" in page
+    assert str(table.refresh().current_snapshot().snapshot_id) in page
+    for file in [*home.rglob("*.html"), *home.rglob("*.json")]:
+        assert "secret" not in file.read_text()
+        assert b"secret".hex() not in file.read_text()
+    assert "secret" not in json.dumps(table.properties)
+    assert "secret" not in json.dumps(table.current_snapshot().summary.additional_properties)

@@ -1,0 +1,144 @@
+"""Other writers at the worst moment: between our reading and our commit (invariants 6 and 7)."""
+
+import pytest
+from hardpack import Conflict, GateRefused
+from hardpack.lake.door import IceTable
+from hardpack.lake.state import read_state
+
+from tests.topics import T0, append, name_of, new_topic, row, rows_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Run something once, right before the commit."""
+
+    def plant(action):
+        real, done = IceTable.commit, []
+
+        def commit(self, base, change):
+            if not done:
+                done.append(True)
+                action()
+            return real(self, base, change)
+
+        monkeypatch.setattr(IceTable, "commit", commit)
+
+    return plant
+
+
+@pytest.fixture
+def topic(catalog):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a"), row(1, "b")], 1: [row(0, "a"), row(1, "a")]})
+    append(table, {0: [row(2, "a"), row(3, "c")], 1: [row(2, "b")]})
+    append(table, {0: [row(4, "b")], 1: [row(3, "a")]})
+    return table
+
+
+def offsets(table, partition=0):
+    return [r.offset for r in rows_of(table, partition)]
+
+
+def test_an_append_neither_fails_nor_is_lost(hp, topic, meanwhile):
+    meanwhile(lambda: append(topic.refresh(), {0: [row(5, "a")]}))
+    hp.clean(hp.plan(name_of(topic), now=T0))
+    assert offsets(topic) == [1, 2, 3, 4, 5]
+    assert hp.verify(name_of(topic), now=T0).success
+
+
+def test_an_append_after_planning_is_left_to_the_next_pass(hp, topic):
+    plan = hp.plan(name_of(topic), now=T0)
+    append(topic, {0: [row(5, "c")]})
+    hp.clean(plan)
+    assert offsets(topic) == [1, 2, 3, 4, 5]
+    assert read_state("", topic.properties)["0"].checkpoint == 4
+
+
+def test_a_rewrite_of_an_input_file_is_a_conflict(hp, spark, topic, meanwhile):
+    name = name_of(topic)
+    meanwhile(lambda: spark.sql(f"DELETE FROM hardpack.{name} WHERE partition = 0 AND offset = 1"))
+    with pytest.raises(Conflict, match="an input file changed"):
+        hp.clean(hp.plan(name, now=T0))
+    assert offsets(topic) == [0, 2, 3, 4]
+    assert "hardpack.state" not in topic.properties
+    hp.clean(hp.plan(name, now=T0))
+    assert offsets(topic) == [2, 3, 4]
+
+
+def test_two_cleaners_of_one_log_never_both_win(hp, topic, meanwhile):
+    name = name_of(topic)
+    slow = hp.plan(name, now=T0)
+    fast = hp.plan(name, now=T0 + 1)
+    meanwhile(lambda: hp.clean(fast))
+    with pytest.raises(Conflict):
+        hp.clean(slow)
+    assert offsets(topic) == [1, 2, 3, 4]
+    assert read_state("", topic.properties)["0"].last_clean["now"] == T0 + 1
+
+
+def test_a_stale_pass_that_only_moves_state_loses_too(hp, catalog, meanwhile):
+    """No file collides here; only the compare-and-set of the state stands between them."""
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    append(table, {0: [row(1, "b")]})
+    name = name_of(table)
+    slow = hp.plan(name, now=T0)
+    append(table, {0: [row(2, "c")]})
+    fast = hp.plan(name, now=T0 + 1)
+    meanwhile(lambda: hp.clean(fast))
+    with pytest.raises(Conflict, match="another pass cleaned partition 0"):
+        hp.clean(slow)
+    assert read_state("", table.refresh().properties)["0"].checkpoint == 2
+
+
+def test_passes_of_different_logs_keep_each_others_state(hp, topic, meanwhile):
+    name = name_of(topic)
+    other = hp.plan(name, now=T0, partitions=[1])
+    meanwhile(lambda: hp.clean(other))
+    hp.clean(hp.plan(name, now=T0, partitions=[0]))
+    state = read_state("", topic.refresh().properties)
+    assert (state["0"].checkpoint, state["1"].checkpoint) == (4, 3)
+    assert (offsets(topic), offsets(topic, 1)) == ([1, 2, 3, 4], [1, 2, 3])
+
+
+def test_a_crash_before_the_commit_changes_nothing(hp, topic, monkeypatch):
+    snapshot = topic.current_snapshot().snapshot_id
+
+    def crash(*_):
+        raise RuntimeError("power cut")
+
+    plan = hp.plan(name_of(topic), now=T0)
+    with monkeypatch.context() as patch:
+        patch.setattr(IceTable, "commit", crash)
+        with pytest.raises(RuntimeError, match="power cut"):
+            hp.clean(plan)
+    assert topic.refresh().current_snapshot().snapshot_id == snapshot
+    hp.clean(plan)
+    assert offsets(topic) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("bug", ["drops a living row", "leaves a dead row out of the rewrite"])
+def test_the_gate_stops_a_broken_rewrite(hp, topic, monkeypatch, bug):
+    """Planted bugs in the engine: nothing of them is published."""
+    import hardpack.passes as passes
+
+    real = passes.rewrite
+
+    def broken(table, tasks, groups, dead, *rest):
+        for rows in dead.values():
+            if bug == "drops a living row":
+                rows.positions |= type(rows.positions)([0, 1])
+            else:
+                rows.positions.clear()
+        return real(table, tasks, groups, dead, *rest)
+
+    monkeypatch.setattr(passes, "rewrite", broken)
+    before = rows_of(topic)
+    snapshot = topic.current_snapshot().snapshot_id
+    with pytest.raises(GateRefused, match="expect_latest_record_per_key") as caught:
+        hp.clean(hp.plan(name_of(topic), now=T0))
+    assert caught.value.exit_code == 3
+    assert topic.refresh().current_snapshot().snapshot_id == snapshot
+    assert rows_of(topic) == before
