@@ -109,5 +109,6 @@ def _config(home: Path) -> Any:
                 "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
             }
         },
+        plugins_directory=str(SUITES / "data_docs"),
         analytics_enabled=False,
     )

@@ -74,8 +74,10 @@ class LogExpectation(BatchExpectation):
         rows = (result.result or {}).get("details", {}).get("partitions") if result else None
         if not rows:
             return None
-        header = [name.replace("_", " ") for name in rows[0]]
-        body = [[f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()] for row in rows]
+        # the result store sorts names
+        names = ("partition", *cls.shown, "rows")
+        header = [name.replace("_", " ") for name in names]
+        body = [[f"{v:,}" if isinstance(v, int) else str(v) for v in (row[n] for n in names)] for row in rows]
         classes = {"body": {"classes": ["table-bordered", "table-sm", "mt-3"]}}
         return [RenderedTableContent(content_block_type="table", header_row=header, table=body, styling=classes)]
 

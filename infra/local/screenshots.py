@@ -1,0 +1,64 @@
+"""Pictures for the README from the running system: `make up` first, then `make screenshots`. Needs Chromium."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Annotated
+
+import httpx
+import typer
+from playwright.sync_api import Page, sync_playwright
+
+from infra.local.airflow import USER, LocalAirflow
+from infra.local.demo import CONFIG, DAG, HOME
+from infra.local.lakehouse import ROOT
+
+PICTURES = ROOT / "docs" / "pictures"
+FLAGS = ["--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-component-update"]
+
+
+def main(port: Annotated[int, typer.Option(help="port of Airflow on loopback")] = 8080) -> None:
+    """Log in, and take a picture of the last full run and of its Data Docs page."""
+    airflow = LocalAirflow(HOME, port, {}, CONFIG)
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not airflow.running() or not chromium:
+        sys.exit("start the demo with `make up` and install Chromium (Debian: chromium) first.")
+    run, page_address = last_full_run(airflow)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1360, "height": 820})
+        page.goto(f"{airflow.url}/auth/login")
+        page.fill("input[name=username]", USER)
+        page.fill("input[name=password]", airflow.password)
+        page.click("button[type=submit]")
+        page.wait_for_url("**/")
+        take(page, f"{airflow.url}/dags/{DAG}/runs/{run}", "grid.png")
+        take(page, f"{airflow.url}{page_address}", "data_docs.png")
+        browser.close()
+
+
+def last_full_run(airflow: LocalAirflow) -> tuple[str, str]:
+    """The newest run that cleaned something, and the address of its page of Data Docs."""
+    runs = airflow.call("GET", f"dags/{DAG}/dagRuns", params={"order_by": "-run_after", "state": "success"})["dag_runs"]
+    for run in runs:
+        path = f"dags/{DAG}/dagRuns/{run['dag_run_id']}/taskInstances/unit.verify/links"
+        try:
+            links = airflow.call("GET", path, params={"map_index": 0})["extra_links"]
+        except httpx.HTTPStatusError:  # a run that was skipped has no such task
+            continue
+        if links.get("Data Docs"):
+            return run["dag_run_id"], links["Data Docs"]
+    sys.exit("no run has cleaned anything yet; wait for the next.")
+
+
+def take(page: Page, address: str, name: str) -> None:
+    """Open a page, wait until it is drawn, save its picture."""
+    page.goto(address)
+    page.wait_for_timeout(4000)
+    page.screenshot(path=PICTURES / name, full_page=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
