@@ -11,7 +11,7 @@ from hardpack.adopt import adopt
 from hardpack.errors import BadInput
 from hardpack.home import default_home
 from hardpack.lake.catalog import find_tables, open_catalog, open_table
-from hardpack.lake.layout import POLICY, settings_of
+from hardpack.lake.layout import POLICY
 from hardpack.log.model import Partition
 from hardpack.log.settings import Settings
 from hardpack.plan import Plan, make_plan
@@ -107,8 +107,9 @@ class Hardpack:
         """Phase two: remove the tombstones whose delete horizon has passed, whether or not the log is due."""
         from hardpack.clean import phase_two
 
-        plan = self.plan(table, now, partitions)
-        return phase_two(self._door(table), open_table(self.catalog, table), plan, self.home)
+        opened = open_table(self.catalog, table)
+        plan = make_plan(opened, clock() if now is None else now, partitions, only_expire=True)
+        return phase_two(self._door(table), opened, plan, self.home)
 
     def clean_like_kafka(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -125,8 +126,8 @@ class Hardpack:
         """The expectations on the published table, with their Data Docs."""
         from hardpack.verify import verify
 
-        settings = settings_of(open_table(self.catalog, table))
-        return verify(self._door(table), table, settings, clock() if now is None else now, partitions, self.home)
+        opened = open_table(self.catalog, table)
+        return verify(self._door(table), opened, clock() if now is None else now, partitions, self.home)
 
     def _door(self, table: str) -> IceTable:
         from hardpack.lake.door import IceTable

@@ -50,7 +50,7 @@ def phase_one(door: IceTable, table: Table, plan: Plan, home: Path) -> PassRepor
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
     report = PassReport(table=plan.table, phase="one", plan=plan.id, now=plan.now, base=plan.snapshot)
-    if done := applied_before(door, "one", plan.id):
+    if done := applied_before(table, "one", plan.id):
         return done
     wanted = {str(p.partition): p for p in plan.doing("clean")}
     if not wanted or plan.snapshot is None:
@@ -85,7 +85,7 @@ def phase_two(door: IceTable, table: Table, plan: Plan, home: Path) -> PassRepor
     """
     request = expiry_id(plan)
     report = PassReport(table=plan.table, phase="two", plan=request, now=plan.now, base=plan.snapshot)
-    if done := applied_before(door, "two", request):
+    if done := applied_before(table, "two", request):
         return done
     due = {str(p.partition): p for p in plan.logs if p.expired}
     if not due or plan.snapshot is None:
@@ -102,8 +102,11 @@ def phase_two(door: IceTable, table: Table, plan: Plan, home: Path) -> PassRepor
 
 
 def expiry_id(plan: Plan) -> str:
-    """Names a request to expire by what was asked, so that a retry after the commit finds it done."""
-    asked = [plan.uuid, plan.now, sorted(str(p.partition) for p in plan.logs)]
+    """Names a request to expire by what was asked, so that a retry after the commit finds it done.
+
+    The checkpoints are part of it: after a further phase one the same question at the same time is a new one.
+    """
+    asked = [plan.uuid, plan.now, sorted((str(p.partition), p.checkpoint) for p in plan.logs)]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 

@@ -21,3 +21,7 @@ class Conflict(HardpackError):
     """Somebody else changed the input files or the log's state meanwhile; nothing was published, plan again."""
 
     exit_code = 4
+
+
+class CommitUnknown(Conflict):
+    """The catalog did not say whether a commit went through; run the same plan again, it finds out."""

@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardpack.errors import Conflict, GateRefused
+from pyiceberg.table import Table
+
+from hardpack.errors import CommitUnknown, Conflict, GateRefused
 from hardpack.lake.door import Change, IceTable
+from hardpack.lake.history import commits
 from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
 from hardpack.log.grouping import group_segments
 from hardpack.log.horizons import Range
@@ -42,11 +45,11 @@ class Job:
     """Offset ranges whose tombstones have to go, by partition."""
 
 
-def applied_before(table: IceTable, phase: str, plan: str) -> PassReport | None:
+def applied_before(table: Table, phase: str, plan: str) -> PassReport | None:
     """The report of a commit that carries this plan and phase, if the history holds one (invariant 6)."""
-    for snapshot, _, summary in table.summaries():
-        if summary.get(PLAN_SUMMARY) == f"{phase}:{plan}":
-            return PassReport.from_summary(summary[PASS_SUMMARY], snapshot, repeated=True)
+    for commit in commits(table):
+        if commit.plan == f"{phase}:{plan}":
+            return PassReport.from_summary(commit.report, commit.snapshot, repeated=True)
     return None
 
 
@@ -82,6 +85,9 @@ def run(table: IceTable, job: Job, find_dead: Callable[[], dict[str, DeadRows]])
             summary={PLAN_SUMMARY: f"{report.phase}:{report.plan}", PASS_SUMMARY: report.summary_json()},
         )
         snapshot = table.commit(base, change)
+    except CommitUnknown:
+        # the files may be the table's by now; if not, orphan removal takes them
+        raise
     except Exception:
         table.discard(new)
         raise

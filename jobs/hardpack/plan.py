@@ -100,7 +100,13 @@ class Plan(BaseModel):
         return [self.model_copy(update={"logs": tuple(u)}) for u in units]
 
 
-def make_plan(table: Table, now: int, partitions: Sequence[Partition] | None = None, force: bool = False) -> Plan:
+def make_plan(
+    table: Table,
+    now: int,
+    partitions: Sequence[Partition] | None = None,
+    force: bool = False,
+    only_expire: bool = False,
+) -> Plan:
     """Decide for every log of a table, the filthiest first.
 
     Args:
@@ -108,6 +114,7 @@ def make_plan(table: Table, now: int, partitions: Sequence[Partition] | None = N
         now: ms since the epoch.
         partitions: only these logs; None for all.
         force: clean whatever is cleanable, whatever the ratio.
+        only_expire: the plan is for phase two alone, which does not touch keyless rows.
 
     Raises:
         BadInput: a wrong table or setting, an unknown partition, or keyless rows that the settings refuse.
@@ -116,7 +123,8 @@ def make_plan(table: Table, now: int, partitions: Sequence[Partition] | None = N
     check_layout(table, settings)
     views = chosen(table_name(table), read_logs(table, settings), partitions)
     plans = [_plan_log(view, settings, now, force) for view in views]
-    _refuse_null_keys(table_name(table), views, plans, settings)
+    if not only_expire:
+        _refuse_null_keys(table_name(table), views, plans, settings)
     snapshot = table.current_snapshot()
     return Plan(
         table=table_name(table),

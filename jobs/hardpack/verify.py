@@ -9,9 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyiceberg.table import Table
+
 from hardpack.errors import GateRefused
 from hardpack.lake.door import IceTable
-from hardpack.lake.state import PASS_SUMMARY
+from hardpack.lake.history import commits
+from hardpack.lake.layout import settings_of, table_name
 from hardpack.log.model import Partition
 from hardpack.log.settings import Settings
 from hardpack.passes import judge, page_title, promise
@@ -22,35 +25,32 @@ if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
 
 
-def verify(
-    door: IceTable, table: str, settings: Settings, now: int, partitions: Iterable[Partition] | None, home: Path
-) -> VerifyReport:
+def verify(door: IceTable, table: Table, now: int, partitions: Iterable[Partition] | None, home: Path) -> VerifyReport:
     """Run the expectations on the current snapshot, against the one before each log's last phase one.
 
     Args:
         door: the table through Spark's catalog.
-        table: its name.
-        settings: its settings.
+        table: the same through pyiceberg's, freshly loaded.
         now: for the report.
         partitions: only these logs; None for all that a pass has touched.
         home: folder for validation results and Data Docs.
     """
     started = time.monotonic()
-    wanted = None if partitions is None else {str(p) for p in partitions}
-    by_base = _last_passes(door, wanted)
+    name, settings, current = table_name(table), settings_of(table), table.current_snapshot()
+    by_base = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
     checks: list[Check] = []
     pages: list[str] = []
     note = "" if by_base else "no pass of these logs is in the table's history, so there is nothing to compare"
     for base, logs in by_base.items():
-        if not door.has_snapshot(base):
+        snapshot = current.snapshot_id if current else base
+        if table.snapshot_by_id(base) is None:
             note = f"snapshot {base} before the last pass has expired, so only what must hold at any time was checked"
-            base, logs = door.snapshot_id or base, [_standing(p) for p in logs]
-        title = page_title(table, logs, f"published {door.snapshot_id}")
-        verdict = _compare(door, settings, base, logs, table, title, home)
+            base, logs = snapshot, [_standing(p) for p in logs]
+        verdict = _compare(door, settings, name, (base, snapshot), logs, home)
         checks += [Check.model_validate(r) for r in verdict.results]
         pages.append(verdict.page)
     return VerifyReport(
-        table=table,
+        table=name,
         now=now,
         success=all(c.success for c in checks),
         seconds=round(time.monotonic() - started, 1),
@@ -75,25 +75,20 @@ def must_hold(report: VerifyReport) -> VerifyReport:
     return report
 
 
-def _last_passes(door: IceTable, wanted: set[str] | None) -> dict[int, list[LogReport]]:
+def _last_passes(table: Table, wanted: set[str] | None) -> dict[int, list[LogReport]]:
     """Per log the newest phase one with the phase two after it as one entry, by the snapshot before both."""
-    open_two: dict[str, tuple[int | None, LogReport]] = {}
+    later: dict[str, tuple[int | None, LogReport]] = {}
     found: dict[str, tuple[int | None, LogReport]] = {}
-    for snapshot, parent, summary in door.summaries():
-        if PASS_SUMMARY not in summary:
-            continue
-        report = PassReport.from_summary(summary[PASS_SUMMARY], snapshot)
+    for commit in commits(table):
+        report = PassReport.from_summary(commit.report, commit.snapshot)
         for entry in report.logs:
             name = str(entry.partition)
             if name in found or (wanted is not None and name not in wanted):
                 continue
-            merged = _merged(open_two.get(name, (None, None))[1], entry)
-            if report.phase == "one":
-                found[name] = (parent, merged)
-            else:
-                open_two[name] = (parent, merged)
+            merged = _merged(later.get(name, (None, None))[1], entry)
+            (found if report.phase == "one" else later)[name] = (commit.parent, merged)
     by_base: dict[int, list[LogReport]] = defaultdict(list)
-    for base, entry in (open_two | found).values():
+    for base, entry in (later | found).values():
         if base is not None:
             by_base[base].append(entry)
     return dict(by_base)
@@ -119,12 +114,13 @@ def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:
 
 
 def _compare(
-    door: IceTable, settings: Settings, base: int, logs: list[LogReport], table: str, title: str, home: Path
+    door: IceTable, settings: Settings, name: str, snapshots: tuple[int, int], logs: list[LogReport], home: Path
 ) -> Verdict:
-    current = door.snapshot_id
+    base, current = snapshots
+    title = page_title(name, logs, f"published {current}")
     values = [p.partition for p in logs]
     before = door.scan_tasks(base, settings.column_partition, values)
-    after = door.scan_tasks(current or base, settings.column_partition, values)
+    after = door.scan_tasks(current, settings.column_partition, values)
     with ExitStack() as hold:
         rows = evidence(
             door,
@@ -135,4 +131,4 @@ def _compare(
             hold=hold,
             published=True,
         )
-        return judge(rows, table, title, [promise(p) for p in logs], home)
+        return judge(rows, name, title, [promise(p) for p in logs], home)

@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 from hardpack import BadInput, Plan
 from hardpack.cli import app
@@ -196,3 +197,20 @@ def test_time_is_an_argument(cold, catalog):
     append(table, {0: [row(1, "a")]}, at=T0)
     assert not cold.plan(name_of(table), T0 + 999).doing("clean")
     assert cold.plan(name_of(table), T0 + 1000).doing("clean")
+
+
+def test_rows_without_a_log(cold, catalog):
+    table = make(catalog, FIELDS, IdentityTransform())
+    cold.adopt(name_of(table))
+    table.refresh().append(
+        pa.table(
+            {
+                "partition": pa.array([None], pa.int32()),
+                "offset": pa.array([0], pa.int64()),
+                "timestamp": pa.array([0], pa.timestamp("us")),
+                "key": pa.array([b"a"]),
+                "value": pa.array(["v"]),
+            }
+        )
+    )
+    assert "1 rows have no 'partition'" in refusal(cold.plan, name_of(table), T0)

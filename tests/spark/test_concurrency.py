@@ -2,6 +2,7 @@
 
 import pytest
 from hardpack import Conflict, GateRefused
+from hardpack.errors import CommitUnknown
 from hardpack.lake.door import IceTable
 from hardpack.lake.state import read_state
 
@@ -142,3 +143,72 @@ def test_the_gate_stops_a_broken_rewrite(hp, topic, monkeypatch, bug):
     assert caught.value.exit_code == 3
     assert topic.refresh().current_snapshot().snapshot_id == snapshot
     assert rows_of(topic) == before
+
+
+class LostAnswer:
+    """The catalog's operations, whose answer to a commit never arrives."""
+
+    def __init__(self, operations, jvm, deaf):
+        self.operations, self.jvm, self.deaf = operations, jvm, deaf
+
+    def current(self):
+        return self.operations.current()
+
+    def commit(self, base, metadata):
+        self.operations.commit(base, metadata)
+        if self.deaf:
+            self.deaf.pop()
+            # any call that Java answers with an error of its own
+            self.jvm.java.lang.Integer.parseInt("the answer was lost")
+
+
+@pytest.fixture
+def lost_answer(monkeypatch, spark):
+    """The first commit goes through, but an error comes back instead of the answer."""
+    real, deaf = IceTable.__init__, [True]
+
+    def init(self, *arguments):
+        real(self, *arguments)
+        table = self._java
+
+        class Java:
+            def __getattr__(self, name):
+                return getattr(table, name)
+
+            def operations(self):
+                return LostAnswer(table.operations(), spark._jvm, deaf)
+
+        self._commit_table = Java()
+        once = IceTable._commit_once
+
+        def commit_once(door, base, change):
+            door._java, kept = door._commit_table, door._java
+            try:
+                return once(door, base, change)
+            finally:
+                door._java = kept
+
+        monkeypatch.setattr(self, "_commit_once", commit_once.__get__(self), raising=False)
+
+    monkeypatch.setattr(IceTable, "__init__", init)
+    return deaf
+
+
+def test_a_commit_whose_answer_was_lost_is_found_and_nothing_is_deleted(hp, topic, lost_answer):
+    report = hp.clean(hp.plan(name_of(topic), now=T0))
+    assert lost_answer == []
+    assert report.snapshot == topic.refresh().current_snapshot().snapshot_id
+    assert offsets(topic) == [1, 2, 3, 4]
+
+
+def test_files_stay_when_nobody_knows_whether_the_commit_went_through(hp, topic, lost_answer, monkeypatch):
+    def silent(*_):
+        raise CommitUnknown("the catalog does not answer")
+
+    plan = hp.plan(name_of(topic), now=T0)
+    with monkeypatch.context() as patch:
+        patch.setattr(IceTable, "_landed", silent)
+        with pytest.raises(CommitUnknown):
+            hp.clean(plan)
+    assert offsets(topic) == [1, 2, 3, 4], "it had gone through, and its files are there"
+    assert hp.clean(plan).repeated

@@ -179,3 +179,42 @@ def test_no_staged_file_is_left_behind(hp, catalog, tmp_path):
     assert list(folder.rglob("*.puffin")) == []
     known = {f["file_path"] for f in table.refresh().inspect.all_files().to_pylist()}
     assert {str(p) for p in folder.rglob("*.parquet")} == {urlparse(k).path for k in known}
+
+
+def test_what_stands_at_any_time_is_verified_when_the_snapshot_before_has_expired(hp, spark, catalog):
+    table = three_segments(catalog)
+    name = name_of(table)
+    base = hp.clean(hp.plan(name, now=T0)).base
+    spark.sql(f"CALL hardpack.system.expire_snapshots(table => '{name}', snapshot_ids => ARRAY({base}))")
+    report = hp.verify(name, now=T0)
+    assert report.success
+    assert f"snapshot {base} before the last pass has expired" in report.note
+
+
+def test_a_log_that_no_pass_touched_has_nothing_to_verify(hp, catalog):
+    report = hp.verify(name_of(three_segments(catalog)), now=T0)
+    assert (report.checks, report.success) == ((), True)
+    assert "no pass of these logs" in report.note
+
+
+def test_verify_finds_what_another_writer_broke(hp, spark, catalog):
+    table = three_segments(catalog)
+    name = name_of(table)
+    hp.clean(hp.plan(name, now=T0))
+    spark.sql(f"DELETE FROM hardpack.{name} WHERE partition = 0 AND offset = 7")
+    report = hp.verify(name, now=T0)
+    assert {c.expectation for c in report.checks if not c.success} == {
+        "expect_latest_record_per_key",
+        "expect_ledger_balances",
+    }
+
+
+def test_phase_two_does_not_mind_keyless_rows_of_a_later_head(hp, catalog):
+    table = three_segments(catalog, delete_retention_ms=0, min_cleanable_dirty_ratio=0)
+    name = name_of(table)
+    hp.clean(hp.plan(name, now=T0))
+    append(table, {0: [row(20, None)], 1: [row(20, "a")]})
+    append(table, {0: [row(21, "a")], 1: [row(21, "a")]})
+    with pytest.raises(BadInput, match="without a key"):
+        hp.plan(name, now=T0 + 1)
+    assert sum(e.expired_tombstone for e in hp.expire_tombstones(name, now=T0 + 1).logs) == 1

@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaMember
 from py4j.protocol import Py4JJavaError
 from tenacity import Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from hardpack.errors import Conflict
+from hardpack.errors import CommitUnknown, Conflict
 from hardpack.lake.puffin import Vector
 
 if TYPE_CHECKING:
@@ -69,24 +69,6 @@ class IceTable:
     def _static(self, cls: str, name: str) -> Any:
         # py4j looks for an instance method when a static one of the same name is hidden by it
         return JavaMember(name, None, "z:" + cls, self.spark.sparkContext._gateway._gateway_client)()
-
-    @property
-    def snapshot_id(self) -> int | None:
-        """Current snapshot, None for an empty table."""
-        current = self._java.currentSnapshot()
-        return None if current is None else int(current.snapshotId())
-
-    def has_snapshot(self, snapshot: int) -> bool:
-        """Whether a snapshot has not expired."""
-        return self._java.snapshot(snapshot) is not None
-
-    def summaries(self) -> Iterator[tuple[int, int | None, dict[str, str]]]:
-        """Snapshot id, parent id and summary of each ancestor, newest first."""
-        snapshot = self._java.currentSnapshot()
-        while snapshot is not None:
-            parent = snapshot.parentId()
-            yield int(snapshot.snapshotId()), parent, dict(snapshot.summary())
-            snapshot = None if parent is None else self._java.snapshot(parent)
 
     def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Any]:
         """Scan tasks of whole data files by path, of the partitions where the column has one of the values."""
@@ -222,6 +204,7 @@ class IceTable:
 
         Raises:
             Conflict: an input file was rewritten, deleted from or removed meanwhile, or tries ran out.
+            CommitUnknown: the catalog did not say; the added files must stay where they are.
         """
         tries = Retrying(
             retry=retry_if_exception_type(_TryAgain),
@@ -250,6 +233,8 @@ class IceTable:
             return int(snapshot.snapshotId())
         except Py4JJavaError as error:
             kind, message = error.java_exception.getClass().getName(), error.java_exception.getMessage()
+            if (landed := self._landed(base, change.summary, message)) is not None:
+                return landed
             if kind in RETRYABLE:
                 raise _TryAgain(message) from None
             if kind == VALIDATION:
@@ -257,7 +242,27 @@ class IceTable:
                     f"{self.name}: an input file changed since snapshot {base} ({message}); plan again, "
                     "nothing was published."
                 ) from None
-            raise
+            raise CommitUnknown(
+                f"{self.name}: the commit ended with {kind} ({message}); see that the catalog is well and run the same "
+                "plan again, it finds out whether it went through."
+            ) from error
+
+    def _landed(self, base: int, summary: Mapping[str, str], failure: str) -> int | None:
+        """The snapshot since the base that carries this summary: an earlier try may have gone through unheard."""
+        try:
+            self._java.refresh()
+            snapshot = self._java.currentSnapshot()
+            while snapshot is not None and int(snapshot.snapshotId()) != base:
+                if dict(snapshot.summary()).items() >= summary.items():
+                    return int(snapshot.snapshotId())
+                parent = snapshot.parentId()
+                snapshot = None if parent is None else self._java.snapshot(parent)
+        except Py4JJavaError as error:
+            raise CommitUnknown(
+                f"{self.name}: the commit failed ({failure}) and the catalog does not answer "
+                f"({error.java_exception.getMessage()}); run the same plan again, it finds out whether it went through."
+            ) from None
+        return None
 
     def _update(self, base: int, change: Change) -> Any:
         remove, add = list(change.remove), list(change.add)

@@ -62,7 +62,12 @@ class _Walk:
                 continue
             at = self._partition_index(manifest)
             for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
-                yield entry.data_file.partition[at], self._file(entry.data_file)
+                if (partition := entry.data_file.partition[at]) is None:
+                    raise BadInput(
+                        f"{self.name}: {entry.data_file.record_count:,} rows have no {self.partition.name!r}, expected "
+                        "the number or name of their log; set or delete them."
+                    )
+                yield partition, self._file(entry.data_file)
 
     def _refuse_deletes(self, manifest: ManifestFile) -> None:
         live = manifest.fetch_manifest_entry(self.table.io, discard_deleted=True)
