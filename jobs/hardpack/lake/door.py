@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaMember
 from py4j.protocol import Py4JJavaError
 from tenacity import Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from hardpack.errors import CommitUnknown, Conflict
+from hardpack.errors import CommitUnknown, Conflict, HardpackError
 from hardpack.lake.puffin import Vector
 
 if TYPE_CHECKING:
@@ -231,8 +231,10 @@ class IceTable:
             changed = self._ice.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
             operations.commit(current, changed.setProperties(self._map(fresh)).build())
             return int(snapshot.snapshotId())
-        except Py4JJavaError as error:
-            kind, message = error.java_exception.getClass().getName(), error.java_exception.getMessage()
+        except HardpackError:
+            raise
+        except Exception as error:  # pyspark turns some of Java's exceptions into its own
+            kind, message = _java_error(error)
             if (landed := self._landed(base, change.summary, message)) is not None:
                 return landed
             if kind in RETRYABLE:
@@ -257,10 +259,10 @@ class IceTable:
                     return int(snapshot.snapshotId())
                 parent = snapshot.parentId()
                 snapshot = None if parent is None else self._java.snapshot(parent)
-        except Py4JJavaError as error:
+        except Exception as error:
             raise CommitUnknown(
                 f"{self.name}: the commit failed ({failure}) and the catalog does not answer "
-                f"({error.java_exception.getMessage()}); run the same plan again, it finds out whether it went through."
+                f"({_java_error(error)[1]}); run the same plan again, it finds out whether it went through."
             ) from None
         return None
 
@@ -287,3 +289,10 @@ class IceTable:
         for key, value in entries.items():
             out.put(key, value)
         return out
+
+
+def _java_error(error: Exception) -> tuple[str, str]:
+    """Class and first line of what Java raised, or of what pyspark made of it."""
+    if isinstance(error, Py4JJavaError):
+        return str(error.java_exception.getClass().getName()), str(error.java_exception.getMessage())
+    return type(error).__name__, str(error).partition("\n")[0]
