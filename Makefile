@@ -12,8 +12,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
 
 ##@ Use
-run: preflight env jars ## load the demo topic, compact it once through Airflow, show what happened
-	@$(PYTHON) infra/preflight.py --port $(PORT)
+run: preflight-port env jars ## load the demo topic, compact it once through Airflow, show what happened
 	@$(BIN)/python -m infra.local.demo run --port $(PORT)
 
 up: preflight env jars ## keep Airflow running on loopback, with a topic that goes on growing
@@ -63,9 +62,12 @@ lock: env ## resolve the dependencies anew
 screenshots: env jars ## take the README's pictures from a running system (needs Chromium)
 	$(BIN)/python -m infra.local.screenshots --port $(PORT)
 
-.PHONY: preflight
+.PHONY: preflight preflight-port
 preflight:
 	@$(PYTHON) infra/preflight.py
+
+preflight-port:
+	@$(PYTHON) infra/preflight.py --port $(PORT)
 
 .venv/.done: requirements.lock infra/uv.lock.txt setup.cfg pyproject.toml
 	@$(PYTHON) infra/preflight.py

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from infra.local.airflow import USER, LocalAirflow
 from infra.local.lakehouse import ROOT, make_lakehouse
+from infra.preflight import port_problem
 
 DAG = "hardpack"
 FLIGHTS, LIVE = "demo.flights", "demo.flights_live"
@@ -117,6 +118,8 @@ def up(port: Port = 8080) -> None:
     if airflow.running():
         out.print(f"already running at {airflow.url}; `make down` stops it.")
         return
+    if found := port_problem(port):
+        sys.exit(f"hardpack: {found}")
     if LIVE not in find_tables(hp.catalog, "*.*"):
         from hardpack.demo.live import start_live
 

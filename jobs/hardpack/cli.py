@@ -96,7 +96,11 @@ def clean(
     chosen = read_plan(plan_file) if plan_file else hp.plan(table or "", now, partition, force)
     with err.status("cleaning"):
         report = hp.clean(chosen)
-    _show(report, as_json, "pass_table")
+    if report.logs or as_json:
+        _show(report, as_json, "pass_table")
+    else:
+        out.print("nothing is due, so nothing was changed:")
+        _show(chosen, as_json, "plan_table")
 
 
 @app.command("expire-tombstones")

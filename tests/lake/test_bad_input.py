@@ -214,3 +214,18 @@ def test_rows_without_a_log(cold, catalog):
         )
     )
     assert "1 rows have no 'partition'" in refusal(cold.plan, name_of(table), T0)
+
+
+def test_a_demo_table_that_is_there_already(catalog):
+    from hardpack.demo.git import load_git
+
+    from tests.conftest import ROOT
+
+    load_git(catalog, "bad.git", ROOT)
+    assert "bad.git: the table is there already" in refusal(load_git, catalog, "bad.git", ROOT)
+
+
+def test_a_folder_that_is_no_repository(catalog, tmp_path):
+    from hardpack.demo.git import load_git
+
+    assert "not a git repository" in refusal(load_git, catalog, "bad.none", tmp_path)

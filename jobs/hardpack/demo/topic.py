@@ -9,11 +9,14 @@ from itertools import count
 import pyarrow as pa
 from kafka.partitioner.default import murmur2
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BinaryType, IntegerType, LongType, NestedField, StringType, TimestamptzType
+
+from hardpack.errors import BadInput
 
 COLUMNS = pa.schema(
     [
@@ -35,11 +38,18 @@ SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
 
 
 def create_topic(catalog: Catalog, name: str, properties: dict[str, str]) -> Table:
-    """A new table of the topic's layout, adopted with the settings given as properties."""
+    """A new table of the topic's layout, adopted with the settings given as properties.
+
+    Raises:
+        BadInput: the table is there already.
+    """
     catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
-    return catalog.create_table(
-        name, SCHEMA, partition_spec=SPEC, properties={"hardpack.cleanup.policy": "compact", **properties}
-    )
+    try:
+        return catalog.create_table(
+            name, SCHEMA, partition_spec=SPEC, properties={"hardpack.cleanup.policy": "compact", **properties}
+        )
+    except TableAlreadyExistsError:
+        raise BadInput(f"{name}: the table is there already; drop it or name another with --table.") from None
 
 
 class Partitioner:

@@ -1,0 +1,109 @@
+"""Before any work: each thing that is missing is one sentence with its mend."""
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections import namedtuple
+
+import pytest
+
+from infra import preflight
+from tests.conftest import ROOT
+
+Usage = namedtuple("Usage", "total used free")
+
+
+def java(folder, version):
+    binary = folder / "bin" / "java"
+    binary.parent.mkdir()
+    binary.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+    binary.chmod(0o755)
+    return str(folder)
+
+
+def test_this_machine_will_do():
+    assert preflight.problem(None) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "good"), [("1.8.0_402", False), ("11.0.2", False), ("17.0.15", True), ("21", True)]
+)
+def test_java_must_be_17_or_21(monkeypatch, tmp_path, version, good):
+    monkeypatch.setenv("JAVA_HOME", java(tmp_path, version))
+    found = preflight.java_problem()
+    assert (found is None) == good
+    assert good or "install Java 17 or 21" in found
+
+
+def test_java_is_missing(monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert preflight.java_problem().startswith("Java is missing; install")
+
+
+def test_the_disk_is_full(monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 1024**3))
+    assert preflight.problem(None) == "1.0 GiB are free here, 6 are needed; make room."
+
+
+def test_python_is_too_old(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 0))
+    assert "3.11 or newer is needed" in preflight.problem(None)
+
+
+def test_a_taken_port_ends_make_run_before_any_work():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "infra/preflight.py", "--port", str(port)], cwd=ROOT, capture_output=True, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"hardpack: port {port} is taken; free it (`make down` stops a running demo)")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is part of Linux's util-linux")
+def test_a_driver_dies_with_the_task_that_started_it(tmp_path):
+    """The wrapper on a stand-in for spark-submit, whose parent is killed outright."""
+    stand_in = tmp_path / "spark-submit"
+    stand_in.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    stand_in.chmod(stand_in.stat().st_mode | stat.S_IXUSR)
+    env = os.environ | {"PATH": f"{tmp_path}:{ROOT}/infra/bin:{os.environ['PATH']}"}
+    code = "import subprocess; subprocess.run(['spark3-submit'])"
+    task = subprocess.Popen([sys.executable, "-c", code], env=env)
+    pid_file = tmp_path / "pid"
+    deadline = time.monotonic() + 20
+    while not (pid_file.exists() and pid_file.read_text().strip()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    driver = int(pid_file.read_text())
+    time.sleep(0.2)
+    task.send_signal(signal.SIGKILL)
+    task.wait()
+    while time.monotonic() < deadline and alive(driver):
+        time.sleep(0.05)
+    assert not alive(driver)
+
+
+def alive(pid):
+    import psutil
+
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_jars_are_checked(tmp_path, monkeypatch, capsys):
+    from infra import jars
+
+    wrong = tmp_path / "found.jar"
+    wrong.write_bytes(b"something else")
+    monkeypatch.setattr(jars, "JARS", {("g", "a", "1"): "0" * 64})
+    monkeypatch.setattr(jars, "resolve", lambda *_: wrong)
+    with pytest.raises(SystemExit, match=r"g:a:1 has the checksum .* do not use it"):
+        jars.fetch(tmp_path / "jars")
+    assert not (tmp_path / "jars" / "a-1.jar").exists()
