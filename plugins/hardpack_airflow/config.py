@@ -13,6 +13,7 @@ DEFAULTS = {
     "pool": "hardpack",
     "driver_memory": "2g",
     "spark_conn_id": "spark_default",
+    "jobs": "",
 }
 
 

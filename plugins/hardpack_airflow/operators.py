@@ -40,11 +40,10 @@ class HardpackOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Submit, wait, and read the report."""
-        import hardpack
         from hardpack.spark.session import jar_paths
 
         self.log.info("%s of %s", self.verb, self.unit["label"])
-        self.application = str(Path(hardpack.__file__).parents[1] / f"{self.verb}.py")
+        self.application = str(job_file(self.verb))
         self.jars = ",".join(map(str, jar_paths())) or None
         if shutil.which("spark3-submit"):
             self._spark_binary = "spark3-submit"
@@ -68,3 +67,20 @@ class HardpackOperator(SparkSubmitOperator):
         if failure["exit_code"] == CONFLICT:
             raise AirflowException(failure["error"]) from None
         raise AirflowFailException(failure["error"]) from None
+
+
+def job_file(verb: str) -> Path:
+    """The entry point that spark-submit is given: from the setting `jobs`, else beside the package in a checkout.
+
+    Raises:
+        AirflowFailException: it is not there.
+    """
+    import hardpack
+
+    folder = Path(setting("jobs") or Path(hardpack.__file__).parents[1])
+    file = folder / f"{verb}.py"
+    if not file.is_file():
+        raise AirflowFailException(
+            f"{file} is not there; copy the files of jobs/ to the workers and name their folder in [hardpack] jobs."
+        )
+    return file

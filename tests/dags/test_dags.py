@@ -128,3 +128,16 @@ def test_a_run_cleans_and_the_next_one_skips(airflow_env):
 
     state, states, _ = run_dag(env, tables="no.such")
     assert (state, states["sense"]) == ("failed", "failed")
+
+
+def test_a_missing_entry_point_is_one_sentence(airflow_env, tmp_path):
+    code = (
+        "from hardpack_airflow.operators import job_file\n"
+        "try: job_file('phase_one')\n"
+        "except Exception as error: print('##' + str(error))"
+    )
+    said = python(code, airflow_env[2] | {"AIRFLOW__HARDPACK__JOBS": str(tmp_path)}).split("##")[1]
+    assert said.strip() == (
+        f"{tmp_path}/phase_one.py is not there; copy the files of jobs/ to the workers and name their folder in "
+        "[hardpack] jobs."
+    )
