@@ -17,6 +17,7 @@ from hardpack.api import Hardpack
 from hardpack.errors import BadInput, HardpackError
 from hardpack.log.settings import Settings
 from hardpack.plan import Plan
+from hardpack.status import LogStatus
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -63,9 +64,23 @@ def status(
     now: Now = None,
     as_json: AsJson = False,
 ) -> None:
-    """How every log stands: dirty ratio, checkpoint, tombstones waiting, due or not and why. Starts no JVM."""
-    logs = _connect().status(tables, now)
+    """How every log stands: dirty ratio, checkpoint, tombstones waiting, due or not and why. Starts no JVM.
+
+    A table that cannot be read does not hide the others; the exit code is then 2.
+    """
+    hp = _connect()
+    logs: list[LogStatus] = []
+    refused: list[HardpackError] = []
+    for table in hp.tables(tables):
+        try:
+            logs += hp.status(table, now)
+        except HardpackError as error:
+            refused.append(error)
     _show(logs, as_json, "status_table")
+    for refusal in refused:
+        _say(refusal)
+    if refused:
+        raise typer.Exit(2)
 
 
 @app.command()
@@ -149,8 +164,9 @@ def adopt(
     if as_json:
         _print_json(result)
     else:
-        out.print(f"{table} {'would be' if dry_run else 'is'} a compacted topic: ", end="")
-        out.print(", ".join(f"{k}={v}" for k, v in result.model_dump(by_alias=True).items()), soft_wrap=True)
+        from hardpack.render import settings_table
+
+        out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
 
 
 @demo.command("flights")
@@ -223,5 +239,9 @@ def main() -> None:
     try:
         app()
     except HardpackError as error:
-        err.print(f"hardpack: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        _say(error)
         sys.exit(error.exit_code)
+
+
+def _say(error: HardpackError) -> None:
+    err.print(f"hardpack: {error}", style="red", markup=False, highlight=False, soft_wrap=True)

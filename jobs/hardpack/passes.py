@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -164,10 +165,10 @@ def _gate(
 
 
 def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
-    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is kept short."""
+    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short and plain."""
     names = [str(entry.partition) for entry in logs]
     few = "-".join(names) if len(names) <= 8 else f"{names[0]}-to-{names[-1]}-of-{len(names)}"
-    return "_".join(f"{table} partition {few} {what}".split())
+    return re.sub(r"[^\w.-]+", "_", f"{table} partition {few[:80]} {what}")
 
 
 def promise(entry: LogReport) -> dict[str, Any]:

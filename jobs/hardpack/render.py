@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.filesize import decimal
 from rich.table import Table
 
+from hardpack.log.settings import Settings, dotted
 from hardpack.plan import Plan
 from hardpack.report import LogReport, PassReport, VerifyReport
 from hardpack.status import LogStatus
@@ -45,6 +46,13 @@ def status_table(logs: Iterable[LogStatus]) -> Table:
             for s in logs
         ),
     )  # fmt: skip
+
+
+def settings_table(title: str, settings: Settings) -> Table:
+    """The settings in force, with what they mean."""
+    meaning = {name: str(field.description) for name, field in type(settings).model_fields.items()}
+    values = settings.model_dump()
+    return grid(title, ("setting", "value", ""), ((dotted(n), str(v), meaning[n]) for n, v in values.items()))
 
 
 def plan_table(plan: Plan) -> Table:

@@ -174,6 +174,18 @@ def test_status_as_json(catalog, lake, monkeypatch):
     assert [s["partition"] for s in json.loads(done.stdout)] == [0, 1]
 
 
+def test_a_broken_table_does_not_hide_the_others(catalog, lake, monkeypatch):
+    from hardpack import cli
+
+    good, broken = new_topic(catalog), new_topic(catalog, min_cleanable_dirty_ratio=9)
+    append(good, {0: [row(0, "a")]})
+    append(broken, {0: [row(0, "a")]})
+    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    done = CliRunner().invoke(app, ["status", "t.*", "--json", "--now", str(T0)])
+    assert done.exit_code == 2
+    assert name_of(good) in {s["table"] for s in json.loads(done.stdout.splitlines()[0])}
+
+
 @pytest.mark.parametrize("verb", ["status", "plan", "clean", "expire-tombstones", "verify", "adopt", "demo"])
 def test_every_verb_explains_itself(verb):
     done = CliRunner().invoke(app, [verb, "--help"])

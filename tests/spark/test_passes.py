@@ -153,7 +153,7 @@ def test_rows_written_by_spark_keep_every_column(hp, spark, catalog, version):
     )
     for start in (0, 10):
         spark.sql(
-            f"INSERT INTO hardpack.{name} SELECT 'p' || (id % 2), {start} + id, "
+            f"INSERT INTO hardpack.{name} SELECT 'p/ü% ' || (id % 2), {start} + id, "
             f"timestamp_millis({T0} + (id % 3) * 86400000), 'k' || (id % 4), "
             "if(id % 5 = 4, null, struct(int(id) as a, array('x', string(id)) as b)), map('h', binary('1')), id / 3 "
             "FROM range(10)"

@@ -17,14 +17,15 @@ LONG_MAX = 2**63 - 1
 DAY_MS = 86_400_000
 
 
-def _dotted(field: str) -> str:
+def dotted(field: str) -> str:
+    """Kafka's spelling of a field's name."""
     return field.replace("_", ".")
 
 
 class Settings(BaseModel):
     """What a log is cleaned by. Sizes are bytes, times milliseconds."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, alias_generator=_dotted)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, alias_generator=dotted)
 
     cleanup_policy: Literal["compact"] = Field("compact", description="only `compact` is cleaned so far")
     min_cleanable_dirty_ratio: float = Field(0.5, ge=0, le=1, description="clean when the ratio is above this")
