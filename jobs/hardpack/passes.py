@@ -83,7 +83,11 @@ def run(table: IceTable, job: Job, find_dead: Callable[[], dict[str, DeadRows]])
             remove=[tasks[path].file() for path in dead],
             add=new,
             properties=lambda properties: {STATE_PROPERTY: _next_state(job, properties)},
-            summary={PLAN_SUMMARY: f"{report.phase}:{report.plan}", PASS_SUMMARY: report.summary_json()},
+            summary={
+                PLAN_SUMMARY: f"{report.phase}:{report.plan}",
+                PASS_SUMMARY: report.summary_json(),
+                STATE_PROPERTY: write_state(job.after),
+            },
         )
         snapshot = table.commit(base, change)
     except CommitUnknown:

@@ -51,6 +51,7 @@ def test_one_pass(hp, catalog):
     summary = table.current_snapshot().summary
     assert summary.operation.value == "overwrite"
     assert summary.additional_properties["hardpack.plan"] == f"one:{plan.id}"
+    assert read_state(name, summary.additional_properties) == state
 
 
 def test_the_same_plan_twice_is_one_commit(hp, catalog):
