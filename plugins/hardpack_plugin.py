@@ -9,8 +9,8 @@ class HardpackPlugin(AirflowPlugin):
     """Data Docs in Airflow's menu, and the link from a task to its own page."""
 
     name = "hardpack"
-    fastapi_apps = [{"app": app, "url_prefix": PREFIX, "name": "hardpack"}]  # noqa: RUF012  Airflow's way to declare
-    external_views = [  # noqa: RUF012
+    fastapi_apps = [{"app": app, "url_prefix": PREFIX, "name": "hardpack"}]
+    external_views = [
         {
             "name": "Data Docs",
             "href": f"{PREFIX}/docs/index.html",
@@ -19,4 +19,4 @@ class HardpackPlugin(AirflowPlugin):
             "category": "browse",
         }
     ]
-    operator_extra_links = [DataDocsLink()]  # noqa: RUF012
+    operator_extra_links = [DataDocsLink()]

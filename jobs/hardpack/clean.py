@@ -143,8 +143,7 @@ def _planned_views(table: Table, plan: Plan, partitions: list[str]) -> list[LogV
     for partition in partitions:
         view, entry = then.get(partition), planned[partition]
         live = {f.path for f in now[partition].files} if partition in now else set()
-        stale = view is None or view.state.checkpoint != entry.checkpoint
-        if stale or not {f.path for f in view.files} <= live:  # type: ignore[union-attr]
+        if view is None or view.state.checkpoint != entry.checkpoint or not {f.path for f in view.files} <= live:
             raise BadInput(
                 f"{name}: the plan was made for snapshot {plan.snapshot}, and partition {partition} has been cleaned "
                 "or rewritten since; plan again."
