@@ -4,7 +4,7 @@
 filthiest first, in units of bounded size. Then per unit: `phase_one` drops superseded rows, `phase_two` the tombstones
 past their delete horizon, `verify` checks the guarantees on the published table. `report` sums up.
 
-Clearing or retrying any task is safe: a plan that was applied is not applied again.
+A plan that was applied is not applied again. Do not clear `plan` of an old run: its time would date tombstones back.
 """
 
 from __future__ import annotations

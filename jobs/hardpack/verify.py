@@ -69,8 +69,8 @@ def must_hold(report: VerifyReport) -> VerifyReport:
     if not report.success:
         broken = ", ".join(sorted({c.expectation for c in report.checks if not c.success}))
         raise GateRefused(
-            f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)} and roll back to "
-            "the snapshot before the pass."
+            f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)}, and look at the "
+            "task's log for an error of Spark before anything is undone."
         )
     return report
 
