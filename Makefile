@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt test-fast test-spark test-dags test-system env jars lock screenshots clean
+.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-dags test-system env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -26,7 +26,7 @@ clean: down ## remove everything that was made here: environment, jars, lakehous
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Test
-test: preflight env jars check test-fast test-spark test-dags test-system ## lint, types and every layer of tests
+test: preflight env jars check test-fast test-spark test-kafka test-dags test-system ## lint, types and every layer of tests
 
 check: env ## lint, format and types
 	$(BIN)/ruff check .
@@ -34,10 +34,19 @@ check: env ## lint, format and types
 	$(BIN)/mypy
 
 test-fast: env ## pure rules and structure, no JVM, seconds
-	$(BIN)/pytest -q -m "not spark and not dags and not system"
+	$(BIN)/pytest -q -m "not spark and not dags and not system and not kafka and not equivalence"
 
 test-spark: env jars ## the engine on one Spark session
 	$(BIN)/pytest -q -m spark
+
+test-kafka: env jars ## the same records cleaned by a real broker and in a table
+	$(BIN)/pytest -q -s -m kafka
+
+test-equivalence: env jars ## all of Kafka's cases and logs, and 2,000 random logs, through Spark (about an hour)
+	HARDPACK_RANDOM_LOGS=2000 $(BIN)/pytest -q -s -m equivalence -o timeout=7200
+
+mutants: env ## change the rules one at a time and see that a test fails on each
+	$(BIN)/python -m tests.equivalence.mutants
 
 test-dags: env jars ## the DAG parsed and run without a scheduler
 	$(BIN)/pytest -q -m dags

@@ -4,7 +4,8 @@
 filthiest first, in units of bounded size. Then per unit: `phase_one` drops superseded rows, `phase_two` the tombstones
 past their delete horizon, `verify` checks the guarantees on the published table. `report` sums up.
 
-A plan that was applied is not applied again. Do not clear `plan` of an old run: its time would date tombstones back.
+A plan that was applied is not applied again, and a log is not cleaned at a time before its last pass, so any task may
+be cleared. The horizons of tombstones count from the run's time, also in a backfill.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import logging
 from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param, get_current_context, task, task_group
+from airflow.sdk.exceptions import AirflowSkipException
 from hardpack_airflow.config import setting, timetable
 from hardpack_airflow.look import look, run_time
 from hardpack_airflow.operators import HardpackOperator
@@ -57,6 +59,8 @@ with DAG(
         for line in seen["reasons"]:
             log.info("%s", line)
         context["ti"].xcom_push(key="errors", value=seen["errors"])
+        if seen["errors"] and not seen["units"]:
+            raise ValueError("; ".join(seen["errors"]))
         return seen["units"]
 
     @task_group
@@ -68,13 +72,19 @@ with DAG(
         )
         one >> two >> check
 
-    @task(trigger_rule="none_failed_min_one_success")
+    @task(trigger_rule="all_done", retries=0)
     def report() -> str:
-        """What the run did; fails when a table was refused."""
+        """What the run did, also when a unit failed; fails when one did or a table was refused."""
         context = get_current_context()
-        ti, count = context["ti"], len(context["ti"].xcom_pull(task_ids="plan"))
-        results = {v: ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=list(range(count))) for v in VERBS}
-        errors = ti.xcom_pull(task_ids="plan", key="errors")
+        ti = context["ti"]
+        units = ti.xcom_pull(task_ids="plan")
+        if units is None:
+            raise AirflowSkipException("nothing was planned")
+        pulled = {v: ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=list(range(len(units)))) for v in VERBS}
+        results = {v: [r for r in found if r is not None] for v, found in pulled.items()}
+        errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
+        if missing := len(units) - len(results[VERBS[-1]]):
+            errors.append(f"{missing} of {len(units)} units did not reach the end, see their tasks")
         path = write_report(context["dag_run"].run_id, run_time(context), results, errors)
         for line in lines(results):
             log.info("%s", line)

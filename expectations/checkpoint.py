@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+from hardpack.errors import Unavailable
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -27,6 +29,11 @@ class Verdict:
         """Names of the expectations that failed."""
         return [r["expectation"] for r in self.results if not r["success"]]
 
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Partitions in which any of them failed."""
+        return tuple(sorted({str(p["partition"]) for r in self.results for p in r["partitions"] if p["violations"]}))
+
 
 def validate(
     evidence: DataFrame, suite: str, asset: str, run_name: str, logs: list[dict[str, Any]], home: Path
@@ -40,6 +47,9 @@ def validate(
         run_name: title of the page: table, partitions and run.
         logs: what `measure` takes.
         home: folder for validation results and Data Docs.
+
+    Raises:
+        Unavailable: the evidence could not be read, so nothing is known of the guarantees.
     """
     # it logs a line per class on import, and warns of every renderer that a class overrides
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
@@ -63,19 +73,30 @@ def validate(
         run_id=gx.RunIdentifier(run_name=run_name),
     )
     identifier, result = next(iter(outcome.run_results.items()))
+    if failure := _exception(result.results):
+        raise Unavailable(f"{asset}: the guarantees could not be measured ({failure}); run it again.")
     urls = context.get_docs_sites_urls(resource_identifier=identifier)
     results = [
         {
             "expectation": r.expectation_config.type,
             "success": bool(r.success),
-            "observed": (r.result or {}).get(
-                "observed_value", str((r.exception_info or {}).get("exception_message", ""))
-            ),
+            "observed": (r.result or {}).get("observed_value", ""),
             "partitions": (r.result or {}).get("details", {}).get("partitions", []),
         }
         for r in result.results
     ]
     return Verdict(bool(outcome.success), results, unquote(urlparse(urls[0]["site_url"]).path) if urls else "")
+
+
+def _exception(results: Any) -> str:
+    """First line of what was raised while measuring; Great Expectations catches it and calls the guarantee broken."""
+    for result in results:
+        info = result.exception_info or {}
+        # the information stands there itself, or by the id of the metric that failed
+        for entry in (info, *(v for v in info.values() if isinstance(v, dict))):
+            if entry.get("raised_exception"):
+                return str(entry.get("exception_message") or "no message").partition("\n")[0]
+    return ""
 
 
 def _config(home: Path) -> Any:

@@ -56,7 +56,9 @@ class LogExpectation(BatchExpectation):
         broken = sum(self.violations(log) for log in logs)
         rows = sum(log["rows_after"] for log in logs)
         table = [
-            {"partition": log["partition"]} | {name: log[name] for name in self.shown} | {"rows": log["rows_after"]}
+            {"partition": log["partition"]}
+            | {name: log[name] for name in self.shown}
+            | {"rows": log["rows_after"], "violations": self.violations(log)}
             for log in logs
         ]
         observed = f"{broken:,} violations in {rows:,} rows of {len(logs)} partitions"
@@ -122,3 +124,17 @@ class ExpectLedgerBalances(LogExpectation):
     def violations(cls, log: dict[str, Any]) -> int:
         """Rows that the ledger cannot explain."""
         return abs(log["rows_before"] - log["rows_after"] - log["removed"])
+
+
+class ExpectTransactionsResolved(LogExpectation):
+    """No row of an aborted transaction is left, and no marker is gone but those of the ledger (invariants 4 and 8)."""
+
+    title: ClassVar[str] = (
+        "No record of an aborted transaction is left, and only the ledger's markers are gone (invariants 4 and 8)"
+    )
+    shown: ClassVar[tuple[str, ...]] = ("aborted_left", "control_lost", "markers")
+
+    @classmethod
+    def violations(cls, log: dict[str, Any]) -> int:
+        """Aborted rows left, and markers that the ledger cannot explain."""
+        return int(log["aborted_left"] + abs(log["control_lost"] - log["markers"]))

@@ -3,4 +3,4 @@
 from hardpack.job import run_job
 
 if __name__ == "__main__":
-    run_job(lambda hp, plan: hp.clean(plan), __doc__)
+    run_job(lambda hp, plan: hp.clean_or_replan(plan), __doc__)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+OURS = "# made by hardpack's local demo"
 
 
 def make_lakehouse(home: Path, config_folder: Path) -> dict[str, str]:
-    """Make the folders and pyiceberg's configuration; what is there already stays.
+    """Make the folders and pyiceberg's configuration; a configuration that somebody else wrote stays as it is.
 
     Returns:
         The catalog's properties; pyiceberg reads its file only when it is imported.
@@ -15,6 +16,9 @@ def make_lakehouse(home: Path, config_folder: Path) -> dict[str, str]:
     (lake / "warehouse").mkdir(parents=True, exist_ok=True)
     properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
     lines = [f"    {name}: {value}" for name, value in properties.items()]
-    config = "\n".join(["# made by hardpack's local demo", "catalog:", "  hardpack:", *lines, ""])
-    (config_folder / ".pyiceberg.yaml").write_text(config)
+    config = "\n".join([OURS, "catalog:", "  hardpack:", *lines, ""])
+    file = config_folder / ".pyiceberg.yaml"
+    if file.exists() and not file.read_text().startswith(OURS):
+        raise SystemExit(f"{file} was not written by the demo and would be overwritten; move it away first.")
+    file.write_text(config)
     return properties

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hardpack.adopt import adopt
-from hardpack.errors import BadInput
+from hardpack.control import mark_uncleanable, pause, resume
+from hardpack.errors import BadInput, CommitUnknown, Conflict, GateRefused, HardpackError
 from hardpack.home import default_home
 from hardpack.lake.catalog import find_tables, open_catalog, open_table
+from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import POLICY
-from hardpack.log.model import Partition
+from hardpack.lake.state import state_of
+from hardpack.log.model import LogState, Partition
 from hardpack.log.settings import Settings
 from hardpack.plan import Plan, make_plan
 from hardpack.report import PassReport, VerifyReport
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hardpack.lake.door import IceTable
+
+log = logging.getLogger(__name__)
+REPLANS = 2
 
 
 def clock() -> int:
@@ -74,11 +81,18 @@ class Hardpack:
         return self._spark
 
     def tables(self, pattern: str) -> list[str]:
-        """Adopted tables that a glob matches; a plain name is returned whether adopted or not."""
+        """Adopted tables that a glob matches; a plain name is returned whether adopted or not.
+
+        A table that cannot be opened is among them, so that its error is seen where it is used.
+        """
         names = find_tables(self.catalog, pattern)
-        if names == [pattern]:
-            return names
-        return [n for n in names if POLICY in open_table(self.catalog, n).properties]
+        return names if names == [pattern] else [n for n in names if self._is_topic(n)]
+
+    def _is_topic(self, table: str) -> bool:
+        try:
+            return POLICY in open_table(self.catalog, table).properties
+        except HardpackError:
+            return True
 
     def status(self, pattern: str = "*.*", now: int | None = None) -> list[LogStatus]:
         """How every log of the matching tables stands; metadata only."""
@@ -90,16 +104,65 @@ class Hardpack:
         return adopt(open_table(self.catalog, table), settings or {}, dry_run)
 
     def plan(
-        self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None, force: bool = False
+        self,
+        table: str,
+        now: int | None = None,
+        partitions: Sequence[Partition] | None = None,
+        force: bool = False,
+        last_stable: Mapping[str, int] | None = None,
     ) -> Plan:
-        """What a pass would do and why; metadata only, nothing changed."""
-        return make_plan(open_table(self.catalog, table), clock() if now is None else now, partitions, force)
+        """What a pass would do and why; metadata only, nothing changed. See `hardpack.plan.make_plan`."""
+        at = clock() if now is None else now
+        return make_plan(open_table(self.catalog, table), at, partitions, force, last_stable=last_stable)
 
     def clean(self, plan: Plan) -> PassReport:
-        """Phase one of a plan. Applied twice it does nothing the second time (invariant 6)."""
+        """Phase one of a plan. Applied twice it does nothing the second time (invariant 6).
+
+        Raises:
+            GateRefused: a guarantee would not hold; nothing was published and the logs are marked uncleanable.
+            Conflict: the table has moved on, plan again.
+        """
         from hardpack.clean import phase_one
 
-        return phase_one(self._door(plan.table), open_table(self.catalog, plan.table), plan, self.home)
+        opened = open_table(self.catalog, plan.table)
+        try:
+            return phase_one(self._door(plan.table), opened, plan, self.home)
+        except GateRefused as refusal:
+            mark_uncleanable(opened, refusal.partitions, "a pass would have broken a guarantee")
+            raise
+
+    def clean_or_replan(self, plan: Plan) -> PassReport:
+        """Phase one of a plan or, when others changed the table meanwhile, of the same logs planned anew."""
+        for _ in range(REPLANS):
+            try:
+                return self.clean(plan)
+            except CommitUnknown:
+                raise
+            except Conflict as conflict:
+                log.info("%s", conflict)
+                logs = [p.partition for p in plan.logs]
+                told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
+                plan = self.plan(plan.table, plan.now, logs, plan.force, told)
+        return self.clean(plan)
+
+    def apply_retention(
+        self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
+    ) -> PassReport:
+        """Retention: with `delete` in the policy, whole segments past `retention.ms` or `retention.bytes` leave."""
+        from hardpack.retention import apply_retention
+
+        at = clock() if now is None else now
+        return apply_retention(self._door(table), open_table(self.catalog, table), at, partitions)
+
+    def pause(self, table: str, partitions: Sequence[Partition] | None = None) -> dict[str, LogState]:
+        """Keep logs from being cleaned until they are resumed; see `hardpack.control.pause`."""
+        return pause(open_table(self.catalog, table), partitions)
+
+    def resume(
+        self, table: str, partitions: Sequence[Partition] | None = None, trust_late_rows: bool = False
+    ) -> dict[str, LogState]:
+        """Undo a pause and clear what made logs uncleanable; see `hardpack.control.resume`."""
+        return resume(open_table(self.catalog, table), partitions, trust_late_rows)
 
     def expire_tombstones(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -117,10 +180,23 @@ class Hardpack:
         """Selection and one whole pass of the due logs, both phases at one `now`, as Kafka's cleaner does them."""
         at = clock() if now is None else now
         plan = self.plan(table, at, partitions)
-        due = [p.partition for p in plan.doing("clean")]
-        if not due:
+        if not plan.doing("clean"):
             return []
-        return [self.clean(plan), self.expire_tombstones(table, at, due)]
+        return [self.clean(plan), self.expire_after(plan)]
+
+    def expire_after(self, plan: Plan) -> PassReport:
+        """Phase two after phase one of a plan: of the logs that it cleaned, and of those planned for expiry alone."""
+        from hardpack.clean import phase_two
+
+        opened = open_table(self.catalog, plan.table)
+        states = trusted_states(opened)
+        due = [
+            p.partition
+            for p in plan.doing("clean", "expire")
+            if p.action == "expire" or state_of(states, p.partition).last_clean.get("now") == plan.now
+        ]
+        again = make_plan(opened, plan.now, due, only_expire=True)
+        return phase_two(self._door(plan.table), opened, again, self.home)
 
     def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:
         """The expectations on the published table, with their Data Docs."""

@@ -26,7 +26,8 @@ app = typer.Typer(
     help="Kafka's log compaction for Apache Iceberg tables.\n\n"
     "A table is a topic once it is adopted: `hardpack adopt db.t`. Then `status` tells what is dirty, `plan` what a "
     "pass would do and why, `clean` runs phase one of it, `expire-tombstones` phase two, `verify` checks the "
-    "guarantees.\n\nExit codes: 0 done or nothing to do, 2 bad input, 3 a guarantee does not hold, 4 conflict.",
+    "guarantees.\n\nExit codes: 0 done or nothing to do, 2 bad input, 3 a guarantee does not hold, 4 conflict, "
+    "5 a service did not answer.",
 )
 demo = typer.Typer(no_args_is_help=True, help="Load a topic of real data to try things on.")
 app.add_typer(demo, name="demo")
@@ -125,6 +126,36 @@ def expire_tombstones(table: TableName, partition: Partitions = None, now: Now =
     with err.status("expiring tombstones"):
         report = hp.expire_tombstones(table, now, partition)
     _show(report, as_json, "pass_table")
+
+
+@app.command()
+def retention(table: TableName, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
+    """With `delete` in cleanup.policy: delete whole segments past retention.ms or retention.bytes; one commit."""
+    hp = _connect()
+    with err.status("applying retention"):
+        report = hp.apply_retention(table, now, partition)
+    _show(report, as_json, "pass_table")
+
+
+@app.command()
+def pause(table: TableName, partition: Partitions = None) -> None:
+    """Keep logs from being cleaned until they are resumed as often as they were paused."""
+    states = _connect().pause(table, partition)
+    out.print(f"{table}: paused {', '.join(states)}")
+
+
+@app.command()
+def resume(
+    table: TableName,
+    partition: Partitions = None,
+    trust_late_rows: Annotated[
+        bool, typer.Option(help="clean rows that arrived below removed tombstones; a deleted key may come back")
+    ] = False,
+) -> None:
+    """Undo one pause, and let logs be cleaned again that a failure had made uncleanable."""
+    states = _connect().resume(table, partition, trust_late_rows)
+    free = [p for p, state in states.items() if not state.paused]
+    out.print(f"{table}: cleaned again from now on: {', '.join(free) or 'none, some pauses are left'}")
 
 
 @app.command()

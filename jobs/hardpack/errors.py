@@ -12,15 +12,25 @@ class BadInput(HardpackError):
 
 
 class GateRefused(HardpackError):
-    """The staged result broke a guarantee, so nothing was published."""
+    """The staged result broke a guarantee, so nothing was published; `partitions` are the logs it broke in."""
 
     exit_code = 3
+
+    def __init__(self, message: str, partitions: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.partitions = partitions
 
 
 class Conflict(HardpackError):
     """Somebody else changed the input files or the log's state meanwhile; nothing was published, plan again."""
 
     exit_code = 4
+
+
+class Unavailable(HardpackError):
+    """A catalog, storage or Spark did not answer; nothing is wrong with the input, so the same may be tried again."""
+
+    exit_code = 5
 
 
 class CommitUnknown(Conflict):

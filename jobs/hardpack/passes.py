@@ -5,24 +5,26 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
 
 from hardpack.errors import CommitUnknown, Conflict, GateRefused
+from hardpack.home import default_home
 from hardpack.lake.door import Change, IceTable
 from hardpack.lake.history import commits
 from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
-from hardpack.log.grouping import group_segments
+from hardpack.log.grouping import files_to_rewrite
 from hardpack.log.horizons import Range
-from hardpack.log.model import LogState, LogView
+from hardpack.log.model import LogState, LogView, Segment
 from hardpack.log.settings import Settings
-from hardpack.report import LogReport, PassReport
-from hardpack.spark.dead_rows import CAUSES, DeadRows
+from hardpack.report import CAUSES, LogReport, PassReport
+from hardpack.spark.dead_rows import DeadRows
 from hardpack.spark.evidence import evidence
 from hardpack.spark.rewrite import rewrite
 
@@ -40,8 +42,15 @@ class Job:
     report: PassReport
     settings: Settings
     views: tuple[LogView, ...]
+    groups: Mapping[str, Sequence[Sequence[Segment]]]
+    """By partition the segments that become one."""
+    recorded: Mapping[str, LogState]
+    """The states that the table had on record when the pass began; they must still stand at its end."""
     after: Mapping[str, LogState]
-    home: Path
+    home: Path | None
+    """Folder for validation results and Data Docs, None when nothing is validated."""
+    copied_to: Mapping[str, int]
+    """By partition the offset from which on nothing is touched."""
     expired: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)
     """Offset ranges whose tombstones have to go, by partition."""
 
@@ -54,13 +63,17 @@ def applied_before(table: Table, phase: str, plan: str) -> PassReport | None:
     return None
 
 
-def run(table: IceTable, job: Job, find_dead: Callable[[], dict[str, DeadRows]]) -> PassReport:
+FindDead = Callable[[Iterable[str]], dict[str, DeadRows]]
+"""The narrow pass: given the files that row-level deletes lie on, dead rows by data file path."""
+
+
+def run(table: IceTable, job: Job, find_dead: FindDead) -> PassReport:
     """Run the pass; nothing is published before the gate has agreed.
 
     Args:
         table: the table's door.
         job: what to do.
-        find_dead: the narrow pass, dead rows by data file path.
+        find_dead: the narrow pass.
 
     Raises:
         GateRefused: a guarantee does not hold on the staged result.
@@ -70,25 +83,23 @@ def run(table: IceTable, job: Job, find_dead: Callable[[], dict[str, DeadRows]])
     base = job.report.base
     if base is None:
         return job.report
-    dead = find_dead()
-    log.info("%s: %d files hold rows to drop", job.report.table, len(dead))
     tasks = table.scan_tasks(base, job.settings.column_partition, [v.partition for v in job.views])
-    groups = [g for v in job.views for g in group_segments(v.segments, dead, job.settings.segment_bytes)]
+    flagged = (f.path for v in job.views for f in v.files if f.row_deletes)
+    with_deletes = [path for path in flagged if table.has_deletes(tasks[path])]
+    found = find_dead(with_deletes)
+    taken = {path: tasks[path].file().recordCount() - _living(found.get(path)) for path in with_deletes}
+    dead = {path: rows for path, rows in found.items() if rows.positions}
+    log.info("%s: %d files hold rows to drop", job.report.table, len(dead))
+    groups = [run for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], dead)]
     new = rewrite(table, tasks, groups, dead, job.settings.column_offset, job.settings.segment_bytes)
     try:
-        logs = tuple(_log_report(table, job, view, dead, new) for view in job.views)
+        written: dict[str, list[Any]] = defaultdict(list)
+        for file in new:
+            written[table.partition_of(file, job.settings.column_partition)].append(file)
+        logs = tuple(_log_report(table, job, view, dead, written[str(view.partition)], taken) for view in job.views)
         verdict = _gate(table, job, logs, tasks, dead, new)
         report = job.report.model_copy(update={"logs": logs, "seconds": round(time.monotonic() - started, 1)})
-        change = Change(
-            remove=[tasks[path].file() for path in dead],
-            add=new,
-            properties=lambda properties: {STATE_PROPERTY: _next_state(job, properties)},
-            summary={
-                PLAN_SUMMARY: f"{report.phase}:{report.plan}",
-                PASS_SUMMARY: report.summary_json(),
-                STATE_PROPERTY: write_state(job.after),
-            },
-        )
+        change = change_of(job, report, [tasks[path].file() for path in dead], new)
         snapshot = table.commit(base, change)
     except CommitUnknown:
         # the files may be the table's by now; if not, orphan removal takes them
@@ -99,40 +110,63 @@ def run(table: IceTable, job: Job, find_dead: Callable[[], dict[str, DeadRows]])
     return report.model_copy(update={"snapshot": snapshot, "data_docs": verdict.page})
 
 
-def _next_state(job: Job, properties: Mapping[str, str]) -> str:
+def change_of(job: Job, report: PassReport, remove: Iterable[Any], add: Iterable[Any]) -> Change:
+    """What the commit of a pass does: files out and in, the logs' new state, the report in the summary."""
+    return Change(
+        remove=remove,
+        add=add,
+        properties=lambda properties, made: {STATE_PROPERTY: _next_state(job, properties, made)},
+        summary={
+            PLAN_SUMMARY: f"{report.phase}:{report.plan}",
+            PASS_SUMMARY: report.summary_json(),
+            STATE_PROPERTY: write_state(job.after),
+        },
+    )
+
+
+def _living(rows: DeadRows | None) -> int:
+    return len(rows.living) if rows is not None and rows.living is not None else 0
+
+
+def _next_state(job: Job, properties: Mapping[str, str], made: tuple[int, int]) -> str:
     """The table's state with these logs moved on, refused when another pass moved one of them first."""
     current = read_state(job.report.table, properties)
     for view in job.views:
-        if state_of(current, view.partition) != view.state:
+        if state_of(current, view.partition) != state_of(job.recorded, view.partition):
             raise Conflict(
                 f"{job.report.table}: another pass cleaned partition {view.partition} meanwhile; plan again, "
                 "nothing was published."
             )
-    return write_state({**current, **job.after})
+    return write_state({**current, **{name: replace(state, snapshot=made) for name, state in job.after.items()}})
 
 
 def _log_report(
-    table: IceTable, job: Job, view: LogView, dead: Mapping[str, DeadRows], new: Iterable[Any]
+    table: IceTable,
+    job: Job,
+    view: LogView,
+    dead: Mapping[str, DeadRows],
+    own: list[Any],
+    taken: Mapping[str, int],
 ) -> LogReport:
+    name = str(view.partition)
     hit = [f for f in view.files if f.path in dead]
     left = [f for f in view.files if f.path not in dead]
-    own = [f for f in new if table.partition_of(f, job.settings.column_partition) == str(view.partition)]
     causes = {cause: sum(dead[f.path].causes.get(cause, 0) for f in hit) for cause in CAUSES}
-    after = job.after[str(view.partition)]
+    after = job.after[name]
     below = [f for f in left if f.max_offset < (after.checkpoint or 0)]
-    waiting = sum(f.tombstones or 0 for f in below)
-    waiting += sum(table.nulls_in(f, job.settings.column_value) or 0 for f in own)
+    waiting = [f.tombstones for f in below] + [table.nulls_in(f, job.settings.column_value) for f in own]
     return LogReport(
         partition=view.partition,
         checkpoint_before=view.state.checkpoint,
         checkpoint_after=after.checkpoint,
+        copied_to=job.copied_to[name],
         log_end=view.log_end,
-        rows_before=view.rows,
-        rows_after=sum(f.rows for f in left) + sum(int(f.recordCount()) for f in own),
+        rows_before=view.rows - sum(taken.get(f.path, 0) for f in view.files),
+        rows_after=sum(f.rows - taken.get(f.path, 0) for f in left) + sum(int(f.recordCount()) for f in own),
         bytes_before=view.bytes,
         bytes_after=sum(f.bytes for f in left) + sum(int(f.fileSizeInBytes()) for f in own),
-        expired=job.expired.get(str(view.partition), ()),
-        tombstones_waiting=waiting,
+        expired=job.expired.get(name, ()),
+        tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
         files_rewritten=len(hit),
         files_written=len(own),
         files_left_alone=len(left),
@@ -163,7 +197,9 @@ def _gate(
     if not verdict.success:
         raise GateRefused(
             f"{job.report.table}: the staged result broke {', '.join(verdict.failed)}, so nothing was published; "
-            f"see {verdict.page} and report it with the table's metadata."
+            f"see {verdict.page} and report it with the table's metadata. Its logs are left alone until "
+            f"`hardpack resume {job.report.table}`.",
+            verdict.broken,
         )
     return verdict
 
@@ -180,14 +216,16 @@ def promise(entry: LogReport) -> dict[str, Any]:
     return {
         "partition": str(entry.partition),
         "bound": entry.checkpoint_after or 0,
+        "copied_to": entry.copied_to if entry.copied_to is not None else entry.checkpoint_after or 0,
+        "markers": entry.expired_marker,
         "log_end": entry.log_end,
         "expired": [list(r) for r in entry.expired],
         "removed": entry.removed,
     }
 
 
-def judge(rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path) -> Verdict:
+def judge(rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path | None) -> Verdict:
     """Run the suite on the evidence; imported late, as it is heavy."""
     from hardpack_expectations.checkpoint import validate
 
-    return validate(rows, SUITE, table, title, promises, home)
+    return validate(rows, SUITE, table, title, promises, home or default_home())

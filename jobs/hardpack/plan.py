@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -12,7 +13,7 @@ from pyiceberg.table import Table
 from hardpack.errors import BadInput
 from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.sensing import read_logs
-from hardpack.log.horizons import Range, due_ranges
+from hardpack.log.horizons import Range, due_markers, due_ranges
 from hardpack.log.model import LogView, Partition
 from hardpack.log.selection import decide
 from hardpack.log.settings import Settings
@@ -31,6 +32,10 @@ class LogPlan(BaseModel):
     checkpoint: int | None
     first_dirty: int
     first_uncleanable: int
+    bound: int
+    """Where the round ends: `first_uncleanable` brought down to the base of its segment."""
+    last_stable: int | None
+    """From here on rows are not final, as far as the caller knew; open transactions are looked for when it runs."""
     log_end: int
     clean_bytes: int
     cleanable_bytes: int
@@ -106,6 +111,7 @@ def make_plan(
     partitions: Sequence[Partition] | None = None,
     force: bool = False,
     only_expire: bool = False,
+    last_stable: Mapping[str, int] | None = None,
 ) -> Plan:
     """Decide for every log of a table, the filthiest first.
 
@@ -115,13 +121,18 @@ def make_plan(
         partitions: only these logs; None for all.
         force: clean whatever is cleanable, whatever the ratio.
         only_expire: the plan is for phase two alone, which does not touch keyless rows.
+        last_stable: by partition the offset from which on rows are not final, for who knows of a high watermark.
 
     Raises:
         BadInput: a wrong table or setting, an unknown partition, or keyless rows that the settings refuse.
     """
     settings = settings_of(table)
     check_layout(table, settings)
-    views = chosen(table_name(table), read_logs(table, settings), partitions)
+    stable = last_stable or {}
+    views = [
+        replace(view, last_stable=stable.get(str(view.partition)))
+        for view in chosen(table_name(table), read_logs(table, settings), partitions)
+    ]
     plans = [_plan_log(view, settings, now, force) for view in views]
     if not only_expire:
         _refuse_null_keys(table_name(table), views, plans, settings)
@@ -155,9 +166,10 @@ def chosen(table: str, views: list[LogView], partitions: Iterable[Partition] | N
 def _plan_log(view: LogView, settings: Settings, now: int, force: bool) -> LogPlan:
     decision = decide(view, settings, now, force)
     expired = due_ranges(view.state, now)
+    waiting = bool(expired or due_markers(view.state, now))
     action: Action = "clean" if decision.due else "none"
     reason = decision.reason
-    if not decision.due and expired and (force or settings.idle_tombstones == "expire"):
+    if not decision.due and waiting and (force or settings.idle_tombstones == "expire"):
         action, reason = "expire", f"tombstones past their horizon; {reason}"
     return LogPlan(
         partition=view.partition,
@@ -166,6 +178,8 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool) -> LogPl
         checkpoint=view.state.checkpoint,
         first_dirty=decision.first_dirty,
         first_uncleanable=decision.first_uncleanable,
+        bound=decision.bound,
+        last_stable=view.last_stable,
         log_end=view.log_end,
         clean_bytes=decision.clean_bytes,
         cleanable_bytes=decision.cleanable_bytes,
@@ -176,11 +190,12 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool) -> LogPl
 
 
 def _refuse_null_keys(table: str, views: list[LogView], plans: list[LogPlan], settings: Settings) -> None:
-    if settings.null_keys == "drop":
+    if settings.null_keys == "drop" or settings.transactions:
+        # control rows have no key either, so only the scan can tell
         return
-    ends = {p.partition: p.first_uncleanable for p in plans if p.action == "clean"}
+    ends = {p.partition: p.bound for p in plans if p.action == "clean"}
     counts = {
-        v.partition: sum(f.null_keys or 0 for f in v.files if f.min_offset < ends[v.partition])
+        v.partition: sum(f.null_keys or 0 for f in v.files if f.min_offset < ends[v.partition] and not f.row_deletes)
         for v in views
         if v.partition in ends
     }

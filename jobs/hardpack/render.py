@@ -20,6 +20,11 @@ def moment(ms: int | None) -> str:
     return "-" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def unknown(number: int | None) -> int | str:
+    """A number, or a mark that the metadata does not tell it."""
+    return "?" if number is None else number
+
+
 def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table with numbers at the right; only the last column wraps."""
     out = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
@@ -40,7 +45,8 @@ def status_table(logs: Iterable[LogStatus]) -> Table:
         (
             (
                 f"{s.table}/{s.partition}", s.rows, decimal(s.bytes), s.files, f"{s.ratio:.3f}",
-                "-" if s.checkpoint is None else f"{s.checkpoint:,}", s.tombstones_waiting, moment(s.next_horizon),
+                "-" if s.checkpoint is None else f"{s.checkpoint:,}", unknown(s.tombstones_waiting),
+                moment(s.next_horizon),
                 ("due: " if s.due else "") + s.reason,
             )
             for s in logs
@@ -89,7 +95,7 @@ def pass_row(entry: LogReport) -> tuple[object, ...]:
     return (
         str(entry.partition), f"{entry.rows_before:,} → {entry.rows_after:,}",
         f"{decimal(entry.bytes_before)} → {decimal(entry.bytes_after)}",
-        entry.superseded, entry.null_key, entry.expired_tombstone, entry.tombstones_waiting,
+        entry.superseded, entry.null_key, entry.expired_tombstone, unknown(entry.tombstones_waiting),
         entry.checkpoint_after or 0, entry.files_rewritten, entry.files_left_alone,
     )  # fmt: skip
 

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from hardpack.log.horizons import Range
 from hardpack.log.model import Partition
 
+CAUSES = ("superseded", "null_key", "expired_tombstone", "aborted", "expired_marker", "duplicate", "retention")
+"""Why a row was removed; each removed row has one cause."""
+
 
 class LogReport(BaseModel):
     """One log of one pass. Rows, bytes and files of the whole log before and after; removed rows by cause."""
@@ -18,6 +21,8 @@ class LogReport(BaseModel):
     partition: Partition
     checkpoint_before: int | None
     checkpoint_after: int | None
+    log_start: int | None = None
+    """Where the log starts after retention."""
     log_end: int
     rows_before: int
     rows_after: int
@@ -26,8 +31,15 @@ class LogReport(BaseModel):
     superseded: int = 0
     null_key: int = 0
     expired_tombstone: int = 0
+    aborted: int = 0
+    expired_marker: int = 0
+    duplicate: int = 0
+    retention: int = 0
+    copied_to: int | None = None
+    """Nothing from this offset on was touched; greater than the checkpoint after a full offset map."""
     expired: tuple[Range, ...] = ()
-    tombstones_waiting: int = 0
+    tombstones_waiting: int | None = 0
+    """Tombstones below the checkpoint, None when the metadata does not count them."""
     files_rewritten: int = 0
     files_written: int = 0
     files_left_alone: int = 0
@@ -35,7 +47,7 @@ class LogReport(BaseModel):
     @property
     def removed(self) -> int:
         """Rows that the pass removed, whatever the cause."""
-        return self.superseded + self.null_key + self.expired_tombstone
+        return sum(getattr(self, cause) for cause in CAUSES)
 
 
 class PassReport(BaseModel):
@@ -45,7 +57,7 @@ class PassReport(BaseModel):
 
     version: Literal[1] = 1
     table: str
-    phase: Literal["one", "two"]
+    phase: Literal["one", "two", "retention"]
     plan: str
     now: int
     base: int | None
@@ -56,6 +68,8 @@ class PassReport(BaseModel):
     """The plan had been applied before; nothing was done now."""
     data_docs: str = ""
     logs: tuple[LogReport, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Why planned logs were not cleaned after all."""
 
     def summary_json(self) -> str:
         """What the snapshot's summary keeps."""

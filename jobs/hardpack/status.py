@@ -8,7 +8,7 @@ from pyiceberg.table import Table
 from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.sensing import read_logs
 from hardpack.log.model import LogView, Partition
-from hardpack.log.selection import decide
+from hardpack.log.selection import checkpoint_of, decide
 from hardpack.log.settings import Settings
 
 
@@ -32,7 +32,8 @@ class LogStatus(BaseModel):
     overdue_ms: int
     dirty_age_ms: int
     """Age of the oldest row that no pass has covered."""
-    tombstones_waiting: int
+    tombstones_waiting: int | None
+    """None when the table's metadata does not count them."""
     next_horizon: int | None
 
 
@@ -49,7 +50,9 @@ def table_status(table: Table, now: int) -> list[LogStatus]:
 
 def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:
     decision = decide(view, settings, now)
-    head = [f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty]
+    dirty = (f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty)
+    head = [t for t in dirty if t is not None]
+    horizons = [ms for _, ms in view.state.horizons] if view.tombstones_waiting != 0 else []
     return LogStatus(
         table=table,
         partition=view.partition,
@@ -59,12 +62,12 @@ def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogS
         ratio=decision.ratio,
         due=decision.due,
         reason=decision.reason,
-        checkpoint=view.state.checkpoint,
+        checkpoint=checkpoint_of(view),
         first_dirty=decision.first_dirty,
         first_uncleanable=decision.first_uncleanable,
         log_end=view.log_end,
         overdue_ms=decision.overdue_ms,
         dirty_age_ms=max(0, now - min(head)) if head else 0,
         tombstones_waiting=view.tombstones_waiting,
-        next_horizon=min((ms for _, ms in view.state.horizons), default=None) if view.tombstones_waiting else None,
+        next_horizon=min([*horizons, *(ms for ms, _ in view.state.markers)], default=None),
     )

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
 
 from hardpack.errors import GateRefused
 from hardpack.lake.door import IceTable
-from hardpack.lake.history import commits
+from hardpack.lake.history import ancestors, commits
 from hardpack.lake.layout import settings_of, table_name
+from hardpack.lake.state import PLAN_SUMMARY
 from hardpack.log.model import Partition
 from hardpack.log.settings import Settings
 from hardpack.passes import judge, page_title, promise
-from hardpack.report import Check, LogReport, PassReport, VerifyReport
+from hardpack.report import CAUSES, Check, LogReport, PassReport, VerifyReport
 from hardpack.spark.evidence import evidence
 
 if TYPE_CHECKING:
@@ -37,15 +39,18 @@ def verify(door: IceTable, table: Table, now: int, partitions: Iterable[Partitio
     """
     started = time.monotonic()
     name, settings, current = table_name(table), settings_of(table), table.current_snapshot()
-    by_base = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
+    passes = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
     checks: list[Check] = []
     pages: list[str] = []
-    note = "" if by_base else "no pass of these logs is in the table's history, so there is nothing to compare"
-    for base, logs in by_base.items():
-        snapshot = current.snapshot_id if current else base
+    note = "" if passes else "no pass of these logs is in the table's history, so there is nothing to compare"
+    for (base, end), logs in passes.items():
+        snapshot = current.snapshot_id if current else end
         if table.snapshot_by_id(base) is None:
             note = f"snapshot {base} before the last pass has expired, so only what must hold at any time was checked"
             base, logs = snapshot, [_standing(p) for p in logs]
+        elif not _only_appends(table, end):
+            note = f"others changed rows since, so what the last pass did was checked on its own snapshot {end}"
+            snapshot = end
         verdict = _compare(door, settings, name, (base, snapshot), logs, home)
         checks += [Check.model_validate(r) for r in verdict.results]
         pages.append(verdict.page)
@@ -75,28 +80,49 @@ def must_hold(report: VerifyReport) -> VerifyReport:
     return report
 
 
-def _last_passes(table: Table, wanted: set[str] | None) -> dict[int, list[LogReport]]:
-    """Per log the newest phase one with the phase two after it as one entry, by the snapshot before both."""
-    later: dict[str, tuple[int | None, LogReport]] = {}
-    found: dict[str, tuple[int | None, LogReport]] = {}
+Span = tuple[int, int]
+"""The snapshot before a pass and the one that it made."""
+
+
+def _last_passes(table: Table, wanted: set[str] | None) -> dict[Span, list[LogReport]]:
+    """Per log the newest phase one with the phase two after it as one entry, by the snapshots around both."""
+    later: dict[str, tuple[int | None, int, LogReport]] = {}
+    found: dict[str, tuple[int | None, int, LogReport]] = {}
     for commit in commits(table):
         report = PassReport.from_summary(commit.report, commit.snapshot)
         for entry in report.logs:
             name = str(entry.partition)
             if name in found or (wanted is not None and name not in wanted):
                 continue
-            merged = _merged(later.get(name, (None, None))[1], entry)
-            (found if report.phase == "one" else later)[name] = (commit.parent, merged)
-    by_base: dict[int, list[LogReport]] = defaultdict(list)
-    for base, entry in (later | found).values():
+            if report.phase == "retention":
+                # what it took is not the pass's doing, so the phase before it is looked at apart
+                found |= {name: later[name]} if name in later else {}
+                continue
+            _, end, known = later.get(name, (None, commit.snapshot, None))
+            (found if report.phase == "one" else later)[name] = (commit.parent, end, _merged(known, entry))
+    spans: dict[Span, list[LogReport]] = defaultdict(list)
+    for base, end, entry in (later | found).values():
         if base is not None:
-            by_base[base].append(entry)
-    return dict(by_base)
+            spans[base, end].append(entry)
+    return dict(spans)
+
+
+def _only_appends(table: Table, since: int) -> bool:
+    """Whether the current snapshot differs from an earlier one by appended rows and our passes of other logs alone."""
+    for snapshot in ancestors(table):
+        if snapshot.snapshot_id == since:
+            return True
+        summary = snapshot.summary
+        phase = summary.additional_properties.get(PLAN_SUMMARY, "") if summary else ""
+        appended = summary is not None and summary.operation == Operation.APPEND
+        if not appended and not phase.startswith(("one:", "two:")):
+            return False
+    return True
 
 
 def _standing(entry: LogReport) -> LogReport:
     """What can be promised without the rows before: nothing was removed from the snapshot against itself."""
-    return entry.model_copy(update={"superseded": 0, "null_key": 0, "expired_tombstone": 0})
+    return entry.model_copy(update=dict.fromkeys(CAUSES, 0))
 
 
 def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:
@@ -106,10 +132,8 @@ def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:
         update={
             "checkpoint_after": later.checkpoint_after,
             "expired": (*earlier.expired, *later.expired),
-            "expired_tombstone": earlier.expired_tombstone + later.expired_tombstone,
-            "superseded": earlier.superseded + later.superseded,
-            "null_key": earlier.null_key + later.null_key,
         }
+        | {cause: getattr(earlier, cause) + getattr(later, cause) for cause in CAUSES}
     )
 
 

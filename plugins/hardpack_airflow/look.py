@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+LONGEST_LABEL = 200
+
 
 def run_time(context: Mapping[str, Any]) -> int:
     """The run's `now` in ms: the end of its data interval, else when it was due to run."""
@@ -38,11 +40,18 @@ def look(
     for table in hp.tables(tables):
         try:
             plan = hp.plan(table, now, partitions or None, force)
-        except HardpackError as error:
-            errors.append(str(error))
+        except Exception as error:  # one broken table must not hide the others
+            errors.append(
+                str(error) if isinstance(error, HardpackError) else f"{table}: {type(error).__name__}: {error}"
+            )
             continue
         reasons += [f"{table}/{p.partition}: {p.action}, {p.reason}" for p in plan.logs]
         for unit in plan.units(unit_bytes):
             names = ",".join(str(p.partition) for p in unit.logs)
-            units.append({"label": f"{table} {names}", "plan": unit.to_json()})
+            units.append({"label": shortened(f"{table} {names}"), "plan": unit.to_json()})
     return {"units": units, "reasons": reasons, "errors": errors}
+
+
+def shortened(label: str) -> str:
+    """A label that fits Airflow's column for it."""
+    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 2] + " …"

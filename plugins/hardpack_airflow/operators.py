@@ -16,13 +16,14 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from hardpack_airflow.config import setting
 from hardpack_airflow.links import DataDocsLink
 
-CONFLICT = 4
+AGAIN = (4, 5)
+"""Exit codes of a conflict and of a service that did not answer: trying again may help."""
 
 
 class HardpackOperator(SparkSubmitOperator):
     """Runs `jobs/<verb>.py` on the plan of one unit; the driver dies with the task.
 
-    A broken guarantee or bad input fails at once, a conflict is retried.
+    A broken guarantee or bad input fails at once; a conflict or a service that does not answer is retried.
 
     :param verb: phase_one, phase_two or verify
     :param unit: `label` and `plan` as `hardpack_airflow.look` made them (templated)
@@ -64,7 +65,7 @@ class HardpackOperator(SparkSubmitOperator):
         if not result.is_file():
             return
         failure = json.loads(result.read_text())
-        if failure["exit_code"] == CONFLICT:
+        if failure["exit_code"] in AGAIN:
             raise AirflowException(failure["error"]) from None
         raise AirflowFailException(failure["error"]) from None
 

@@ -35,11 +35,13 @@ def lines(results: dict[str, Sequence[dict[str, Any]]]) -> list[str]:
     out = []
     for verb in ("phase_one", "phase_two"):
         for report in results[verb]:
+            out += [f"{report['table']} {verb}: {note}" for note in report["notes"]]
             out += [
                 f"{report['table']}/{e['partition']} {verb}: rows {e['rows_before']:,} -> {e['rows_after']:,}, "
                 f"bytes {e['bytes_before']:,} -> {e['bytes_after']:,}, superseded {e['superseded']:,}, "
                 f"without key {e['null_key']:,}, expired {e['expired_tombstone']:,}, "
-                f"tombstones waiting {e['tombstones_waiting']:,}, checkpoint {e['checkpoint_after']}, "
+                f"tombstones waiting {'?' if e['tombstones_waiting'] is None else e['tombstones_waiting']}, "
+                f"checkpoint {e['checkpoint_after']}, "
                 f"files rewritten {e['files_rewritten']}, left alone {e['files_left_alone']}"
                 for e in report["logs"]
             ]

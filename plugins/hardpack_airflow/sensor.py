@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from hardpack_airflow.config import setting
 from hardpack_airflow.look import run_time
@@ -41,7 +41,7 @@ class DirtyLogsSensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Say what was seen; skip when nothing is due."""
         if "failure" in event:
-            raise AirflowFailException(event["failure"])
+            raise (AirflowFailException if event.get("hopeless") else AirflowException)(event["failure"])
         for line in event["reasons"]:
             self.log.info("%s", line)
         for line in event["errors"]:

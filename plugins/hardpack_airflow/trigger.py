@@ -36,7 +36,7 @@ class DirtyLogsTrigger(BaseTrigger):
             try:
                 seen = await asyncio.to_thread(look, **self.question)
             except Exception as error:  # the event carries it to the task, which fails with it
-                yield TriggerEvent({"failure": f"{error}"})
+                yield TriggerEvent({"failure": f"{error}", "hopeless": type(error).__name__ == "BadInput"})
                 return
             if seen["units"] or seen["errors"] or time.monotonic() >= deadline:
                 # plans are made anew by the next task, an event only says that and why

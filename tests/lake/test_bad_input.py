@@ -193,16 +193,6 @@ def test_every_verb_explains_itself(verb):
     assert len(done.stdout) > 200
 
 
-def test_row_level_deletes_are_refused_by_name(cold, catalog, monkeypatch):
-    """pyiceberg writes no delete files, so a data manifest stands in for one."""
-    from pyiceberg.manifest import ManifestContent, ManifestFile
-
-    table = new_topic(catalog)
-    append(table, {0: [row(0, "a")]})
-    monkeypatch.setattr(ManifestFile, "content", property(lambda _: ManifestContent.DELETES), raising=False)
-    assert "row-level delete files" in refusal(cold.plan, name_of(table), T0)
-
-
 def test_time_is_an_argument(cold, catalog):
     table = new_topic(catalog, min_compaction_lag_ms=1000)
     append(table, {0: [row(0, "a")]}, at=T0)

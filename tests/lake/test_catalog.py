@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, Unavailable
 from hardpack.lake.catalog import find_tables, open_catalog, spark_conf
 
 P = "spark.sql.catalog.lake"
@@ -40,9 +40,15 @@ def test_another_type_is_refused():
 
 def test_a_catalog_that_is_not_there_is_one_sentence(tmp_path):
     gone = {"type": "sql", "uri": f"sqlite:///{tmp_path}/no/such/folder/cat.db", "warehouse": "file:///x"}
-    with pytest.raises(BadInput, match="catalog 'lake' cannot be opened") as caught:
+    with pytest.raises(Unavailable, match="catalog 'lake' cannot be opened") as caught:
         open_catalog("lake", gone)
     assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 5
+
+
+def test_a_catalog_nobody_configured_is_bad_input():
+    with pytest.raises(BadInput, match="catalog 'nowhere' cannot be opened"):
+        open_catalog("nowhere")
 
 
 def test_a_glob_finds_tables_and_a_name_stands_for_itself(catalog):

@@ -1,29 +1,54 @@
-"""Which files become one: neighbours, up to segment.bytes."""
+"""Which segments become one, and which files are rewritten together."""
 
-from hardpack.log.grouping import group_segments
+from hardpack.log.grouping import OFFSET_SPAN, files_to_rewrite, group_segments
 from hardpack.log.model import to_segments
 
 from tests.log.test_selection import data_file
 
 
-def groups(hit, limit, files=None):
-    files = files or [data_file(i * 10, i * 10 + 9, size=100) for i in range(5)]
-    found = group_segments(to_segments(files), {f"f{i * 10}" for i in hit}, limit)
-    return [[f.path for f in g] for g in found]
+def five():
+    return to_segments([data_file(i * 10, i * 10 + 9, size=100) for i in range(5)])
+
+
+def bases(groups):
+    return [[s.base_offset for s in g] for g in groups]
+
+
+def rewritten(hit, limit, segments=None):
+    found = segments or five()
+    return [[f.path for f in run] for run in files_to_rewrite(group_segments(found, limit, 50), {f"f{i}" for i in hit})]
 
 
 def test_neighbours_merge_up_to_segment_bytes():
-    assert groups([0, 1, 2, 3, 4], 200) == [["f0", "f10"], ["f20", "f30"], ["f40"]]
-
-
-def test_a_segment_left_alone_keeps_its_neighbours_apart():
-    assert groups([0, 2, 3], 1000) == [["f0"], ["f20", "f30"]]
+    assert bases(group_segments(five(), 200, 50)) == [[0, 10], [20, 30], [40]]
+    assert bases(group_segments(five(), 199, 50)) == [[0], [10], [20], [30], [40]]
 
 
 def test_a_segment_above_the_limit_is_a_group_of_its_own():
-    assert groups([0, 1], 50) == [["f0"], ["f10"]]
+    assert bases(group_segments(five(), 50, 50)) == [[0], [10], [20], [30], [40]]
+
+
+def test_offsets_of_a_group_fit_into_four_bytes():
+    far = to_segments([data_file(0, 9), data_file(100, 109)])
+    assert bases(group_segments(far, 1000, OFFSET_SPAN + 1)) == [[0, 100]]
+    assert bases(group_segments(far, 1000, OFFSET_SPAN + 2)) == [[0], [100]]
+    assert bases(group_segments(far, 1000, 110, following=OFFSET_SPAN + 2)) == [[0], [100]]
+
+
+def test_hit_files_of_a_group_go_together():
+    assert rewritten([0, 10, 20, 30, 40], 200) == [["f0", "f10"], ["f20", "f30"], ["f40"]]
+
+
+def test_a_file_left_alone_keeps_its_neighbours_apart():
+    assert rewritten([0, 20, 30], 1000) == [["f0"], ["f20", "f30"]]
+
+
+def test_so_it_does_inside_a_segment():
+    merged = to_segments([data_file(i * 10, i * 10 + 9, size=100) for i in range(3)], (0, 30))
+    assert len(merged) == 1
+    assert rewritten([0, 20], 1000, merged) == [["f0"], ["f20"]]
 
 
 def test_files_that_overlap_stay_together():
-    files = [data_file(0, 15, path="f0"), data_file(10, 19), data_file(20, 29)]
-    assert groups([0, 1, 2], 100, files) == [["f0", "f10"], ["f20"]]
+    files = to_segments([data_file(0, 15, path="f0"), data_file(10, 19), data_file(20, 29)])
+    assert rewritten([0, 10, 20], 100, files) == [["f0", "f10"], ["f20"]]

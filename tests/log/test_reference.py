@@ -1,118 +1,102 @@
 """The reference cleaner: worked examples, and what must hold for any log."""
 
-import pytest
-from hardpack.log.model import LogState
-from hardpack.log.reference import Row, clean, phase_one, phase_two
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from dataclasses import replace
 
+import pytest
+from hardpack.log import reference
+from hardpack.log.reference import Log, LogSegment, clean
+from hardpack.log.row import Row
+from hardpack.log.settings import Settings
+from hypothesis import given, settings
+
+from tests.equivalence.histories import histories
+from tests.equivalence.test_reference import step_of
 from tests.topics import row
 
+ALWAYS = Settings.model_validate({"min.cleanable.dirty.ratio": 0, "delete.retention.ms": 10, "null.keys": "drop"})
 
-def offsets(rows):
-    return [r.offset for r in rows]
+
+def log_of(*segments, **state):
+    """A log of segments given as lists of rows; the last is active."""
+    return Log(tuple(LogSegment(rows[0].offset, tuple(rows)) for rows in segments), **state)
+
+
+def offsets(log):
+    return [r.offset for r in log.rows]
 
 
 def test_the_latest_row_of_a_key_stays_at_its_offset():
-    rows = [row(0, "a"), row(1, "b"), row(2, "a"), row(3, "c"), row(4, "a")]
-    out = phase_one(rows, LogState(), 0, 4, now=0, delete_retention_ms=10)
-    assert offsets(out.rows) == [1, 2, 3, 4]
-    assert out.state.checkpoint == 4
-    assert out.state.horizons == ((3, 10),)
+    log = log_of([row(0, "a"), row(1, "b"), row(2, "a"), row(3, "c")], [row(4, "a")])
+    out = clean(log, ALWAYS, now=0)
+    assert offsets(out.log) == [1, 2, 3, 4]
+    assert out.log.checkpoint == 4
 
 
-def test_rows_at_or_above_the_bound_neither_go_nor_supersede():
-    rows = [row(0, "a"), row(1, "b"), row(2, "a"), row(3, None)]
-    assert offsets(phase_one(rows, LogState(), 0, 2, 0, 0).rows) == [0, 1, 2, 3]
+def test_the_active_segment_neither_goes_nor_supersedes():
+    out = clean(log_of([row(0, "a"), row(1, "b")], [row(2, "a"), row(3, None)]), ALWAYS, now=0)
+    assert offsets(out.log) == [0, 1, 2, 3]
 
 
 def test_the_clean_part_is_superseded_by_the_head():
-    rows = [row(0, "a"), row(1, "b"), row(5, "a"), row(6, "z")]
-    assert offsets(phase_one(rows, LogState(checkpoint=2), 2, 6, 0, 0).rows) == [1, 5, 6]
+    log = log_of([row(0, "a"), row(1, "b")], [row(5, "a")], [row(6, "z")], checkpoint=2)
+    assert offsets(clean(log, ALWAYS, now=0).log) == [1, 5, 6]
 
 
 def test_keyless_rows_go_below_the_bound():
-    out = phase_one([row(0, None), row(1, "a"), row(2, None)], LogState(), 0, 2, 0, 0)
-    assert offsets(out.rows) == [1, 2]
+    out = clean(log_of([row(0, None), row(1, "a")], [row(2, None)]), ALWAYS, now=0)
+    assert offsets(out.log) == [1, 2]
     assert out.dropped["null_key"] == {0}
 
 
 def test_an_empty_value_is_a_value():
-    out = clean([Row(0, b"a", b"")], LogState(checkpoint=0, horizons=((0, 0),)), 0, 1, 100, 0)
-    assert offsets(out.rows) == [0]
+    log = log_of([Row(0, b"a", b"")], [row(1, "z")], horizons={0: 0})
+    assert offsets(clean(log, ALWAYS, now=100).log) == [0, 1]
 
 
 def test_a_tombstone_takes_two_passes():
-    rows = [row(0, "a"), row(1, "a", None), row(2, "b"), row(3, "b")]
-    first = clean(rows, LogState(), 0, 2, now=100, delete_retention_ms=0)
-    assert offsets(first.rows) == [1, 2, 3]
-    second = clean(first.rows, first.state, 2, 3, now=100, delete_retention_ms=0)
-    assert offsets(second.rows) == [2, 3]
-
-
-KEYS = st.sampled_from([None, b"a", b"b", b"c", b"d"])
-VALUES = st.sampled_from([None, b"1", b""])
-
-
-@st.composite
-def histories(draw):
-    rows = draw(st.lists(st.tuples(KEYS, VALUES), max_size=40))
-    cuts = sorted(draw(st.lists(st.integers(0, len(rows)), min_size=1, max_size=4)))
-    times = sorted(draw(st.lists(st.integers(0, 50), min_size=len(cuts), max_size=len(cuts))))
-    retention = draw(st.integers(0, 30))
-    return [Row(o, k, v) for o, (k, v) in enumerate(rows)], cuts, times, retention
+    none = Settings.model_validate({"min.cleanable.dirty.ratio": 0, "delete.retention.ms": 0})
+    log = log_of([row(0, "a"), row(1, "a", None)], [row(2, "b")], [row(3, "b")])
+    first = clean(replace(log, segments=log.segments[:2]), none, now=100)
+    assert offsets(first.log) == [1, 2]
+    second = clean(replace(first.log, segments=(*first.log.segments, log.segments[2])), none, now=100)
+    assert offsets(second.log) == [2, 3]
 
 
 @given(histories())
 @settings(max_examples=300, deadline=None)
-def test_any_history_keeps_the_guarantees(history):
+def test_any_history_keeps_the_guarantees(case):
     """Invariants 1 to 5 over several passes."""
-    everything, cuts, times, retention = history
-    by_offset = {r.offset: r for r in everything}
-    rows, state = tuple(everything), LogState()
-    first_seen: dict[int, int] = {}
-    for cut, now in zip(cuts, times, strict=True):
-        before = set(offsets(rows))
-        start = state.checkpoint or 0
-        if cut <= start:
+    written = {r.offset: r for s in case.log.segments for r in s.rows}
+    log, horizons = case.log, {}
+    for step in case.steps:
+        before = log
+        log, seen = step_of(log, step)
+        written |= {r.offset: r for r in log.rows if r.offset not in written}
+        if step.do != "clean" or not seen["selected"]:
             continue
-        out = clean(rows, state, start, cut, now, retention)
+        out = clean(before, step.settings, step.now)
         dropped = frozenset().union(*out.dropped.values())
-        assert before == set(offsets(out.rows)) | dropped
+        assert set(offsets(before)) == set(offsets(log)) | dropped
         assert sum(map(len, out.dropped.values())) == len(dropped)
-        assert all(by_offset[r.offset] == r for r in out.rows)
-        assert all(o < cut for o in dropped)
-        for offset in out.dropped["expired_tombstone"]:
-            assert first_seen[offset] + retention <= now
-        first_seen |= {o: now for o in offsets(out.rows) if o < cut and o not in first_seen}
-        kept = [r for r in out.rows if r.offset < cut]
+        assert all(written[r.offset] == r for r in log.rows)
+        assert all(o < out.decision.bound for o in dropped)
+        for offset in out.dropped["expired_tombstone"] | out.dropped["expired_marker"]:
+            assert horizons[offset] <= step.now
+        assert all(log.horizons[o] == ms for o, ms in horizons.items() if o in log.horizons)
+        fresh = {ms for o, ms in log.horizons.items() if o not in horizons}
+        assert fresh <= {step.now + step.settings.delete_retention_ms}
+        horizons = dict(log.horizons)
+        kept = [r for r in log.rows if r.offset < log.checkpoint and r.control is None]
         assert len({r.key for r in kept}) == len(kept)
-        latest = {r.key: r for r in everything if r.offset < cut and r.key is not None}
-        assert {r.key for r in kept} >= {k for k, r in latest.items() if r.value is not None}
-        assert all(latest[r.key] == r for r in kept)
-        rows, state = out.rows, out.state
-
-
-@given(histories())
-@settings(max_examples=200, deadline=None)
-def test_a_phase_run_twice_does_nothing_more(history):
-    """Invariant 6."""
-    everything, cuts, times, retention = history
-    one = phase_one(everything, LogState(), 0, cuts[-1], times[-1], retention)
-    again = phase_one(one.rows, one.state, 0, cuts[-1], times[-1] + 1, retention)
-    assert again.rows == one.rows
-    assert again.state.horizons == one.state.horizons
-    two = phase_two(one.rows, one.state, times[-1] + retention + 1)
-    assert phase_two(two.rows, two.state, times[-1] + retention + 1) == two.__class__(
-        two.rows, two.state, {"expired_tombstone": frozenset()}
-    )
 
 
 def test_the_property_catches_a_cleaner_that_ignores_the_bound(monkeypatch):
     """A planted bug: the map takes the whole log."""
-    import hardpack.log.reference as reference
+    real = reference.build_offset_map
 
-    real = reference.offset_map
-    monkeypatch.setattr(reference, "offset_map", lambda rows, low, _: real(rows, low, 2**62))
+    def unbounded(rows, bases, low, high, *rest):
+        return reference.OffsetMap(real(rows, bases, low, 2**62, *rest).latest, high - 1)
+
+    monkeypatch.setattr(reference, "build_offset_map", unbounded)
     with pytest.raises(AssertionError):
         test_any_history_keeps_the_guarantees()

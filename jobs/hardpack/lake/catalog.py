@@ -9,24 +9,28 @@ import pyiceberg.exceptions as ice
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, Unavailable
 
-CONNECTION_ERRORS = (SQLAlchemyError, ice.RESTError, OSError, ValueError, ice.NoSuchNamespaceError)
+OUTAGES = (OperationalError, ice.RESTError, OSError)
+"""What a catalog or storage raises that does not answer, as far as it can be told from a wrong name."""
+MISTAKES = (SQLAlchemyError, ValueError, ice.NoSuchNamespaceError)
 
 
 def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Catalog:
     """The catalog as pyiceberg's configuration (file or environment) names it.
 
     Raises:
-        BadInput: not configured, or not there.
+        BadInput: not configured.
+        Unavailable: it does not answer.
     """
     try:
         catalog = load_catalog(name, **(properties or {}))
         catalog.list_namespaces()
-    except CONNECTION_ERRORS as error:
-        raise BadInput(
+    except (*OUTAGES, *MISTAKES) as error:
+        kind = Unavailable if isinstance(error, OUTAGES) else BadInput
+        raise kind(
             f"catalog {name!r} cannot be opened ({_brief(error)}); "
             f"name it in .pyiceberg.yaml or PYICEBERG_CATALOG__{name.upper()}__URI and see that it is up."
         ) from None
@@ -38,9 +42,12 @@ def open_table(catalog: Catalog, name: str) -> Table:
 
     Raises:
         BadInput: no such table.
+        Unavailable: the catalog or the table's metadata cannot be read now.
     """
     try:
         return catalog.load_table(name)
+    except OUTAGES as error:
+        raise Unavailable(f"{name}: the table cannot be read ({_brief(error)}); try again.") from None
     except (ice.NoSuchTableError, ice.NoSuchNamespaceError, ice.NoSuchIdentifierError, ValueError):
         raise BadInput(
             f"{name}: no such table in catalog {catalog.name!r}; `hardpack status '*.*'` lists those there are."

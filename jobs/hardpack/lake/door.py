@@ -38,13 +38,13 @@ class _TryAgain(Exception):
 class Change:
     """What one commit does: files out, files in, properties derived from those at the time, summary entries.
 
-    `properties` is given the table's properties as they are at the moment of the commit and returns those to set;
-    it raises Conflict when they no longer allow it.
+    `properties` is given the table's properties as they are at the moment of the commit, and id and sequence number of
+    the snapshot to be; it returns those to set and raises Conflict when they no longer allow it.
     """
 
     remove: Iterable[Any]
     add: Iterable[Any]
-    properties: Callable[[Mapping[str, str]], dict[str, str]]
+    properties: Callable[[Mapping[str, str], tuple[int, int]], dict[str, str]]
     summary: dict[str, str]
 
 
@@ -81,6 +81,10 @@ class IceTable:
             return {str(task.file().location()): task for task in scan.iterator()}
         finally:
             scan.close()
+
+    def has_deletes(self, task: Any) -> bool:
+        """Whether row-level deletes lie on the task's file."""
+        return not task.deletes().isEmpty()
 
     def with_vector(self, task: Any, puffin: str, puffin_bytes: int, vector: Vector) -> Any:
         """The task reading its file through a deletion vector that no snapshot knows of."""
@@ -185,8 +189,8 @@ class IceTable:
     def _delete(self, location: str) -> None:
         try:
             self._java.io().deleteFile(location)
-        except Py4JJavaError as error:
-            log.warning("an uncommitted file of %s stays behind: %s", self.name, error.java_exception.getMessage())
+        except Exception as error:  # whatever it is, it must not hide why the file is deleted
+            log.warning("an uncommitted file of %s stays behind: %s", self.name, _java_error(error)[1])
 
     def commit(self, base: int, change: Change) -> int:
         """Publish a change as one metadata swap, re-applied on the newest snapshot as often as needed.
@@ -227,10 +231,11 @@ class IceTable:
             snapshot = update.apply()
             operations = self._java.operations()
             current = operations.current()
-            fresh = change.properties(dict(current.properties()))
+            made = int(snapshot.snapshotId()), int(snapshot.sequenceNumber())
+            fresh = change.properties(dict(current.properties()), made)
             changed = self._ice.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
             operations.commit(current, changed.setProperties(self._map(fresh)).build())
-            return int(snapshot.snapshotId())
+            return made[0]
         except HardpackError:
             raise
         except Exception as error:  # pyspark turns some of Java's exceptions into its own

@@ -6,6 +6,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     BinaryType,
+    BooleanType,
     IntegerType,
     LongType,
     NestedField,
@@ -16,15 +17,23 @@ from pyiceberg.types import (
 )
 
 from hardpack.errors import BadInput
-from hardpack.log.settings import PREFIX, Settings, read_settings
+from hardpack.log.settings import PREFIX, Settings, dotted, read_settings
 
 POLICY = PREFIX + "cleanup.policy"
+
+OPTIONAL = ("producer_id", "transactional", "control", "leader_epoch", "batch")
+"""Roles that a column may be mapped to but need not."""
 
 EXPECTED: dict[str, tuple[type[PrimitiveType], ...]] = {
     "partition": (IntegerType, LongType, StringType),
     "offset": (LongType, IntegerType),
     "timestamp": (TimestampType, TimestamptzType, LongType),
     "key": (BinaryType, StringType),
+    "producer_id": (LongType, IntegerType),
+    "transactional": (BooleanType,),
+    "control": (StringType, IntegerType, LongType),
+    "leader_epoch": (IntegerType, LongType),
+    "batch": (LongType, IntegerType),
 }
 
 
@@ -53,8 +62,7 @@ def check_layout(table: Table, settings: Settings) -> None:
     """
     name = table_name(table)
     fields = {f.name: f for f in table.schema().fields}
-    roles = zip(("partition", "offset", "timestamp", "key", "value"), settings.columns, strict=True)
-    for role, column in roles:
+    for role, column in mapped_columns(settings).items():
         _check_column(name, role, column, fields)
     source = fields[settings.column_partition].field_id
     for spec_id, spec in table.specs().items():
@@ -67,19 +75,47 @@ def check_layout(table: Table, settings: Settings) -> None:
             )
 
 
+def mapped_columns(settings: Settings) -> dict[str, str]:
+    """Column by role, of the roles that are mapped."""
+    columns = dict(zip(("partition", "offset", "timestamp", "key", "value"), settings.columns, strict=True))
+    optional = {role: getattr(settings, f"column_{role}") for role in OPTIONAL}
+    return columns | {role: column for role, column in optional.items() if column}
+
+
+def columns_at(table: Table, settings: Settings, snapshot_id: int) -> Settings:
+    """The settings with the names that the mapped columns had in a snapshot's schema.
+
+    A column that was added later is null in all of the snapshot's rows, so its role is left out.
+    """
+    snapshot = table.snapshot_by_id(snapshot_id)
+    schema_id = table.schema().schema_id if snapshot is None else snapshot.schema_id
+    then = table.schemas().get(table.schema().schema_id if schema_id is None else schema_id, table.schema())
+    names = {role: then.find_column_name(table.schema().find_field(c).field_id)
+             for role, c in mapped_columns(settings).items()}  # fmt: skip
+    for role in ("partition", "offset", "timestamp", "key", "value"):
+        if names[role] is None:
+            raise BadInput(
+                f"{table_name(table)}: the column mapped to the {role} was added after snapshot {snapshot_id}, whose "
+                "rows have none; write to the table once before it is cleaned."
+            )
+    if not all(names.get(role) for role in ("producer_id", "transactional", "control")):
+        names |= dict.fromkeys(("producer_id", "transactional", "control"))
+    return settings.model_copy(update={f"column_{role}": name for role, name in names.items()})
+
+
 def _check_column(table: str, role: str, column: str, fields: dict[str, NestedField]) -> None:
     field = fields.get(column)
     if field is None:
         raise BadInput(
             f"{table}: there is no column {column!r} for the {role}, its columns are {', '.join(fields)}; "
-            f"map it with `hardpack adopt {table} --set column.{role}=NAME`."
+            f"map it with `hardpack adopt {table} --set column.{dotted(role)}=NAME`."
         )
     kinds = EXPECTED.get(role)
     if kinds and not isinstance(field.field_type, kinds):
         wish = " or ".join(str(kind()) for kind in kinds)
         raise BadInput(
             f"{table}: column {column!r}, mapped to the {role}, is {field.field_type}, expected {wish}; "
-            f"map another with `hardpack adopt {table} --set column.{role}=NAME`."
+            f"map another with `hardpack adopt {table} --set column.{dotted(role)}=NAME`."
         )
     if role == "offset" and isinstance(field.field_type, IntegerType):
         raise BadInput(

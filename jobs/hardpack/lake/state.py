@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from hardpack.errors import BadInput
@@ -49,20 +50,45 @@ def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
 
 def log_to_json(state: LogState) -> dict[str, Any]:
     """One log's state as JSON data."""
-    return {
+    always = {
         "checkpoint": state.checkpoint,
         "start": state.log_start,
         "end": state.log_end,
         "horizons": [list(h) for h in state.horizons],
         "last_clean": state.last_clean,
     }
+    sometimes = {
+        "markers": [[ms, _steps(offsets)] for ms, offsets in state.markers],
+        "layout": _steps(state.layout),
+        "last_batch": list(state.last_batch or ()),
+        "expired_to": max(state.expired_to, 0),
+        "paused": state.paused,
+        "uncleanable": state.uncleanable,
+        "snapshot": list(state.snapshot or ()),
+    }
+    return always | {name: value for name, value in sometimes.items() if value}
+
+
+def _steps(offsets: Sequence[int]) -> list[int]:
+    """Rising offsets as the first and the steps between them, which takes fewer digits."""
+    return [o - before for o, before in zip(offsets, (0, *offsets), strict=False)]
 
 
 def _log_from(entry: Mapping[str, Any]) -> LogState:
+    def pair(name: str) -> tuple[int, int] | None:
+        return (int(entry[name][0]), int(entry[name][1])) if entry.get(name) else None
+
     return LogState(
         checkpoint=None if entry["checkpoint"] is None else int(entry["checkpoint"]),
-        log_start=int(entry["start"]),
+        log_start=None if entry["start"] is None else int(entry["start"]),
         log_end=int(entry["end"]),
         horizons=tuple((int(o), int(ms)) for o, ms in entry["horizons"]),
+        markers=tuple((int(ms), tuple(accumulate(offsets))) for ms, offsets in entry.get("markers", ())),
+        layout=tuple(accumulate(entry.get("layout", ()))),
+        last_batch=pair("last_batch"),
+        expired_to=int(entry.get("expired_to", -1)),
+        paused=int(entry.get("paused", 0)),
+        uncleanable=str(entry.get("uncleanable", "")),
+        snapshot=pair("snapshot"),
         last_clean=dict(entry["last_clean"]),
     )

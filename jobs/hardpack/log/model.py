@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,44 +21,52 @@ class DataFile:
     rows: int
     min_offset: int
     max_offset: int
-    min_timestamp: int
-    max_timestamp: int
+    min_timestamp: int | None
+    """None when no row has a timestamp."""
+    max_timestamp: int | None
     tombstones: int | None
     """Rows with a null value, None when the metadata does not count them."""
     null_keys: int | None
     """Rows with a null key, None when the metadata does not count them."""
+    modified: int = 0
+    """When it was committed, as far as the table still knows."""
+    sequence: int = 0
+    """Iceberg's data sequence number."""
+    row_deletes: bool = False
+    """Whether row-level deletes may lie on it, so that not all its rows are there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of data files whose offset ranges overlap; most are one file."""
+    """A run of rows between two base offsets; in a table the data files that lie there."""
 
-    files: tuple[DataFile, ...]
+    base_offset: int
+    last_offset: int
+    bytes: int
+    largest_timestamp: int
+    """Kafka's LogSegment.largestTimestamp: of the rows, else the time of modification."""
+    first_timestamp: int | None
+    """Kafka takes the first batch's; a table has no batches, so it is the smallest of the rows'."""
+    files: tuple[DataFile, ...] = ()
 
-    @property
-    def base_offset(self) -> int:
-        """Offset of the first row."""
-        return self.files[0].min_offset
+    @classmethod
+    def of(cls, files: Iterable[DataFile], base_offset: int | None = None) -> Segment:
+        """The segment that data files make up, in order of offset.
 
-    @property
-    def last_offset(self) -> int:
-        """Offset of the last row."""
-        return max(f.max_offset for f in self.files)
-
-    @property
-    def bytes(self) -> int:
-        """Size of its files."""
-        return sum(f.bytes for f in self.files)
-
-    @property
-    def largest_timestamp(self) -> int:
-        """Kafka's LogSegment.largestTimestamp."""
-        return max(f.max_timestamp for f in self.files)
-
-    @property
-    def first_timestamp(self) -> int:
-        """Kafka takes the first batch's; a table has no batches, so it is the smallest of the rows'."""
-        return min(f.min_timestamp for f in self.files)
+        Args:
+            files: at least one.
+            base_offset: where the segment began before compaction took its first rows.
+        """
+        ordered = tuple(sorted(files, key=lambda f: (f.min_offset, f.max_offset, f.path)))
+        latest = [f.max_timestamp for f in ordered if f.max_timestamp is not None and f.max_timestamp >= 0]
+        return cls(
+            base_offset=ordered[0].min_offset if base_offset is None else min(base_offset, ordered[0].min_offset),
+            last_offset=max(f.max_offset for f in ordered),
+            bytes=sum(f.bytes for f in ordered),
+            largest_timestamp=max(latest) if latest else max(f.modified for f in ordered),
+            first_timestamp=min((f.min_timestamp for f in ordered if f.min_timestamp is not None), default=None),
+            files=ordered,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +74,26 @@ class LogState:
     """What a log remembers between passes; lives in the table (cleaner-offset-checkpoint, delete horizons)."""
 
     checkpoint: int | None = None
-    log_start: int = 0
+    log_start: int | None = None
+    """First offset of the log, None before the first pass: then it is that of the first row."""
     log_end: int = 0
     horizons: tuple[Horizon, ...] = ()
+    markers: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """`(horizon ms, offsets)` of the transaction markers whose rows are all gone."""
+    layout: tuple[int, ...] = ()
+    """Base offsets of the segments that the last pass left (Kafka merges small ones), and where the last one ends."""
+    last_batch: tuple[int, int] | None = None
+    """`(offset, producer id)` of the transactional row that ended the last round; see `log.transactions`."""
+    expired_to: int = -1
+    """Greatest offset below which a tombstone may have been removed."""
+    paused: int = 0
+    """How often the log was paused and not resumed."""
+    uncleanable: str = ""
+    """Why it is left alone until somebody resumes it; empty when it is not."""
+    snapshot: tuple[int, int] | None = None
+    """Id and sequence number of the snapshot that the last pass made."""
     last_clean: dict[str, Any] = field(default_factory=dict)
-    """Of the last phase one: `now`, `from` and `to` offsets, `plan`."""
+    """Of the last phase one: `now`, `from` and `to` offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +103,17 @@ class LogView:
     partition: Partition
     segments: tuple[Segment, ...]
     state: LogState
+    last_stable: int | None = None
+    """Last stable offset: rows from here on are not decided yet; None when all are."""
+    late: int | None = None
+    """Lowest offset that arrived below the checkpoint after it was passed."""
+
+    @property
+    def log_start(self) -> int:
+        """First offset of the log; compaction does not move it."""
+        if self.state.log_start is not None:
+            return self.state.log_start
+        return self.segments[0].base_offset if self.segments else 0
 
     @property
     def log_end(self) -> int:
@@ -100,20 +136,40 @@ class LogView:
         return sum(f.rows for f in self.files)
 
     @property
-    def tombstones_waiting(self) -> int:
-        """Tombstones in the clean part, as far as the metadata counts them."""
+    def tombstones_waiting(self) -> int | None:
+        """Tombstones in the clean part, None when the metadata does not count the null values of a file."""
         below = [f for f in self.files if f.max_offset < (self.state.checkpoint or 0)]
-        return sum(f.tombstones or 0 for f in below)
+        counts = [f.tombstones for f in below if f.tombstones is not None]
+        return sum(counts) if len(counts) == len(below) else None
 
 
-def to_segments(files: list[DataFile]) -> tuple[Segment, ...]:
-    """Data files of one log as segments in offset order; files whose offset ranges overlap are one segment."""
-    segments: list[list[DataFile]] = []
+def to_segments(files: Iterable[DataFile], layout: tuple[int, ...] = ()) -> tuple[Segment, ...]:
+    """Data files of one log as segments in offset order.
+
+    Files whose offset ranges overlap are one segment, and so are those between two base offsets of the layout
+    that the last pass left.
+    """
+    runs: list[list[DataFile]] = []
+    homes: list[int] = []
     end = -1
     for file in sorted(files, key=lambda f: (f.min_offset, f.max_offset, f.path)):
-        if segments and file.min_offset <= end:
-            segments[-1].append(file)
+        home = _home(layout, file.min_offset)
+        if runs and (file.min_offset <= end or (home >= 0 and home == homes[-1])):
+            runs[-1].append(file)
         else:
-            segments.append([file])
-        end = max(end, file.max_offset)
-    return tuple(Segment(tuple(s)) for s in segments)
+            runs.append([file])
+            homes.append(home)
+        if file.max_offset > end:
+            end, homes[-1] = file.max_offset, _home(layout, file.max_offset)
+    return tuple(Segment.of(run, _base(layout, run[0].min_offset)) for run in runs)
+
+
+def _home(layout: tuple[int, ...], offset: int) -> int:
+    """Index of the layout's segment that holds the offset, -1 outside."""
+    at = bisect_right(layout, offset) - 1
+    return at if at < len(layout) - 1 else -1
+
+
+def _base(layout: tuple[int, ...], offset: int) -> int | None:
+    at = _home(layout, offset)
+    return layout[at] if at >= 0 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hardpack.log.model import LogView, Segment
 from hardpack.log.settings import Settings
@@ -14,6 +14,9 @@ class Decision:
 
     first_dirty: int
     first_uncleanable: int
+    """From here on nothing may be cleaned (OffsetsToClean)."""
+    bound: int
+    """The same, brought down to the base of the segment that holds it: where a pass ends (LogToClean)."""
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int
@@ -27,12 +30,22 @@ class Decision:
         return self.cleanable_bytes / total if total else 0.0
 
 
-def first_dirty_offset(log: LogView) -> int:
-    """Where the head begins (LogCleanerManager.cleanableOffsets): a checkpoint outside the log starts it anew."""
-    start, checkpoint = log.state.log_start, log.state.checkpoint
-    if checkpoint is None or checkpoint < start or checkpoint > log.log_end:
-        return start
+def checkpoint_of(log: LogView) -> int | None:
+    """The checkpoint, or the log start when it lies outside the log (LogCleanerManager.cleanableOffsets).
+
+    Kafka writes such a reset whether or not the log is then cleaned.
+    """
+    checkpoint = log.state.checkpoint
+    if checkpoint is not None and not log.log_start <= checkpoint <= log.log_end:
+        return log.log_start
     return checkpoint
+
+
+def first_dirty_offset(log: LogView) -> int:
+    """Where the head begins: at the checkpoint, else at the log start, and no later than the first late row."""
+    checkpoint = checkpoint_of(log)
+    start = log.log_start if checkpoint is None else checkpoint
+    return start if log.late is None else min(start, log.late)
 
 
 def closed_segments(log: LogView, settings: Settings) -> tuple[Segment, ...]:
@@ -40,31 +53,46 @@ def closed_segments(log: LogView, settings: Settings) -> tuple[Segment, ...]:
     return log.segments if settings.active_segment == "none" else log.segments[:-1]
 
 
-def _from(segments: tuple[Segment, ...], offset: int) -> tuple[Segment, ...]:
-    """Segments from the one holding the offset on (LogSegments.nonActiveLogSegmentsFrom)."""
+def from_offset(segments: tuple[Segment, ...], offset: int) -> tuple[Segment, ...]:
+    """Segments from the one holding the offset on (LogSegments.values(from, to))."""
     return tuple(s for s in segments if s.last_offset >= offset)
 
 
 def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int, now: int) -> tuple[int, str]:
-    """Where a pass must end, floored to a segment, and what bounds it (LogCleanerManager.cleanableOffsets).
+    """From where on nothing may be cleaned, and why (LogCleanerManager.cleanableOffsets).
+
+    The least of the last stable offset, the active segment's base and the base of the first dirty segment younger
+    than the lag, but not below `first_dirty`.
 
     Returns:
-        The offset and one of `active segment`, `min.compaction.lag.ms`, `end of log`.
+        The offset and one of `active segment`, `end of log`, `min.compaction.lag.ms`, `open transaction`.
     """
     closed = closed_segments(log, settings)
     has_active = len(closed) < len(log.segments)
-    bound = log.segments[-1].base_offset if has_active else log.log_end
-    why = "active segment" if has_active else "end of log"
+    end = log.segments[-1].base_offset if has_active else log.log_end
+    bound, why = end, "active segment" if has_active else "end of log"
     if settings.min_compaction_lag_ms > 0:
-        young = (s for s in _from(closed, first_dirty) if s.largest_timestamp > now - settings.min_compaction_lag_ms)
-        if (first_young := next(young, None)) is not None and first_young.base_offset < bound:
-            bound, why = first_young.base_offset, "min.compaction.lag.ms"
+        young_from = now - settings.min_compaction_lag_ms
+        young = (s.base_offset for s in from_offset(closed, first_dirty) if s.largest_timestamp > young_from)
+        if (first_young := next(young, bound)) < bound:
+            bound, why = first_young, "min.compaction.lag.ms"
+    if log.last_stable is not None and log.last_stable < bound:
+        bound, why = log.last_stable, "open transaction"
     return max(first_dirty, bound), why
 
 
+def floored(log: LogView, settings: Settings, offset: int) -> int:
+    """Base of the segment that holds the offset, else of the active one (LogCleanerManager.calculateCleanableBytes)."""
+    closed = closed_segments(log, settings)
+    if holding := from_offset(closed, offset):
+        return holding[0].base_offset
+    return log.segments[-1].base_offset if len(closed) < len(log.segments) else log.log_end
+
+
 def overdue(log: LogView, settings: Settings, first_dirty: int, now: int) -> int:
-    """Ms by which the oldest dirty row has passed max.compaction.lag.ms, else 0 (maxCompactionDelay)."""
-    stamps = [s.first_timestamp for s in _from(closed_segments(log, settings), first_dirty) if s.first_timestamp > 0]
+    """Ms by which the oldest dirty segment has passed max.compaction.lag.ms, else 0 (maxCompactionDelay)."""
+    dirty = from_offset(closed_segments(log, settings), first_dirty)
+    stamps = [s.first_timestamp for s in dirty if s.first_timestamp is not None and s.first_timestamp > 0]
     limit = now - settings.max_compaction_lag_ms
     return max(0, limit - min(stamps)) if stamps else 0
 
@@ -79,20 +107,24 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
         force: clean whatever is cleanable, whatever the ratio.
     """
     if not log.segments:
-        return Decision(log.state.log_start, log.state.log_start, 0, 0, 0, False, "the log is empty")
+        start = log.log_start
+        return Decision(start, start, start, 0, 0, 0, False, "the log is empty")
     dirty = first_dirty_offset(log)
-    end, bounded_by = first_uncleanable_offset(log, settings, dirty, now)
+    uncleanable, bounded_by = first_uncleanable_offset(log, settings, dirty, now)
+    end = floored(log, settings, uncleanable)
     clean = sum(s.bytes for s in log.segments if s.base_offset < dirty)
     cleanable = 0
     if dirty < end:
-        cleanable = sum(s.bytes for s in _from(log.segments, dirty) if s.base_offset < end)
-    late = overdue(log, settings, dirty, now) if dirty < end else 0
-    draft = Decision(dirty, end, clean, cleanable, late, False, "")
-    due, reason = _verdict(draft, settings, bounded_by, force)
-    return Decision(dirty, end, clean, cleanable, late, due, reason)
+        cleanable = sum(s.bytes for s in from_offset(log.segments, dirty) if s.base_offset < end)
+    late = overdue(log, settings, dirty, now)
+    draft = Decision(dirty, uncleanable, end, clean, cleanable, late, False, "")
+    due, reason = _verdict(log, draft, settings, now, bounded_by, force)
+    return replace(draft, due=due, reason=reason)
 
 
-def _verdict(d: Decision, settings: Settings, bounded_by: str, force: bool) -> tuple[bool, str]:
+def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by: str, force: bool) -> tuple[bool, str]:
+    if refused := _excluded(log, settings, now):
+        return False, refused
     if not d.cleanable_bytes:
         return False, f"nothing dirty below the bound ({bounded_by})"
     threshold = settings.min_cleanable_dirty_ratio
@@ -103,3 +135,34 @@ def _verdict(d: Decision, settings: Settings, bounded_by: str, force: bool) -> t
     if force:
         return True, f"forced at dirty ratio {d.ratio:.3f}"
     return False, f"dirty ratio {d.ratio:.3f} is not above {threshold:g}"
+
+
+def _excluded(log: LogView, settings: Settings, now: int) -> str:
+    """Why a log is no candidate at all, whatever its ratio; empty when it is one."""
+    if not settings.compacts:
+        return f"cleanup.policy is {settings.cleanup_policy}"
+    if log.state.paused:
+        return f"paused {log.state.paused} times and not resumed" if log.state.paused > 1 else "paused"
+    if log.state.uncleanable:
+        return f"uncleanable until it is resumed: {log.state.uncleanable}"
+    if (last := log.state.last_clean.get("now", now)) > now:
+        return f"the time asked for lies {last - now} ms before its last pass"
+    return refused_late_rows(log, settings)
+
+
+def refused_late_rows(log: LogView, settings: Settings) -> str:
+    """Why late rows cannot be cleaned again; empty when there are none or they can.
+
+    A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
+    row would bring its key back (invariant 9).
+    """
+    if log.late is None:
+        return ""
+    if settings.late_rows == "refuse":
+        return f"refused: rows arrived below the checkpoint, the first at offset {log.late} (late.rows=refuse)"
+    if log.late <= log.state.expired_to:
+        return (
+            f"refused: rows arrived at offset {log.late}, where tombstones up to {log.state.expired_to} have been "
+            "removed, so a deleted key could come back; delete the rows, or resume with --trust-late-rows"
+        )
+    return ""

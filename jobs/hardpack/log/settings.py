@@ -15,6 +15,8 @@ from hardpack.errors import BadInput
 PREFIX = "hardpack."
 LONG_MAX = 2**63 - 1
 DAY_MS = 86_400_000
+BYTES_PER_KEY = 24
+"""An MD5 digest and an offset (SkimpyOffsetMap)."""
 
 
 def dotted(field: str) -> str:
@@ -27,16 +29,27 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, alias_generator=dotted)
 
-    cleanup_policy: Literal["compact"] = Field("compact", description="only `compact` is cleaned so far")
+    cleanup_policy: Literal["compact", "delete", "compact,delete", "delete,compact"] = Field(
+        "compact", description="`compact` keeps the latest row per key, `delete` drops old segments; both may be named"
+    )
     min_cleanable_dirty_ratio: float = Field(0.5, ge=0, le=1, description="clean when the ratio is above this")
     min_compaction_lag_ms: int = Field(0, ge=0, description="least time a row stays uncompacted")
     max_compaction_lag_ms: int = Field(LONG_MAX, ge=1, description="greatest time until a row may be compacted")
     delete_retention_ms: int = Field(DAY_MS, ge=0, description="how long a tombstone stays after its first cleaning")
-    segment_bytes: int = Field(512 * 1024 * 1024, ge=1024 * 1024, description="size of the files written")
+    segment_bytes: int = Field(512 * 1024 * 1024, ge=14, description="size of the files written and merged to")
+    retention_ms: int = Field(7 * DAY_MS, ge=-1, description="with `delete`: a segment older than this goes; -1 never")
+    retention_bytes: int = Field(-1, ge=-1, description="with `delete`: most bytes of a log; -1 any")
+    log_cleaner_dedupe_buffer_size: int | None = Field(
+        None, ge=1, description="bytes of the offset map, 24 a key; a pass ends where it is full; unset: unlimited"
+    )
+    log_cleaner_io_buffer_load_factor: float = Field(0.9, gt=0, le=1, description="how full the offset map may get")
 
     active_segment: Literal["newest", "none"] = Field("newest", description="`none` for a log no longer written")
     idle_tombstones: Literal["keep", "expire"] = Field(
         "keep", description="Kafka removes due tombstones only in a pass that new rows cause; `expire` does not wait"
+    )
+    late_rows: Literal["clean", "refuse"] = Field(
+        "clean", description="rows arriving below the checkpoint: `clean` from there again, or `refuse` the log"
     )
     null_keys: Literal["refuse", "drop"] = Field("refuse", description="`drop` removes keyless rows as Kafka's cleaner")
 
@@ -45,6 +58,36 @@ class Settings(BaseModel):
     column_timestamp: str = Field("timestamp", min_length=1, description="timestamp, or long in milliseconds")
     column_key: str = Field("key", min_length=1, description="column of the key, binary or string")
     column_value: str = Field("value", min_length=1, description="column of the value; null makes a tombstone")
+
+    column_producer_id: str | None = Field(None, description="column of the producer's id, long; for transactions")
+    column_transactional: str | None = Field(None, description="column telling rows of a transaction, boolean")
+    column_control: str | None = Field(
+        None, description="column of a control row's type: commit or abort, 1 or 0; null in other rows"
+    )
+    column_leader_epoch: str | None = Field(
+        None, description="column of the leader epoch, int; the greatest wins where an offset stands twice"
+    )
+    column_batch: str | None = Field(
+        None, description="column of the first offset of a row's batch; where a full offset map ends inside one"
+    )
+
+    @model_validator(mode="after")
+    def _map_holds_a_key(self) -> Self:
+        """The map needs room for one key (Cleaner's constructor)."""
+        if self.max_keys is not None and self.max_keys < 1:
+            raise ValueError(
+                f"log.cleaner.dedupe.buffer.size ({self.log_cleaner_dedupe_buffer_size}) holds no key at 24 bytes and "
+                f"load factor {self.log_cleaner_io_buffer_load_factor:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _transactions_whole(self) -> Self:
+        """The three columns of a transaction are mapped together."""
+        mapped = [self.column_producer_id, self.column_transactional, self.column_control]
+        if any(mapped) and not all(mapped):
+            raise ValueError("column.producer.id, column.transactional and column.control are mapped all or none")
+        return self
 
     @model_validator(mode="after")
     def _lags_agree(self) -> Self:
@@ -55,6 +98,29 @@ class Settings(BaseModel):
                 f"max.compaction.lag.ms ({self.max_compaction_lag_ms})"
             )
         return self
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the policy names `compact`."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether the policy names `delete`."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def transactions(self) -> bool:
+        """Whether the columns of transactions are mapped; else every row counts as committed."""
+        return self.column_control is not None
+
+    @property
+    def max_keys(self) -> int | None:
+        """Keys the offset map may hold, None for any number (SkimpyOffsetMap.slots, Cleaner.buildOffsetMap)."""
+        if self.log_cleaner_dedupe_buffer_size is None:
+            return None
+        slots = min(self.log_cleaner_dedupe_buffer_size, 2**31 - 1) // BYTES_PER_KEY
+        return int(slots * self.log_cleaner_io_buffer_load_factor)
 
     @property
     def columns(self) -> tuple[str, str, str, str, str]:

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
-from hardpack.log.horizons import Range
-from hardpack.log.model import Partition
-from hardpack.log.settings import Settings
+from hardpack.spark.offset_map import offset_map
+from hardpack.spark.transactions import decided
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 SUPERSEDED, NULL_KEY, EXPIRED = "superseded", "null_key", "expired_tombstone"
-CAUSES = (SUPERSEDED, NULL_KEY, EXPIRED)
+ABORTED, MARKER, DUPLICATE = "aborted", "expired_marker", "duplicate"
+CAUSES = (SUPERSEDED, NULL_KEY, EXPIRED, ABORTED, MARKER, DUPLICATE)
+LIVING = "living"
 PER_FILE = "partition string, file string, cause string, rows long, positions binary"
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a pass may touch of one log: the head `[first_dirty, end)`, and the offsets of due tombstones."""
-
-    partition: Partition
-    first_dirty: int
-    end: int
-    expired: tuple[Range, ...] = ()
 
 
 @dataclass(slots=True)
@@ -38,50 +30,50 @@ class DeadRows:
     partition: str
     positions: BitMap = field(default_factory=BitMap)
     causes: dict[str, int] = field(default_factory=dict)
+    living: BitMap | None = None
+    """Positions that no row-level delete had taken before; None when no deletes lie on the file."""
+
+    def unread(self, rows: int) -> BitMap:
+        """What a rewrite leaves out of a file of so many rows: the dead rows and those deleted before."""
+        if self.living is None:
+            return self.positions
+        return BitMap(range(rows)) - (self.living - self.positions)
 
 
-def narrow_scan(spark: SparkSession, name: str, snapshot: int, settings: Settings, bounds: list[Bounds]) -> DataFrame:
-    """The rows below each log's end at a snapshot: p, k, o, tombstone, first_dirty, expired, file, pos."""
-    from pyspark.sql import functions as F
+@dataclass(frozen=True)
+class Kinds:
+    """The rows of some logs, apart by what their transaction came to: `live` data rows and aborted ones."""
 
-    part, offset = F.col(settings.column_partition), F.col(settings.column_offset)
-    rows = (
-        spark.read.option("versionAsOf", snapshot)
-        .table(name)
-        .where(part.isin([b.partition for b in bounds]) & (offset < max(b.end for b in bounds)))
-        .select(
-            part.cast("string").alias("p"),
-            F.col(settings.column_key).alias("k"),
-            offset.alias("o"),
-            F.col(settings.column_value).isNull().alias("tombstone"),
-            F.col("_file").alias("file"),
-            F.col("_pos").alias("pos"),
-        )
-    )
-    limits = spark.createDataFrame(
-        [(str(b.partition), b.first_dirty, b.end, [list(r) for r in b.expired]) for b in bounds],
-        "p string, first_dirty long, end long, expired array<array<long>>",
-    )
-    return rows.join(F.broadcast(limits), "p").where("o < end").drop("end")
+    live: DataFrame
+    aborted: DataFrame | None
 
 
-def superseded(rows: DataFrame) -> DataFrame:
-    """Rows with a newer row of their key in the cleanable head (Cleaner.shouldRetainRecord).
+def by_outcome(rows: DataFrame, transactions: bool) -> Kinds:
+    """Rows of whole logs with their bounds, apart; without transactions all are live."""
+    if not transactions:
+        return Kinds(rows, None)
+    known = decided(rows)
+    committed = known.where("outcome is null or outcome <> 'abort'").drop("outcome", "marker")
+    plain = rows.where("control is null and not tx")
+    return Kinds(plain.unionByName(committed), known.where("outcome = 'abort'").drop("outcome", "marker"))
 
-    The offset map is the head's greatest offset per key; one long per key keeps Spark's aggregate hashed.
+
+def phase_one_rows(kinds: Kinds, keyless: bool) -> DataFrame:
+    """What phase one drops (Cleaner.shouldRetainRecord), a row once: aborted, else keyless, else superseded.
+
+    Args:
+        kinds: rows of whole logs.
+        keyless: whether a row without a key may be among them.
     """
     from pyspark.sql import functions as F
 
-    head = rows.where("k is not null and o >= first_dirty")
-    offset_map = head.groupBy("p", "k").agg(F.max("o").alias("latest"))
-    return _caused(rows.join(offset_map, ["p", "k"]).where("o < latest"), F.lit(SUPERSEDED))
-
-
-def without_key(rows: DataFrame) -> DataFrame:
-    """Rows without a key, which the cleaner drops up to the map's end."""
-    from pyspark.sql import functions as F
-
-    return _caused(rows.where("k is null"), F.lit(NULL_KEY))
+    mapped = kinds.live.where("o < checkpoint")
+    parts = [_caused(mapped.join(offset_map(kinds.live), ["p", "k"]).where("o < latest"), F.lit(SUPERSEDED))]
+    if keyless:
+        parts.append(_caused(mapped.where("k is null"), F.lit(NULL_KEY)))
+    if kinds.aborted is not None:
+        parts.append(_caused(kinds.aborted.where("o < copied_to"), F.lit(ABORTED)))
+    return union(parts)
 
 
 def expired_tombstones(rows: DataFrame) -> DataFrame:
@@ -90,6 +82,28 @@ def expired_tombstones(rows: DataFrame) -> DataFrame:
 
     due = F.expr("exists(expired, r -> o between r[0] and r[1])")
     return _caused(rows.where(F.col("tombstone") & F.col("k").isNotNull() & due), F.lit(EXPIRED))
+
+
+def expired_markers(rows: DataFrame, due: Mapping[str, Collection[int]]) -> DataFrame:
+    """Control rows whose delete horizon has passed, by log and offset."""
+    from pyspark.sql import functions as F
+
+    listed = rows.sparkSession.createDataFrame(
+        [(p, o) for p, offsets in due.items() for o in offsets], "p string, o long"
+    )
+    return _caused(rows.where("control is not null").join(F.broadcast(listed), ["p", "o"]), F.lit(MARKER))
+
+
+def living(rows: DataFrame, files: Collection[str]) -> DataFrame:
+    """All rows of some files, to be told from those that row-level deletes took."""
+    from pyspark.sql import functions as F
+
+    return _caused(rows.where(F.col("file").isin(list(files))), F.lit(LIVING))
+
+
+def union(parts: list[DataFrame]) -> DataFrame:
+    """All of them."""
+    return reduce(lambda one, other: one.unionByName(other), parts)
 
 
 def _caused(rows: DataFrame, cause: Column) -> DataFrame:
@@ -101,7 +115,11 @@ def collect(dead: DataFrame) -> dict[str, DeadRows]:
     files: dict[str, DeadRows] = {}
     for row in dead.groupBy("file").applyInArrow(_bitmaps, PER_FILE).collect():
         found = files.setdefault(row.file, DeadRows(row.partition))
-        found.positions |= BitMap.deserialize(bytes(row.positions))
+        positions = BitMap.deserialize(bytes(row.positions))
+        if row.cause == LIVING:
+            found.living = positions
+            continue
+        found.positions |= positions
         found.causes[row.cause] = found.causes.get(row.cause, 0) + row.rows
     return files
 

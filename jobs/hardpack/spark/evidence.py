@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from hardpack.lake.door import IceTable
 from hardpack.log.settings import Settings
+from hardpack.spark.narrow import control_type
+from hardpack.spark.transactions import decided
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,7 +31,9 @@ def evidence(
     hold: ExitStack,
     published: bool,
 ) -> DataFrame:
-    """One row per row and side: p, k, o, tombstone, before (0/1), after (0/1), content (hash; null if shared).
+    """One row per row and side: p, k, o, tombstone, kind, before (0/1), after (0/1), content (hash; null if shared).
+
+    `kind` is data, control or aborted.
 
     Args:
         table: the table's door.
@@ -43,8 +47,26 @@ def evidence(
     sides = [(list(shared), 1, 1, False), (list(removed), 1, 0, True), (list(added), 0, 1, True)]
     frames = [_side(table, settings, *side, hold, published) for side in sides if side[0]]
     if not frames:
-        raise ValueError("no file on either side")
-    return reduce(lambda one, other: one.unionByName(other), frames)
+        return table.spark.createDataFrame([], NOTHING)
+    rows = reduce(lambda one, other: one.unionByName(other), frames)
+    return _with_kind(rows, settings.transactions)
+
+
+NOTHING = "p string, k binary, o long, tombstone boolean, kind string, before int, after int, content long"
+
+
+def _with_kind(rows: DataFrame, transactions: bool) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    if not transactions:
+        return rows.withColumn("kind", F.lit("data"))
+    own = ["p", "k", "o", "tombstone", "before", "after", "content"]
+    kind = F.when(F.col("outcome") == "abort", "aborted").otherwise("data")
+    return (
+        rows.where("control is null and not tx").select(*own, F.lit("data").alias("kind"))
+        .unionByName(rows.where("control is not null").select(*own, F.lit("control").alias("kind")))
+        .unionByName(decided(rows).select(*own, kind.alias("kind")))
+    )  # fmt: skip
 
 
 def _side(
@@ -63,14 +85,23 @@ def _side(
     if not lineage:
         rows = rows.drop(*LINEAGE)
     content = _content_hash(rows) if wide else F.lit(None).cast("long")
+    control = control_type(settings)
+    transactional = []
+    if settings.transactions:
+        transactional = [
+            F.col(settings.column_producer_id or "").cast("long").alias("pid"),
+            (F.coalesce(F.col(settings.column_transactional or ""), F.lit(False)) & control.isNull()).alias("tx"),
+            control.alias("control"),
+        ]
     return rows.select(
         F.col(settings.column_partition).cast("string").alias("p"),
         F.col(settings.column_key).alias("k"),
         F.col(settings.column_offset).cast("long").alias("o"),
-        F.col(settings.column_value).isNull().alias("tombstone"),
+        (F.col(settings.column_value).isNull() & control.isNull()).alias("tombstone"),
         F.lit(before).alias("before"),
         F.lit(after).alias("after"),
         content.alias("content"),
+        *transactional,
     )
 
 

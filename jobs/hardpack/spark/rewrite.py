@@ -38,11 +38,12 @@ def rewrite(
     Returns:
         New data files, known to no snapshot yet.
     """
-    living = [[f for f in g if len(dead[f.path].positions) < f.rows] for g in groups]
+    unread = {f.path: dead[f.path].unread(f.rows) for g in groups for f in g}
+    living = [[f for f in g if len(unread[f.path]) < f.rows] for g in groups]
     group_of = {f.path: at for at, group in enumerate(g for g in living if g) for f in group}
     if not group_of:
         return []
-    content, vectors = encode({path: dead[path].positions for path in group_of})
+    content, vectors = encode({path: unread[path] for path in group_of})
     with table.temporary_file(f"hardpack-{uuid.uuid4()}.puffin", content) as puffin:
         staged = [table.with_vector(tasks[path], puffin, len(content), vectors[path]) for path in group_of]
         with table.staged(staged) as group_id:

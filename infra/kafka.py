@@ -1,0 +1,250 @@
+"""A real Kafka broker on loopback, and what its log cleaner left, record for record.
+
+python -m infra.kafka
+"""
+
+import hashlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from confluent_kafka import KafkaException, admin
+from hardpack.home import default_home
+
+from infra.jars import digest
+
+# kafka-tools alone, without the Connect and web server that it asks for but DumpLogSegments does not touch
+DEPENDENCIES = """<ivy-module version="2.0">
+<info organisation="hardpack" module="kafka"/><configurations><conf name="default"/></configurations>
+<dependencies>
+<dependency org="org.apache.kafka" name="kafka_2.13" rev="4.3.1" conf="default->default"/>
+<dependency org="org.apache.kafka" name="kafka-tools" rev="4.3.1" conf="default->master"/>
+<dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+</dependencies></ivy-module>"""
+CLOSURE = "8de6f6e54087bb074646d0d324269facce65f730dc259f7453b530da7d1d94c2"
+SETTINGS = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+controller.listener.names=CONTROLLER
+log.dirs={log_dir}
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+log.cleaner.backoff.ms=200
+log.cleaner.dedupe.buffer.size=2100000
+log.retention.check.interval.ms=500
+log.initial.task.delay.ms=100
+log.segment.delete.delay.ms=1000
+"""
+FORMAT, DUMP = "kafka.tools.StorageTool", "org.apache.kafka.tools.DumpLogSegments"
+SEGMENT = re.compile(r"Dumping .*?(\d+)\.log")
+BATCH = re.compile(
+    r"baseOffset: (\d+) .*producerId: (-?\d+) producerEpoch: (-?\d+) .*isTransactional: (\w+) .*OptionalLong.(\d*)"
+)
+RECORD = re.compile(r"\| offset: (\d+) \w+: (-?\d+) keySize: (-?\d+) valueSize: (-?\d+) .*?headerKeys: \[.*?\](.*)")
+MARKERS: dict[str, Literal["commit", "abort"]] = {"COMMIT": "commit", "ABORT": "abort"}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as it lies in a segment file; `segment` and `batch` are base offsets, times are milliseconds."""
+
+    segment: int
+    batch: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    producer_id: int | None
+    producer_epoch: int
+    transactional: bool
+    # how a transaction ended; key and value of such a marker are the broker's own and left out
+    control: Literal["commit", "abort"] | None
+    # of its batch: from then on a pass removes tombstones, or a marker without its transaction
+    delete_horizon: int | None
+
+
+def fetch(home: Path) -> Path:
+    """The folder with Kafka's jars in hardpack's home, fetched whole if it is missing or not what it should be."""
+    folder = home / "kafka"
+    if closure(folder) == CLOSURE:
+        return folder
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home) as name:
+        jars = Path(name, "jars")
+        said = retrieve(Path(name), jars)
+        if (found := closure(jars)) != CLOSURE:
+            raise RuntimeError(f"Kafka was not fetched ({found[:8]} {said}); see that Maven Central is reachable.")
+        shutil.rmtree(folder, ignore_errors=True)
+        # in one step, so that nothing half-made is ever seen
+        jars.rename(folder)
+    return folder
+
+
+def retrieve(scratch: Path, jars: Path) -> str:
+    """Let Ivy download Kafka and all it needs; what it complained of comes back."""
+    ivy = next(Path(sysconfig.get_path("purelib")).glob("pyspark/jars/ivy-*.jar"))
+    (scratch / "ivy.xml").write_text(DEPENDENCIES)
+    command = [
+        "java", "-jar", str(ivy), "-warn", "-cache", str(scratch / "cache"), "-ivy", str(scratch / "ivy.xml"),
+        "-types", "jar", "bundle", "-retrieve", str(jars / "[artifact]-[revision].[ext]"),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    # the other lines are progress
+    return " ".join(line for line in (done.stdout + done.stderr).splitlines() if "kB)" not in line)[-300:]
+
+
+def closure(folder: Path) -> str:
+    """One SHA-256 for all jars of a folder, names and content."""
+    lines = [f"{digest(jar)} {jar.name}\n" for jar in sorted(folder.glob("*.jar"))]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+class Broker:
+    """One broker whose storage lives as long as the `with` block; the jars are fetched into hardpack's home once.
+
+    Attributes: `bootstrap` (host:port), `log_dir` (the partitions' folders), `log` (its own log), `admin` (a client).
+    """
+
+    def __init__(self, home: Path | None = None) -> None:
+        self._jars = fetch(home or default_home())
+
+    def __enter__(self) -> Self:
+        with ExitStack() as undo:
+            folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="hardpack-kafka-")))
+            self.log_dir, self.log, settings = folder / "logs", folder / "server.log", folder / "server.properties"
+            port, controller = free_ports(2)
+            self.bootstrap = f"127.0.0.1:{port}"
+            settings.write_text(SETTINGS.format(port=port, controller=controller, log_dir=self.log_dir))
+            self._tool(FORMAT, "format", "-t", self._tool(FORMAT, "random-uuid").strip(), "-c", str(settings))
+            log = undo.enter_context(self.log.open("wb"))
+            process = subprocess.Popen(self._java("-Xmx1g", "kafka.Kafka", str(settings)), stdout=log, stderr=log)
+            undo.callback(process.wait)
+            # its storage goes too, so there is nothing to shut down in order
+            undo.callback(process.kill)
+            self._wait_up(process)
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._undo.close()
+
+    def _java(self, *arguments: str) -> list[str]:
+        return ["java", "-cp", f"{self._jars}/*", *arguments]
+
+    def _tool(self, *arguments: str) -> str:
+        # so short a run is not worth compiling for
+        command = self._java("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *arguments)
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            said = " ".join((done.stdout + done.stderr).strip().splitlines()[-1:])
+            raise RuntimeError(f"{arguments[0]} failed ({said}); see that `java -version` says 17 or newer.")
+        return done.stdout
+
+    def _wait_up(self, process: subprocess.Popen[bytes]) -> None:
+        # silent, since refused connections are what is waited out
+        quiet = {"log_level": 0, "reconnect.backoff.max.ms": 100}
+        self.admin = admin.AdminClient({"bootstrap.servers": self.bootstrap, **quiet})
+        end = time.monotonic() + 60
+        while time.monotonic() < end and process.poll() is None:
+            with suppress(KafkaException):
+                self.admin.list_topics(timeout=1)
+                return
+        said = " ".join(self.log.read_text().strip().splitlines()[-1:])
+        raise RuntimeError(f"Kafka did not come up ({said}); see that 1 GiB of memory is free, then try again.")
+
+    def create_topic(self, name: str, partitions: int, config: dict[str, str]) -> None:
+        """A topic with one replica."""
+        self.admin.create_topics([admin.NewTopic(name, partitions, 1, config=config)])[name].result()
+
+    def configure(self, topic: str, config: dict[str, str]) -> None:
+        """Change some settings of a topic; the broker follows within milliseconds, not at once."""
+        change = admin.AlterConfigOpType.SET
+        entries = [admin.ConfigEntry(k, v, incremental_operation=change) for k, v in config.items()]
+        resource = admin.ConfigResource(admin.ResourceType.TOPIC, topic, incremental_configs=entries)
+        self.admin.incremental_alter_configs([resource])[resource].result()
+
+    def checkpoint(self, topic: str, partition: int) -> int | None:
+        """The first offset that is not cleaned, None if no pass was made."""
+        file = self.log_dir / "cleaner-offset-checkpoint"
+        # two lines of head: version and number of entries
+        entries = [line.split() for line in file.read_text().splitlines()[2:]] if file.exists() else []
+        return next((int(o) for t, p, o in entries if (t, p) == (topic, str(partition))), None)
+
+    def wait_cleaned(self, topic: str, partition: int, at_least: int, seconds: float) -> None:
+        """Until the checkpoint has reached an offset; it is written after the cleaned segments are in place."""
+        end = time.monotonic() + seconds
+        while (found := self.checkpoint(topic, partition) or 0) < at_least:
+            if time.monotonic() > end:
+                wish = "see that its policy is compact and that a later segment has begun."
+                raise RuntimeError(f"{topic}-{partition} is cleaned to {found}, not {at_least}; {wish}")
+            time.sleep(0.05)
+
+    def passes(self, topic: str, partition: int) -> list[tuple[int, int]]:
+        """The offsets from and up to which each pass so far found the log dirty, as the cleaner logged them."""
+        line = rf"cleaned log {re.escape(topic)}-{partition} \(dirty section = \[(\d+), (\d+)\]\)"
+        return [(int(start), int(end)) for start, end in re.findall(line, self.log.read_text())]
+
+    def segments(self, topic: str, partition: int) -> list[int]:
+        """Base offsets of the segment files, the active one last."""
+        return sorted(int(file.stem) for file in (self.log_dir / f"{topic}-{partition}").glob("*.log"))
+
+    def dump(self, topic: str, partition: int) -> list[Record]:
+        """Every record in the segment files by offset; keys and values must be ASCII without line breaks."""
+        names = [f"{self.log_dir}/{topic}-{partition}/{base:020}.log" for base in self.segments(topic, partition)]
+        return list(parse(self._tool(DUMP, "--print-data-log", "--files", ",".join(names)).split("\n")))
+
+
+def parse(lines: Iterable[str]) -> Iterator[Record]:
+    """Records out of what DumpLogSegments prints; sizes of -1 tell missing from empty."""
+    segment, base, producer, epoch, transactional, horizon = 0, "", "", "", "", ""
+    for line in lines:
+        if found := RECORD.match(line):
+            offset, timestamp, key_size, value_size, rest = found.groups()
+            control = MARKERS[rest.split()[1]] if rest.startswith(" endTxnMarker: ") else None
+            key, value = (None, None) if control else content(rest, int(key_size), int(value_size))
+            owner = None if producer == "-1" else int(producer)
+            yield Record(
+                segment, int(base), int(offset), int(timestamp), key, value, owner, int(epoch),
+                transactional == "true", control, int(horizon) if horizon else None,
+            )  # fmt: skip
+        elif found := BATCH.match(line):
+            base, producer, epoch, transactional, horizon = found.groups()
+        elif found := SEGMENT.match(line):
+            segment = int(found[1])
+
+
+def content(rest: str, key_size: int, value_size: int) -> tuple[bytes | None, bytes | None]:
+    """Key and value from ` key: … payload: …`, cut by size, since they may hold such words themselves."""
+    key = rest.removeprefix(" key: ")[:key_size].encode() if key_size >= 0 else None
+    return key, rest[len(rest) - value_size :].encode() if value_size >= 0 else None
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports of loopback, held together so that they differ."""
+    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    with ExitStack() as held:
+        return [held.enter_context(server).getsockname()[1] for server in servers]
+
+
+if __name__ == "__main__":
+    # a polite kill stops the broker too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with suppress(KeyboardInterrupt), Broker() as broker:
+            print(broker.bootstrap, flush=True)
+            signal.pause()
+    except RuntimeError as error:
+        sys.exit(f"hardpack: {error}")

@@ -1,0 +1,99 @@
+"""What a person or a failed pass tells a log: pause, resume, uncleanable. Only state changes, no snapshot is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from hardpack.errors import BadInput, Conflict
+from hardpack.lake.history import trusted_states
+from hardpack.lake.layout import settings_of, table_name
+from hardpack.lake.sensing import read_logs
+from hardpack.lake.state import STATE_PROPERTY, state_of, write_state
+from hardpack.log.model import LogState, Partition
+
+TRIES = 5
+
+
+def pause(table: Table, partitions: Iterable[Partition] | None) -> dict[str, LogState]:
+    """Keep logs from being selected; pauses count, each is undone by one resume (LogCleanerManager.pauseCleaning).
+
+    Args:
+        table: as pyiceberg loaded it.
+        partitions: which logs, None for all.
+
+    Returns:
+        The logs' states, by partition.
+    """
+    return _alter(table, partitions, lambda _, state: replace(state, paused=state.paused + 1))
+
+
+def resume(table: Table, partitions: Iterable[Partition] | None, trust_late_rows: bool = False) -> dict[str, LogState]:
+    """Undo one pause of each log and clear what made it uncleanable (LogCleanerManager.resumeCleaning).
+
+    Args:
+        table: as pyiceberg loaded it.
+        partitions: which logs, None for all that are paused or uncleanable.
+        trust_late_rows: let rows that arrived below removed tombstones be cleaned, though a deleted key may come back.
+
+    Raises:
+        BadInput: a log was named that is neither paused nor uncleanable.
+    """
+
+    def resumed(partition: str, state: LogState) -> LogState:
+        held = bool(state.paused or state.uncleanable)
+        if not held and not trust_late_rows:
+            if partitions is None:
+                return state
+            raise BadInput(
+                f"{table_name(table)}: partition {partition} is neither paused nor uncleanable; "
+                "`hardpack status` shows which logs are."
+            )
+        expired_to = -1 if trust_late_rows else state.expired_to
+        return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
+
+    return _alter(table, partitions, resumed)
+
+
+def mark_uncleanable(table: Table, partitions: Iterable[Partition], reason: str) -> dict[str, LogState]:
+    """Leave logs alone until somebody resumes them; Kafka forgets such a mark only when the broker restarts."""
+    return _alter(table, partitions, lambda _, state: replace(state, uncleanable=reason))
+
+
+@retry(
+    retry=retry_if_exception_type(CommitFailedException),
+    stop=stop_after_attempt(TRIES),
+    wait=wait_random_exponential(multiplier=0.1, max=2),
+    retry_error_callback=lambda _: _give_up(),
+)
+def _alter(
+    table: Table, partitions: Iterable[Partition] | None, change: Callable[[str, LogState], LogState]
+) -> dict[str, LogState]:
+    table.refresh()
+    known = {str(v.partition) for v in read_logs(table, settings_of(table))}
+    wanted = sorted(known) if partitions is None else [str(p) for p in partitions]
+    if missing := [p for p in wanted if p not in known]:
+        raise BadInput(
+            f"{table_name(table)}: there is no partition {missing[0]}, it has {', '.join(sorted(known)) or 'none'}."
+        )
+    states = trusted_states(table)
+    changed = {p: change(p, state_of(states, p)) for p in wanted}
+    current = table.current_snapshot()
+    requirements = [AssertTableUUID(uuid=table.metadata.table_uuid)]
+    # a pass makes a snapshot, so this keeps its state from being overwritten
+    fence = AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id if current else None)
+    table.catalog.commit_table(
+        table,
+        (*requirements, fence),
+        (SetPropertiesUpdate(updates={STATE_PROPERTY: write_state(states | changed)}),),
+    )
+    return changed
+
+
+def _give_up() -> dict[str, LogState]:
+    raise Conflict(f"the table changed during each of {TRIES} tries to set its state; run it again.")

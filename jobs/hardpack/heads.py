@@ -1,0 +1,251 @@
+"""Phase one on the heads of some logs: the Spark work of a pass, in a number of jobs that does not grow with the logs.
+
+Each log has its own settings, time and bounds, so that what is planned apart can be cleaned together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
+
+from hardpack.lake.door import IceTable
+from hardpack.lake.layout import columns_at
+from hardpack.lake.state import read_state
+from hardpack.log.grouping import group_segments
+from hardpack.log.horizons import Copied, after_clean, after_expiry, due_markers, due_ranges
+from hardpack.log.model import LogState, LogView, Segment
+from hardpack.log.selection import Decision, decide
+from hardpack.log.settings import Settings
+from hardpack.passes import Job, run
+from hardpack.plan import null_key_error
+from hardpack.report import PassReport
+from hardpack.spark.dead_rows import (
+    NULL_KEY,
+    DeadRows,
+    by_outcome,
+    collect,
+    expired_markers,
+    expired_tombstones,
+    living,
+    phase_one_rows,
+    union,
+)
+from hardpack.spark.narrow import Bounds, below, narrow_scan, with_bounds
+from hardpack.spark.offset_map import map_ends
+from hardpack.spark.transactions import Markers, find_markers, first_open
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Head:
+    """One log of a pass: what is known of it, by which settings and at what time, and what was decided."""
+
+    view: LogView
+    settings: Settings
+    now: int
+    force: bool = False
+    map_end: int | None = None
+    """Last offset that the offset map covers, None until it is known to be the round's last."""
+
+    @property
+    def name(self) -> str:
+        """The text of its partition."""
+        return str(self.view.partition)
+
+    @cached_property
+    def decision(self) -> Decision:
+        """What the rules say of it."""
+        return decide(self.view, self.settings, self.now, self.force)
+
+    @property
+    def copied(self) -> tuple[Segment, ...]:
+        """The segments that Kafka would copy: those that begin before the map's end."""
+        return tuple(s for s in self.view.segments if s.base_offset < self.reach.checkpoint)
+
+    @cached_property
+    def reach(self) -> Copied:
+        """How far phase one goes."""
+        decision = self.decision
+        end = decision.bound - 1 if self.map_end is None else self.map_end
+        behind = (s.base_offset for s in self.view.segments if s.base_offset > end)
+        return Copied(decision.first_dirty, end + 1, next(behind, self.view.log_end), decision.bound)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The same as the Spark jobs take it."""
+        r = self.reach
+        return Bounds(self.view.partition, r.first_dirty, r.checkpoint, r.copied_to, r.first_uncleanable)
+
+
+def with_last_stable(door: IceTable, table: Table, heads: Sequence[Head], base: int) -> list[Head]:
+    """The same heads, knowing of open transactions: those are only seen in the rows."""
+    columns = columns_at(table, heads[0].settings, base)
+    if not columns.transactions:
+        return list(heads)
+    scan = _scan(door, heads, columns, base)
+    starts = [Bounds(h.view.partition, h.decision.first_dirty, 0, 0, 0) for h in heads]
+    opened = first_open(with_bounds(scan, starts).where("o >= first_dirty"))
+    return [replace(h, view=_bounded(h.view, opened.get(h.name))) for h in heads]
+
+
+def _bounded(view: LogView, opened: int | None) -> LogView:
+    known = [o for o in (view.last_stable, opened) if o is not None]
+    return replace(view, last_stable=min(known, default=None))
+
+
+def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: PassReport, home: Path) -> PassReport:
+    """Phase one of some logs, as one commit.
+
+    Args:
+        door: the table through Spark's catalog.
+        table: the same through pyiceberg's.
+        heads: logs that are due, at least one; their settings map the same columns.
+        report: what the pass is called, and its base snapshot.
+        home: folder for validation results and Data Docs.
+
+    Raises:
+        BadInput: keyless rows where they are refused.
+        GateRefused, Conflict: see `hardpack.passes.run`.
+    """
+    base = report.base or 0
+    columns = columns_at(table, heads[0].settings, base)
+    scan = _scan(door, heads, columns, base)
+    heads = _with_map_ends(scan, heads, columns.transactions)
+    rows = _within(scan, heads, columns.transactions)
+    markers = Markers()
+    if columns.transactions:
+        markers = find_markers(rows, {h.name: h.view.state.last_batch for h in heads if h.view.state.last_batch})
+    groups = {h.name: _groups(h) for h in heads}
+
+    def find_dead(with_deletes: Iterable[str]) -> dict[str, DeadRows]:
+        keyless = columns.transactions or any(f.null_keys != 0 for h in heads for f in h.view.files)
+        parts = [phase_one_rows(by_outcome(rows, columns.transactions), keyless)]
+        if files := list(with_deletes):
+            parts.append(living(scan, files))
+        return _allowed(collect(union(parts)), report.table, heads)
+
+    job = Job(
+        report=report,
+        settings=heads[0].settings,
+        views=tuple(h.view for h in heads),
+        groups=groups,
+        recorded=read_state(report.table, table.properties),
+        after={h.name: _state_after(h, markers, groups[h.name]) for h in heads},
+        home=home,
+        copied_to={h.name: h.reach.copied_to for h in heads},
+    )
+    return run(door, job, find_dead)
+
+
+def _scan(door: IceTable, heads: Iterable[Head], columns: Settings, base: int) -> DataFrame:
+    return narrow_scan(door.spark, door.name, base, columns, [h.view.partition for h in heads])
+
+
+def _with_map_ends(scan: DataFrame, heads: Sequence[Head], transactions: bool) -> list[Head]:
+    """The same with the end of each map that has not room for all keys."""
+    bounded = {h.name: h.settings.max_keys for h in heads if h.settings.max_keys is not None}
+    if not bounded:
+        return list(heads)
+    rows = _within(scan, [h for h in heads if h.name in bounded], transactions)
+    bases = {h.name: [s.base_offset for s in h.view.segments] for h in heads}
+    ends = map_ends(rows, by_outcome(rows, transactions).live, bounded, bases)
+    return [replace(h, map_end=ends.get(h.name)) for h in heads]
+
+
+def _within(scan: DataFrame, heads: Iterable[Head], transactions: bool) -> DataFrame:
+    """The rows that the pass has to see: what it may copy, and control rows wherever they are."""
+    bounds = [h.bounds for h in heads]
+    if transactions:
+        return with_bounds(scan, bounds).where("o < copied_to or control is not null")
+    return with_bounds(below(scan, max(b.copied_to for b in bounds)), bounds).where("o < copied_to")
+
+
+def _groups(head: Head) -> list[list[Segment]]:
+    left = head.view.segments[len(head.copied) :]
+    following = left[0].base_offset if left else None
+    return group_segments(head.copied, head.settings.segment_bytes, head.decision.bound, following)
+
+
+def _state_after(head: Head, markers: Markers, groups: Sequence[Sequence[Segment]]) -> LogState:
+    view, reach = head.view, head.reach
+    state = after_clean(
+        view.state, reach, view.log_start, view.log_end, head.now, head.settings.delete_retention_ms,
+        markers.emptied.get(head.name, ()),
+    )  # fmt: skip
+    held = markers.held.get(head.name)
+    if held is None and (known := view.state.last_batch) and known[0] + 1 == reach.first_uncleanable:
+        held = known
+    layout = (*(g[0].base_offset for g in groups), reach.copied_to)
+    return replace(state, layout=layout, last_batch=held)
+
+
+def _allowed(found: dict[str, DeadRows], table: str, heads: Sequence[Head]) -> dict[str, DeadRows]:
+    strict = {h.name for h in heads if h.settings.null_keys == "refuse"}
+    keyless = [d for d in found.values() if d.partition in strict and NULL_KEY in d.causes]
+    if keyless:
+        rows = sum(d.causes[NULL_KEY] for d in keyless)
+        raise null_key_error(table, rows, sorted({d.partition for d in keyless}))
+    return found
+
+
+def expire_heads(
+    door: IceTable, table: Table, views: Sequence[LogView], now: Mapping[str, int], report: PassReport,
+    settings: Settings, home: Path,
+) -> PassReport:  # fmt: skip
+    """Phase two of some logs, as one commit: drop the tombstones and markers whose horizon has passed.
+
+    Args:
+        door: the table through Spark's catalog.
+        table: the same through pyiceberg's.
+        views: the logs; those with nothing due are passed over.
+        now: by partition the time, ms.
+        report: what the pass is called, and its base snapshot.
+        settings: for the columns and the size of files.
+        home: folder for validation results and Data Docs.
+
+    Raises:
+        GateRefused, Conflict: see `hardpack.passes.run`.
+    """
+    ranges = {str(v.partition): due_ranges(v.state, now[str(v.partition)]) for v in views}
+    markers = {str(v.partition): due_markers(v.state, now[str(v.partition)]) for v in views}
+    views = [v for v in views if v.segments and (ranges[str(v.partition)] or markers[str(v.partition)])]
+    if not views or report.base is None:
+        return report
+    columns = columns_at(table, settings, report.base)
+    scan = narrow_scan(door.spark, door.name, report.base, columns, [v.partition for v in views])
+    ends = {str(v.partition): v.state.checkpoint or 0 for v in views}
+    bounds = [Bounds(v.partition, 0, e, e, e, ranges[n]) for v in views for n, e in [_end(v, ends)]]
+
+    def find_dead(with_deletes: Iterable[str]) -> dict[str, DeadRows]:
+        parts = [expired_tombstones(with_bounds(below(scan, max(ends.values())), bounds))]
+        if any(markers[n] for n in ends):
+            parts.append(expired_markers(scan, {n: markers[n] for n in ends}))
+        if files := list(with_deletes):
+            parts.append(living(scan, files))
+        return collect(union(parts))
+
+    job = Job(
+        report=report,
+        settings=settings,
+        views=tuple(views),
+        groups={str(v.partition): [[s] for s in v.segments] for v in views},
+        recorded=read_state(report.table, table.properties),
+        after={n: after_expiry(v.state, ranges[n], markers[n]) for v in views for n, _ in [_end(v, ends)]},
+        home=home,
+        # a marker may lie between the checkpoint and the end of what was copied
+        copied_to={n: max(e, *v.state.layout[-1:]) if v.state.layout else e for v in views for n, e in [_end(v, ends)]},
+        expired={n: ranges[n] for n in ends},
+    )
+    return run(door, job, find_dead)
+
+
+def _end(view: LogView, ends: Mapping[str, int]) -> tuple[str, int]:
+    name = str(view.partition)
+    return name, ends[name]

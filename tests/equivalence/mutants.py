@@ -1,0 +1,148 @@
+"""Mutations of the rules: each is put into a copy of the package, and the fast tests have to fail on it.
+
+python -m tests.equivalence.mutants [NAME …]
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ("tests/log", "tests/equivalence/test_reference.py", "-k", "not history and not property")
+"""The fast tests without those that search for a counterexample, which would find more but take longer."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one rule: where, what it says, and what it says instead."""
+
+    rule: str
+    file: str
+    old: str
+    new: str
+
+
+MUTANTS = (
+    Mutant("ratio at the threshold is due", "selection.py", "if d.ratio > threshold:", "if d.ratio >= threshold:"),
+    Mutant("ratio over all bytes", "selection.py", "for s in log.segments if s.base_offset < dirty)",
+           "for s in log.segments if s.base_offset < dirty or s.base_offset >= end)"),
+    Mutant("a split segment counts once", "selection.py", "for s in log.segments if s.base_offset < dirty)",
+           "for s in log.segments if s.last_offset < dirty)"),
+    Mutant("min lag not strict", "selection.py", "if s.largest_timestamp > young_from)",
+           "if s.largest_timestamp >= young_from)"),
+    Mutant("min lag ignored", "selection.py", "if settings.min_compaction_lag_ms > 0:", "if False:"),
+    Mutant("max lag overrides the bound", "selection.py", "    if not d.cleanable_bytes:\n",
+           "    if not d.cleanable_bytes and not d.overdue_ms:\n"),
+    Mutant("max lag not strict", "selection.py", "return max(0, limit - min(stamps))",
+           "return max(0, limit - min(stamps) + 1)"),
+    Mutant("max lag counts rows without a time", "selection.py", "s.first_timestamp > 0]", "s.first_timestamp >= 0]"),
+    Mutant("last stable offset ignored", "selection.py", "log.last_stable < bound:", "log.last_stable < 0:"),
+    Mutant("last stable offset not brought down to a segment", "selection.py",
+           "    if holding := from_offset(closed, offset):\n        return holding[0].base_offset\n", ""),
+    Mutant("checkpoint past the end kept", "selection.py", "<= checkpoint <= log.log_end:", "<= checkpoint:"),
+    Mutant("checkpoint below the log start kept", "selection.py", "not log.log_start <= checkpoint <= log.log_end:",
+           "checkpoint > log.log_end:"),
+    Mutant("the active segment is cleaned", "selection.py",
+           'return log.segments if settings.active_segment == "none" else log.segments[:-1]', "return log.segments"),
+    Mutant("map past its end", "offset_map.py", "if max_keys is not None and len(latest) >= max_keys:",
+           "if max_keys is not None and len(latest) > max_keys:"),
+    Mutant("a known key does not stop a full map", "offset_map.py", "len(latest) >= max_keys:",
+           "len(latest) >= max_keys and row.key not in latest:"),
+    Mutant("aborted rows in the map", "offset_map.py", " and row.offset not in aborted:", ":"),
+    Mutant("a full map ends at the row before", "offset_map.py", "            end = max(end, row.offset)\n", ""),
+    Mutant("a batch read in part counts as read", "offset_map.py",
+           "begins = row.offset if row.batch is None else row.batch", "begins = row.offset"),
+    Mutant("holes between segments are not jumped", "offset_map.py",
+           "*(b - 1 for b in edges if last < b <= row.offset)", "*()"),
+    Mutant("the oldest row wins", "offset_map.py", "latest[row.key] = row.offset",
+           "latest.setdefault(row.key, row.offset)"),
+    Mutant("rows behind a full map are superseded", "reference.py", "elif row.offset <= offset_map.end:",
+           "elif row.offset <= offset_map.end or row.key is None:"),
+    Mutant("horizon not reached by its own time", "reference.py", "and horizons[row.offset] <= now",
+           "and horizons[row.offset] < now"),
+    Mutant("horizon from the row's time", "reference.py", "        r.offset: horizon\n",
+           "        r.offset: (r.timestamp or 0) + 1000\n"),
+    Mutant("horizon moves with every pass", "reference.py", "for offset, ms in {**known, **fresh}.items()",
+           "for offset, ms in {**known, **{o: horizon for o in known}, **fresh}.items()"),
+    Mutant("an empty value is a tombstone", "reference.py", "elif row.value is None and passed:",
+           "elif not row.value and passed:"),
+    Mutant("keyless rows stay", "reference.py", '                causes["null_key"].add(row.offset)',
+           "                pass"),
+    Mutant("aborted rows behind a full map stay", "reference.py", "        if row.offset in aborted:\n",
+           "        if row.offset in aborted and row.offset <= offset_map.end:\n"),
+    Mutant("a marker goes with its rows", "reference.py", "if row.offset in emptied and passed:",
+           "if row.offset in emptied:"),
+    Mutant("the batch that ends a round is forgotten", "reference.py",
+           "last_batch=held_batch(input_rows, decision.bound) or _still_held(log, decision)", "last_batch=None"),
+    Mutant("checkpoint at the map's end, not after it", "reference.py", "checkpoint=offset_map.end + 1",
+           "checkpoint=offset_map.end"),
+    Mutant("non-transactional rows of the producer are aborted", "transactions.py",
+           'elif row.transactional and decided.get(row.producer) == "abort":',
+           'elif row.producer is not None and decided.get(row.producer) == "abort":'),
+    Mutant("open transaction from its last row", "transactions.py", "first.setdefault(row.producer, row.offset)",
+           "first.update({row.producer: row.offset})"),
+    Mutant("groups beyond segment.bytes", "grouping.py", "segment.bytes <= segment_bytes",
+           "segment.bytes <= segment_bytes + segment.bytes"),
+    Mutant("offset span one too long", "grouping.py", "<= OFFSET_SPAN)", "<= OFFSET_SPAN + 1)"),
+    Mutant("time retention not strict", "retention.py", "0 <= settings.retention_ms < now",
+           "0 <= settings.retention_ms <= now"),
+    Mutant("size retention below the limit", "retention.py", "if surplus - segment.bytes < 0:",
+           "if surplus < 0:"),
+    Mutant("size retention one segment short", "retention.py", "if surplus - segment.bytes < 0:",
+           "if surplus - segment.bytes <= 0:"),
+    Mutant("retention by time before size", "retention.py", "if settings.deletes:", "if not settings.compacts:"),
+    Mutant("map capacity without the load factor", "settings.py",
+           "return int(slots * self.log_cleaner_io_buffer_load_factor)", "return slots"),
+    Mutant("min lag above max lag accepted", "settings.py",
+           "if self.min_compaction_lag_ms > self.max_compaction_lag_ms:", "if False:"),
+    Mutant("state: a fresh horizon is served at once", "horizons.py", "and up_to != fresh and", "and"),
+    Mutant("state: tombstones behind the checkpoint go", "horizons.py", "end = min(up_to, (state.checkpoint or 0) - 1)",
+           "end = up_to"),
+    Mutant("state: horizons only up to the checkpoint", "horizons.py", "copied.copied_to - 1, horizon)",
+           "copied.checkpoint - 1, horizon)"),
+)  # fmt: skip
+
+
+def killed_by(mutant: Mutant) -> str:
+    """The first test that fails on the mutant, empty when none does."""
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder, "hardpack")
+        shutil.copytree(ROOT / "jobs" / "hardpack", package, ignore=shutil.ignore_patterns("__pycache__"))
+        file = package / "log" / mutant.file
+        text = file.read_text()
+        if text.count(mutant.old) < 1:
+            raise SystemExit(f"{mutant.file} no longer says {mutant.old!r}; mend the mutant {mutant.rule!r}.")
+        file.write_text(text.replace(mutant.old, mutant.new))
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *TESTS]
+        # a folder on the path is found before the package that is installed
+        environment = os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        if done.returncode == 0:
+            return ""
+        found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        return found.group(1) if found else "import"
+
+
+def main() -> None:
+    """Print the table; exit 1 when a mutant lives."""
+    chosen = [m for m in MUTANTS if not sys.argv[1:] or m.rule in sys.argv[1:]]
+    living = 0
+    width = max(len(m.rule) for m in chosen)
+    for mutant in chosen:
+        killer = killed_by(mutant)
+        living += not killer
+        sys.stdout.write(f"{mutant.rule:{width}}  {mutant.file:16}  {killer or 'LIVES'}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{len(chosen)} mutants, {living} live\n")
+    sys.exit(bool(living))
+
+
+if __name__ == "__main__":
+    main()
