@@ -29,12 +29,14 @@ from hardpack.spark.dead_rows import (
     DeadRows,
     by_outcome,
     collect,
+    duplicates,
     expired_markers,
     expired_tombstones,
     living,
     phase_one_rows,
     union,
 )
+from hardpack.spark.duplicates import may_repeat, repeated_rows
 from hardpack.spark.narrow import Bounds, below, narrow_scan, with_bounds
 from hardpack.spark.offset_map import map_ends
 from hardpack.spark.transactions import Markers, find_markers, first_open
@@ -116,7 +118,11 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
     """
     base = report.base or 0
     columns = columns_at(table, heads[0].settings, base)
-    scan = _scan(door, heads, columns, base)
+    whole = scan = _scan(door, heads, columns, base)
+    repeated = None
+    if repeating := [h.view.partition for h in heads if may_repeat(h.view)]:
+        repeated = repeated_rows(door.spark, door.name, base, columns, repeating)
+        scan = scan.join(repeated.select("file", "pos"), ["file", "pos"], "left_anti")
     heads = _with_map_ends(scan, heads, columns.transactions)
     rows = _within(scan, heads, columns.transactions)
     markers = Markers()
@@ -127,8 +133,10 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
     def find_dead(with_deletes: Iterable[str]) -> dict[str, DeadRows]:
         keyless = columns.transactions or any(f.null_keys != 0 for h in heads for f in h.view.files)
         parts = [phase_one_rows(by_outcome(rows, columns.transactions), keyless)]
+        if repeated is not None:
+            parts.append(duplicates(with_bounds(repeated, [h.bounds for h in heads])))
         if files := list(with_deletes):
-            parts.append(living(scan, files))
+            parts.append(living(whole, files))
         return _allowed(collect(union(parts)), report.table, heads)
 
     job = Job(

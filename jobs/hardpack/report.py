@@ -99,6 +99,8 @@ class VerifyReport(BaseModel):
     table: str
     now: int
     success: bool
+    passes_hold: bool = True
+    """Whether the passes themselves kept the guarantees; false blames hardpack, not those who changed rows since."""
     seconds: float = 0.0
     checks: tuple[Check, ...] = ()
     data_docs: tuple[str, ...] = ()

@@ -46,7 +46,7 @@ def play_all(catalog, spark, home, number):
     cases = examples(number, SEED)
     for at in range(0, len(cases), BATCH):
         wrong, done = differences(catalog, spark, home, cases[at : at + BATCH])
-        assert wrong == []
+        assert wrong == [], "\n".join(wrong[:20])
         passes += done
         seconds = time.monotonic() - started
         print(

@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-COLUMNS = "p string, k string, o long, tombstone boolean, before int, after int, content long"
+COLUMNS = "p string, k string, o long, tombstone boolean, before int, after int, content long, kind string"
 LOG = {"partition": "0", "bound": 10, "log_end": 13, "expired": [[0, 4]], "removed": 3}
 
 SHARED = [("0", "d", 8, False, 1, 1, None), ("0", "e", 11, False, 1, 1, None), ("0", "a", 12, False, 1, 1, None)]
@@ -27,6 +27,16 @@ def without(offset, after=True):
     return [r for r in good() if not (r[2] == offset and (r[5] if after else r[4]))]
 
 
+def aborted(offset):
+    """A row of an aborted transaction that a pass left."""
+    return ("0", "a", offset, False, 1, 1, None, "aborted")
+
+
+def marker(offset):
+    """A control row that a pass took."""
+    return ("0", None, offset, False, 1, 0, 1, "control")
+
+
 VIOLATIONS = {
     "a superseded row stays": ([*good(), *side([(2, "b", False)], False)], {"removed": 2}, "latest_record_per_key"),
     "the latest row is gone": (without(3), {"removed": 4}, "latest_record_per_key"),
@@ -44,20 +54,23 @@ VIOLATIONS = {
     "a due tombstone stays": ([*good(), *side([(4, "c", True)], False)], {"removed": 2}, "no_tombstone_past_horizon"),
     "the ledger claims too much": (good(), {"removed": 4}, "ledger_balances"),
     "the ledger claims too little": (good(), {"removed": 2}, "ledger_balances"),
+    "an aborted row stays": ([*good(), aborted(6)], {"removed": 3}, "transactions_resolved"),
+    "a marker goes early": ([*good(), marker(6)], {"removed": 4}, "transactions_resolved"),
+    "a marker stays too long": (good(), {"markers": 1}, "transactions_resolved"),
 }  # fmt: skip
 
 
 def judge(spark, home, rows, change, title):
     from hardpack_expectations.checkpoint import validate
 
-    frame = spark.createDataFrame(rows, COLUMNS)
+    frame = spark.createDataFrame([r if len(r) == 8 else (*r, "data") for r in rows], COLUMNS)
     return validate(frame, "log_guarantees", "t.planted", title, [LOG | change], home)
 
 
 def test_all_hold_on_a_right_pass(spark, home):
     verdict = judge(spark, home, good(), {}, "right")
     assert verdict.failed == []
-    assert len(verdict.results) == 5
+    assert len(verdict.results) == 6
 
 
 @pytest.mark.parametrize("name", VIOLATIONS)
@@ -98,3 +111,16 @@ def test_data_docs_name_the_run_and_show_no_key_and_no_value(hp, spark, home, ca
         assert b"secret".hex() not in file.read_text()
     assert "secret" not in json.dumps(table.properties)
     assert "secret" not in json.dumps(table.current_snapshot().summary.additional_properties)
+
+
+def test_an_error_while_measuring_is_not_a_broken_guarantee(spark, home, monkeypatch):
+    """Great Expectations catches what a metric raises; nobody may be told then that a table is broken."""
+    import hardpack_expectations.guarantees as guarantees
+    from hardpack.errors import Unavailable
+
+    def lost(*_):
+        raise OSError("the storage is away")
+
+    monkeypatch.setattr(guarantees, "measure", lost)
+    with pytest.raises(Unavailable, match=r"could not be measured .*the storage is away"):
+        judge(spark, home, good(), {}, "lost")

@@ -47,3 +47,21 @@ def test_a_wrong_setting_is_named_with_its_mend(properties, words):
 
 def test_the_state_is_no_setting():
     assert read_settings("db.t", {"hardpack.state": "{}"})
+
+
+def test_the_capacity_of_the_offset_map():
+    """Kafka's default buffer holds 5,033,164 keys (SkimpyOffsetMap)."""
+    assert read_settings("t", {}).max_keys is None
+    assert read_settings("t", {"hardpack.log.cleaner.dedupe.buffer.size": "134217728"}).max_keys == 5_033_164
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [
+        ({"log.cleaner.dedupe.buffer.size": "24"}, "holds no key"),
+        ({"column.control": "c"}, "mapped all or none"),
+    ],
+)
+def test_settings_that_need_each_other(properties, words):
+    with pytest.raises(BadInput, match=words):
+        read_settings("t", {f"hardpack.{k}": v for k, v in properties.items()})

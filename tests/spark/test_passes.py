@@ -1,10 +1,13 @@
 """The engine against small tables whose outcome is known."""
 
+from dataclasses import replace
+
 import pytest
-from hardpack import BadInput
+from hardpack import BadInput, Conflict
 from hardpack.lake.sensing import read_logs
 from hardpack.lake.state import read_state
 from hardpack.log.settings import read_settings
+from hardpack.verify import must_hold
 
 from tests.topics import T0, append, name_of, new_topic, row, rows_of
 
@@ -51,7 +54,9 @@ def test_one_pass(hp, catalog):
     summary = table.current_snapshot().summary
     assert summary.operation.value == "overwrite"
     assert summary.additional_properties["hardpack.plan"] == f"one:{plan.id}"
-    assert read_state(name, summary.additional_properties) == state
+    then = read_state(name, summary.additional_properties)
+    assert {p: replace(found, snapshot=None) for p, found in state.items()} == then
+    assert {found.snapshot[0] for found in state.values()} == {table.current_snapshot().snapshot_id}
 
 
 def test_the_same_plan_twice_is_one_commit(hp, catalog):
@@ -122,8 +127,9 @@ def test_an_older_plan_is_refused_and_changes_nothing(hp, catalog):
     name = name_of(table)
     old = hp.plan(name, now=T0)
     done = hp.clean(hp.plan(name, now=T0 + 1))
-    with pytest.raises(BadInput, match=r"plan was made for snapshot .* plan again"):
+    with pytest.raises(Conflict, match=r"plan was made for snapshot .* plan again"):
         hp.clean(old)
+    assert hp.clean_or_replan(old).snapshot is None, "planned anew there is nothing left to do"
     assert table.refresh().current_snapshot().snapshot_id == done.snapshot
 
 
@@ -137,7 +143,9 @@ def test_small_outputs_merge_and_stay_apart_from_what_is_left_alone(hp, catalog)
     hp.clean(hp.plan(name_of(table), now=T0))
     table.refresh()
     (view,) = read_logs(table, read_settings("", table.properties))
-    assert [(s.base_offset, s.last_offset, len(s.files)) for s in view.segments] == [(1, 3, 1), (4, 4, 1), (7, 8, 1)]
+    assert [(f.min_offset, f.max_offset) for f in view.files] == [(1, 3), (4, 4), (7, 8)]
+    # Kafka would have made one segment of them
+    assert [(s.base_offset, s.last_offset, len(s.files)) for s in view.segments] == [(0, 8, 3)]
 
 
 @pytest.mark.parametrize("version", ["2", "3"])
@@ -208,6 +216,9 @@ def test_verify_finds_what_another_writer_broke(hp, spark, catalog):
         "expect_latest_record_per_key",
         "expect_ledger_balances",
     }
+    assert report.passes_hold, "that was not the pass's doing"
+    assert "others changed rows" in report.note
+    assert must_hold(report)
 
 
 def test_phase_two_does_not_mind_keyless_rows_of_a_later_head(hp, catalog):

@@ -55,6 +55,8 @@ def trusted_states(table: Table) -> dict[str, LogState]:
     for log in undone:
         states[log] = LogState(paused=states[log].paused, uncleanable=states[log].uncleanable)
     for snapshot in lineage if undone else ():
+        if _emptied(snapshot, table):
+            break
         summary = snapshot.summary.additional_properties if snapshot.summary else {}
         then = read_state(name, summary) if STATE_PROPERTY in summary else {}
         for log in undone & then.keys():

@@ -85,18 +85,21 @@ def mapped_columns(settings: Settings) -> dict[str, str]:
 def columns_at(table: Table, settings: Settings, snapshot_id: int) -> Settings:
     """The settings with the names that the mapped columns had in a snapshot's schema.
 
-    A column that was added later is null in all of the snapshot's rows, so its role is left out.
+    An optional column that was added later is null in all of the snapshot's rows, so its role is left out.
+
+    Raises:
+        BadInput: a column was renamed since; Iceberg cannot filter an older snapshot by it.
     """
     snapshot = table.snapshot_by_id(snapshot_id)
     schema_id = table.schema().schema_id if snapshot is None else snapshot.schema_id
     then = table.schemas().get(table.schema().schema_id if schema_id is None else schema_id, table.schema())
     names = {role: then.find_column_name(table.schema().find_field(c).field_id)
              for role, c in mapped_columns(settings).items()}  # fmt: skip
-    for role in ("partition", "offset", "timestamp", "key", "value"):
-        if names[role] is None:
+    for role, column in mapped_columns(settings).items():
+        if names[role] != column and (names[role] is not None or role not in OPTIONAL):
             raise BadInput(
-                f"{table_name(table)}: the column mapped to the {role} was added after snapshot {snapshot_id}, whose "
-                "rows have none; write to the table once before it is cleaned."
+                f"{table_name(table)}: column {column!r}, mapped to the {role}, was added or renamed after snapshot "
+                f"{snapshot_id}; it can be cleaned after the next write to the table."
             )
     if not all(names.get(role) for role in ("producer_id", "transactional", "control")):
         names |= dict.fromkeys(("producer_id", "transactional", "control"))

@@ -156,7 +156,10 @@ def retain(log: Log, settings: Settings, now: int) -> tuple[Log, int]:
     view = replace(view_of(log), last_stable=log.high_watermark)
     kept = expired_segments(view, settings, now)
     left = log.segments[len(kept.deleted) :] or (LogSegment(kept.log_start, (), now),)
-    return replace(log, segments=left, log_start=kept.log_start), len(kept.deleted)
+    after = replace(log, segments=left, log_start=kept.log_start)
+    still = {r.offset for r in after.rows}
+    horizons = {o: ms for o, ms in log.horizons.items() if o in still}
+    return replace(after, horizons=horizons), len(kept.deleted)
 
 
 def append_segment(log: Log, segment: LogSegment) -> Log:

@@ -76,6 +76,13 @@ def phase_one_rows(kinds: Kinds, keyless: bool) -> DataFrame:
     return union(parts)
 
 
+def duplicates(repeated: DataFrame) -> DataFrame:
+    """Rows that share their offset with the one that stands for it, up to the map's end."""
+    from pyspark.sql import functions as F
+
+    return _caused(repeated.where("o < checkpoint"), F.lit(DUPLICATE))
+
+
 def expired_tombstones(rows: DataFrame) -> DataFrame:
     """Keyed tombstones whose offset lies in a range of which the delete horizon has passed."""
     from pyspark.sql import functions as F

@@ -33,7 +33,7 @@ def evidence(
 ) -> DataFrame:
     """One row per row and side: p, k, o, tombstone, kind, before (0/1), after (0/1), content (hash; null if shared).
 
-    `kind` is data, control or aborted.
+    `kind` is data, control, aborted, or truncated (a greater leader epoch has a row at the same offset).
 
     Args:
         table: the table's door.
@@ -49,18 +49,25 @@ def evidence(
     if not frames:
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
-    return _with_kind(rows, settings.transactions)
+    return _with_kind(rows, settings)
 
 
 NOTHING = "p string, k binary, o long, tombstone boolean, kind string, before int, after int, content long"
 
 
-def _with_kind(rows: DataFrame, transactions: bool) -> DataFrame:
+def _with_kind(rows: DataFrame, settings: Settings) -> DataFrame:
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    if not transactions:
+    if settings.column_leader_epoch:
+        newest = F.max("epoch").over(Window.partitionBy("p", "o"))
+        truncated = F.when(newest > F.coalesce("epoch", F.lit(-1)), "truncated")
+        rows = rows.withColumn("truncated", truncated).drop("epoch")
+        kinds = _with_kind(rows, settings.model_copy(update={"column_leader_epoch": None}))
+        return kinds.withColumn("kind", F.coalesce("truncated", "kind")).drop("truncated")
+    if not settings.transactions:
         return rows.withColumn("kind", F.lit("data"))
-    own = ["p", "k", "o", "tombstone", "before", "after", "content"]
+    own = [c for c in rows.columns if c not in ("pid", "tx", "control")]
     kind = F.when(F.col("outcome") == "abort", "aborted").otherwise("data")
     return (
         rows.where("control is null and not tx").select(*own, F.lit("data").alias("kind"))
@@ -84,11 +91,13 @@ def _side(
     rows = table.read(hold.enter_context(table.staged(tasks)))
     if not lineage:
         rows = rows.drop(*LINEAGE)
-    content = _content_hash(rows) if wide else F.lit(None).cast("long")
+    content = content_hash(rows) if wide else F.lit(None).cast("long")
     control = control_type(settings)
     transactional = []
+    if settings.column_leader_epoch:
+        transactional.append(F.col(settings.column_leader_epoch).cast("long").alias("epoch"))
     if settings.transactions:
-        transactional = [
+        transactional += [
             F.col(settings.column_producer_id or "").cast("long").alias("pid"),
             (F.coalesce(F.col(settings.column_transactional or ""), F.lit(False)) & control.isNull()).alias("tx"),
             control.alias("control"),
@@ -105,7 +114,7 @@ def _side(
     )
 
 
-def _content_hash(rows: DataFrame) -> Column:
+def content_hash(rows: DataFrame) -> Column:
     """Hash of all columns, on format v3 the row's lineage too; xxhash64 passes over nulls, so they are hashed apart."""
     from pyspark.sql import functions as F
 

@@ -1,0 +1,75 @@
+"""The same offset twice in one log: a table may hold what a Kafka log cannot, so it is settled before Kafka's rules.
+
+Equal rows collapse to one. Of rows that differ, the one with the greatest leader epoch is the log's, the others were
+truncated by Kafka after an unclean leader election. Without a leader epoch nobody can tell, and the log is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hardpack.errors import BadInput
+from hardpack.log.model import LogView, Partition
+from hardpack.log.settings import Settings
+from hardpack.spark.evidence import content_hash
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def may_repeat(view: LogView) -> bool:
+    """Whether metadata allows an offset to stand twice: files overlap, or one has more rows than offsets."""
+    end = -1
+    for file in view.files:
+        if file.min_offset <= end or file.rows > file.max_offset - file.min_offset + 1:
+            return True
+        end = max(end, file.max_offset)
+    return False
+
+
+def repeated_rows(
+    spark: SparkSession, name: str, snapshot: int, columns: Settings, partitions: Iterable[Partition]
+) -> DataFrame:
+    """The rows of some logs that are not the one that stands for their offset: p, o, file, pos.
+
+    Args:
+        spark: the session.
+        name: `catalog.namespace.table`.
+        snapshot: its id.
+        columns: settings whose column names are those that the snapshot's schema has.
+        partitions: the logs to look at.
+
+    Raises:
+        BadInput: rows with one offset differ and no leader epoch decides between them.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    table = spark.read.option("versionAsOf", snapshot).table(name)
+    epoch = F.col(columns.column_leader_epoch).cast("long") if columns.column_leader_epoch else F.lit(0).cast("long")
+    rows = table.where(F.col(columns.column_partition).isin(list(partitions))).select(
+        F.col(columns.column_partition).cast("string").alias("p"),
+        F.col(columns.column_offset).cast("long").alias("o"),
+        epoch.alias("epoch"),
+        content_hash(table).alias("content"),
+        F.col("_file").alias("file"),
+        F.col("_pos").alias("pos"),
+    )
+    same = Window.partitionBy("p", "o").orderBy(F.col("epoch").desc_nulls_last(), "file", "pos")
+    others = (
+        rows.withColumn("rank", F.row_number().over(same))
+        .withColumn("first_epoch", F.first("epoch").over(same))
+        .withColumn("first_content", F.first("content").over(same))
+        .where("rank > 1")
+    )
+    disputed = others.where("epoch <=> first_epoch and content <> first_content")
+    found = disputed.groupBy("p").agg(F.count("o").alias("rows"), F.min("o").alias("o")).collect()
+    if found:
+        first = min(found, key=lambda row: row["p"])
+        raise BadInput(
+            f"{name}: {first['rows']:,} rows of partition {first['p']} share an offset with a row that differs, the "
+            f"first at offset {first['o']}; delete the wrong ones, or map the column of the leader epoch with "
+            "--set column.leader.epoch=NAME."
+        )
+    return others.select("p", "o", "file", "pos")
