@@ -97,17 +97,17 @@ def histories(draw, transactions=None):
 
 
 def examples(number: int, at: int) -> list[Case]:
-    """So many histories, the same for the same seed."""
-    found: list[Case] = []
+    """So many histories, each another, the same for the same seed."""
+    found: dict[str, Case] = {}
 
     @seed(at)
     @settings(
-        max_examples=number, database=None, deadline=None, phases=[Phase.generate],
+        max_examples=2 * number, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(histories())
     def gather(case):
-        found.append(case)
+        found[repr(case)] = case
 
     gather()
-    return found[:number]
+    return list(found.values())[:number]

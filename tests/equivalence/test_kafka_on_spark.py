@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.equivalence.cases import catalogue, compare, golden
+from tests.equivalence.cases import compare, golden
 from tests.equivalence.spark_path import Batch
-
-SAMPLE = 8
-"""Every so many of Kafka's logs are enough for every day; all of them take minutes."""
-
 
 ABSENT = {"selected": False, "survivors": [], "checkpoint": None, "horizons": {}, "layout": []}
 """A log of which no row was ever written is not in the table."""
@@ -86,16 +82,6 @@ def differences(catalog, spark, home, cases):
         for at, position, step, seen in play(catalog, spark, home, cases)
         for wrong in compare(f"{cases[at].id} step {position}", step.expect, seen)
     ]
-
-
-@pytest.mark.spark
-def test_the_case_catalogue(catalog, spark, home):
-    assert differences(catalog, spark, home, [c for c in catalogue() if not c.out_of_scope]) == []
-
-
-@pytest.mark.spark
-def test_some_logs_that_real_kafka_cleaned(catalog, spark, home):
-    assert differences(catalog, spark, home, golden()[::SAMPLE]) == []
 
 
 @pytest.mark.equivalence
