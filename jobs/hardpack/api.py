@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -24,6 +25,7 @@ from hardpack.status import LogStatus, table_status
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
     from hardpack.lake.door import IceTable
@@ -35,6 +37,19 @@ REPLANS = 2
 def clock() -> int:
     """The time, ms since the epoch; read at this outermost layer only."""
     return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def _marking(table: Table) -> Iterator[None]:
+    """Mark the logs uncleanable in which a pass would have broken a guarantee."""
+    try:
+        yield
+    except GateRefused as refusal:
+        try:
+            mark_uncleanable(table, refusal.partitions, "a pass would have broken a guarantee")
+        except HardpackError as error:
+            log.warning("the logs could not be marked uncleanable: %s", error)
+        raise
 
 
 class Hardpack:
@@ -125,11 +140,8 @@ class Hardpack:
         from hardpack.clean import phase_one
 
         opened = open_table(self.catalog, plan.table)
-        try:
+        with _marking(opened):
             return phase_one(self._door(plan.table), opened, plan, self.home)
-        except GateRefused as refusal:
-            mark_uncleanable(opened, refusal.partitions, "a pass would have broken a guarantee")
-            raise
 
     def clean_or_replan(self, plan: Plan) -> PassReport:
         """Phase one of a plan or, when others changed the table meanwhile, of the same logs planned anew."""
@@ -172,7 +184,8 @@ class Hardpack:
 
         opened = open_table(self.catalog, table)
         plan = make_plan(opened, clock() if now is None else now, partitions, only_expire=True)
-        return phase_two(self._door(table), opened, plan, self.home)
+        with _marking(opened):
+            return phase_two(self._door(table), opened, plan, self.home)
 
     def clean_like_kafka(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -196,7 +209,8 @@ class Hardpack:
             if p.action == "expire" or state_of(states, p.partition).last_clean.get("now") == plan.now
         ]
         again = make_plan(opened, plan.now, due, only_expire=True)
-        return phase_two(self._door(plan.table), opened, again, self.home)
+        with _marking(opened):
+            return phase_two(self._door(plan.table), opened, again, self.home)
 
     def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:
         """The expectations on the published table, with their Data Docs."""

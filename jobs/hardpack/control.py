@@ -83,6 +83,8 @@ def _alter(
         )
     states = trusted_states(table)
     changed = {p: change(p, state_of(states, p)) for p in wanted}
+    if all(state == state_of(states, p) for p, state in changed.items()):
+        return changed
     current = table.current_snapshot()
     requirements = [AssertTableUUID(uuid=table.metadata.table_uuid)]
     # a pass makes a snapshot, so this keeps its state from being overwritten

@@ -25,17 +25,17 @@ class Commit:
 
 def ancestors(table: Table) -> Iterator[Snapshot]:
     """The current snapshot and those before it, newest first, as far as they have not expired."""
+    known = {s.snapshot_id: s for s in table.snapshots()}
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield snapshot
-        parent = snapshot.parent_snapshot_id
-        snapshot = None if parent is None else table.snapshot_by_id(parent)
+        snapshot = known.get(snapshot.parent_snapshot_id or 0)
 
 
 def commits(table: Table) -> Iterator[Commit]:
     """Our commits among the current snapshot's ancestors, newest first."""
     for snapshot in ancestors(table):
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+        summary = _summary(snapshot)
         if PASS_SUMMARY in summary:
             yield Commit(
                 snapshot.snapshot_id, snapshot.parent_snapshot_id, summary[PLAN_SUMMARY], summary[PASS_SUMMARY]
@@ -46,50 +46,59 @@ def trusted_states(table: Table) -> dict[str, LogState]:
     """State of every log, as it belongs to the current snapshot.
 
     A property outlives a rollback of the table, so the state of a pass that is no longer in the history is not
-    taken from it but from the newest pass that is, or is that of a log never cleaned.
+    taken from it but from the newest pass that is, or is that of a log never cleaned. So it is when somebody replaced
+    all rows of the table.
     """
     name = table_name(table)
     states = read_state(name, table.properties)
-    lineage = list(ancestors(table))
-    undone = {log for log, state in states.items() if _undone(state, lineage, table)}
+    past = _Past(table)
+    undone = {log for log, state in states.items() if past.lacks(state)}
     for log in undone:
         states[log] = LogState(paused=states[log].paused, uncleanable=states[log].uncleanable)
-    for snapshot in lineage if undone else ():
-        if _emptied(snapshot, table):
-            break
-        summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    for snapshot in past.since_emptied if undone else ():
+        summary = _summary(snapshot)
         then = read_state(name, summary) if STATE_PROPERTY in summary else {}
         for log in undone & then.keys():
-            sequence = snapshot.sequence_number or 0
-            states[log] = _with_snapshot(then[log], snapshot.snapshot_id, sequence)
+            states[log] = replace(then[log], snapshot=(snapshot.snapshot_id, snapshot.sequence_number or 0))
         undone -= then.keys()
     return states
 
 
-def _with_snapshot(state: LogState, snapshot: int, sequence: int) -> LogState:
-    return replace(state, snapshot=(snapshot, sequence))
+class _Past:
+    """The current snapshot's ancestors, looked through once for all logs."""
+
+    def __init__(self, table: Table) -> None:
+        self.known = {s.snapshot_id for s in table.snapshots()}
+        lineage = list(ancestors(table))
+        self.ids = {s.snapshot_id for s in lineage}
+        self.oldest = min((s.sequence_number or 0 for s in lineage), default=None)
+        parents = [*lineage[1:], None]
+        emptied = (at for at, (s, parent) in enumerate(zip(lineage, parents, strict=True)) if _emptied(s, parent))
+        at = next(emptied, None)
+        self.since_emptied = lineage if at is None else lineage[:at]
+        self.emptied = -1 if at is None else lineage[at].sequence_number or 0
+
+    def lacks(self, state: LogState) -> bool:
+        """Whether the pass that left this state is not in the past, or all its rows were replaced."""
+        if state.snapshot is None:
+            return False
+        snapshot, sequence = state.snapshot
+        if sequence < self.emptied:
+            return True
+        if snapshot in self.ids:
+            return False
+        # a pass that has expired lies in the past, unless the history steps over it
+        return snapshot in self.known or self.oldest is None or self.oldest < sequence
 
 
-def _undone(state: LogState, lineage: list[Snapshot], table: Table) -> bool:
-    """Whether the pass that left this state is not in the current snapshot's past, or all its rows were replaced."""
-    if state.snapshot is None:
-        return False
-    snapshot, sequence = state.snapshot
-    if any((s.sequence_number or 0) > sequence and _emptied(s, table) for s in lineage):
-        return True
-    if any(s.snapshot_id == snapshot for s in lineage):
-        return False
-    if table.snapshot_by_id(snapshot) is not None:
-        return True
-    # it has expired: it lies in the past unless the history steps over it
-    return any((s.sequence_number or 0) < sequence for s in lineage) or not lineage
-
-
-def _emptied(snapshot: Snapshot, table: Table) -> bool:
+def _emptied(snapshot: Snapshot, parent: Snapshot | None) -> bool:
     """Whether somebody else's snapshot took every row that was there, as TRUNCATE and INSERT OVERWRITE do."""
-    summary = snapshot.summary.additional_properties if snapshot.summary else {}
-    parent = None if snapshot.parent_snapshot_id is None else table.snapshot_by_id(snapshot.parent_snapshot_id)
-    if PLAN_SUMMARY in summary or parent is None or parent.summary is None:
+    summary = _summary(snapshot)
+    if PLAN_SUMMARY in summary or parent is None:
         return False
-    before = int(parent.summary.additional_properties.get("total-records", 0))
+    before = int(_summary(parent).get("total-records", 0))
     return before > 0 and int(summary.get("deleted-records", 0)) >= before
+
+
+def _summary(snapshot: Snapshot) -> dict[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary else {}
