@@ -35,20 +35,26 @@ def fetch(folder: Path) -> None:
 
 def resolve(group: str, artifact: str, version: str, scratch: Path) -> Path:
     """Download one artifact without its dependencies."""
-    spec = importlib.util.find_spec("pyspark")
-    ivy = next(Path(spec.submodule_search_locations[0]).glob("jars/ivy-*.jar"))
-    command = [
-        "java", "-jar", str(ivy), "-warn", "-cache", str(scratch / "ivy"), "-notransitive", "-types", "jar", "bundle",
-        "-dependency", group, artifact, version, "-retrieve", str(scratch / "[artifact]-[revision].[ext]"),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
+    said = run_ivy(scratch, scratch, "-notransitive", "-dependency", group, artifact, version)
     jar = scratch / f"{artifact}-{version}.jar"
     if not jar.is_file():
-        tail = (done.stdout + done.stderr).strip().splitlines()[-1:]
+        tail = said.strip().splitlines()[-1:]
         sys.exit(
             f"{group}:{artifact}:{version} cannot be fetched ({' '.join(tail)}); see that Maven Central is reachable."
         )
     return jar
+
+
+def run_ivy(scratch: Path, into: Path, *arguments: str) -> str:
+    """Let the Ivy that pyspark brings retrieve jars into a folder; gives all that it said."""
+    spec = importlib.util.find_spec("pyspark")
+    ivy = next(Path(spec.submodule_search_locations[0]).glob("jars/ivy-*.jar"))
+    command = [
+        "java", "-jar", str(ivy), "-warn", "-cache", str(scratch / "ivy"), "-types", "jar", "bundle",
+        "-retrieve", str(into / "[artifact]-[revision].[ext]"), *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout + done.stderr
 
 
 def digest(path: Path) -> str:

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -22,7 +21,7 @@ from typing import Literal, Self
 from confluent_kafka import KafkaException, admin
 from hardpack.home import default_home
 
-from infra.jars import digest
+from infra.jars import digest, run_ivy
 
 # kafka-tools alone, without the Connect and web server that it asks for but DumpLogSegments does not touch
 DEPENDENCIES = """<ivy-module version="2.0">
@@ -95,15 +94,10 @@ def fetch(home: Path) -> Path:
 
 def retrieve(scratch: Path, jars: Path) -> str:
     """Let Ivy download Kafka and all it needs; what it complained of comes back."""
-    ivy = next(Path(sysconfig.get_path("purelib")).glob("pyspark/jars/ivy-*.jar"))
     (scratch / "ivy.xml").write_text(DEPENDENCIES)
-    command = [
-        "java", "-jar", str(ivy), "-warn", "-cache", str(scratch / "cache"), "-ivy", str(scratch / "ivy.xml"),
-        "-types", "jar", "bundle", "-retrieve", str(jars / "[artifact]-[revision].[ext]"),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
+    said = run_ivy(scratch, jars, "-ivy", str(scratch / "ivy.xml"))
     # the other lines are progress
-    return " ".join(line for line in (done.stdout + done.stderr).splitlines() if "kB)" not in line)[-300:]
+    return " ".join(line for line in said.splitlines() if "kB)" not in line)[-300:]
 
 
 def closure(folder: Path) -> str:

@@ -34,7 +34,7 @@ def look(
     from hardpack import Hardpack, HardpackError
 
     hp = Hardpack.connect(catalog)
-    units: list[dict[str, str]] = []
+    units: list[tuple[float, dict[str, str]]] = []
     reasons: list[str] = []
     errors: list[str] = []
     for table in hp.tables(tables):
@@ -48,8 +48,11 @@ def look(
         reasons += [f"{table}/{p.partition}: {p.action}, {p.reason}" for p in plan.logs]
         for unit in plan.units(unit_bytes):
             names = ",".join(str(p.partition) for p in unit.logs)
-            units.append({"label": shortened(f"{table} {names}"), "plan": unit.to_json()})
-    return {"units": units, "reasons": reasons, "errors": errors}
+            ratio = max(p.ratio for p in unit.logs)
+            units.append((ratio, {"label": shortened(f"{table} {names}"), "plan": unit.to_json()}))
+    # the filthiest first, whichever table it is of
+    ordered = [unit for _, unit in sorted(units, key=lambda pair: -pair[0])]
+    return {"units": ordered, "reasons": reasons, "errors": errors}
 
 
 def shortened(label: str) -> str:

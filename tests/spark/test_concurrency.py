@@ -143,6 +143,12 @@ def test_the_gate_stops_a_broken_rewrite(hp, topic, monkeypatch, bug):
     assert caught.value.exit_code == 3
     assert topic.refresh().current_snapshot().snapshot_id == snapshot
     assert rows_of(topic) == before
+    entry = next(p for p in hp.plan(name_of(topic), now=T0).logs if p.partition == 0)
+    assert (entry.action, entry.reason[:11]) == ("none", "uncleanable")
+    monkeypatch.setattr(passes, "rewrite", real)
+    hp.resume(name_of(topic))
+    hp.clean(hp.plan(name_of(topic), now=T0))
+    assert offsets(topic) == [1, 2, 3, 4]
 
 
 class LostAnswer:

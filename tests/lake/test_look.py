@@ -1,0 +1,61 @@
+"""What the sensor and the plan task see of many tables, from metadata alone."""
+
+import json
+
+from hardpack_airflow.look import LONGEST_LABEL, look, shortened
+
+from tests.topics import T0, append, name_of, new_topic, row
+
+
+def seen(catalog, monkeypatch, pattern):
+    from hardpack import Hardpack
+
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
+    return look("hardpack", pattern, None, False, T0, 10**12)
+
+
+def test_the_filthiest_table_comes_first(catalog, monkeypatch):
+    half, full = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog, min_cleanable_dirty_ratio=0)
+    for table in (half, full):
+        for offset in (0, 1, 2):
+            append(table, {0: [row(offset, "a")]})
+    with half.transaction() as transaction:
+        state = {"version": 1, "logs": {"0": {"checkpoint": 1, "start": 0, "end": 1, "horizons": [], "last_clean": {}}}}
+        transaction.set_properties({"hardpack.state": json.dumps(state)})
+    names = [name_of(half), name_of(full)]
+    found = seen(catalog, monkeypatch, "t.*")["units"]
+    assert [u["label"].split()[0] for u in found if u["label"].split()[0] in names] == names[::-1]
+
+
+def test_a_broken_table_is_an_error_beside_the_others(catalog, monkeypatch):
+    good, broken = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog, min_cleanable_dirty_ratio=9)
+    append(good, {0: [row(0, "a")]})
+    append(good, {0: [row(1, "a")]})
+    found = seen(catalog, monkeypatch, "t.*")
+    assert any(u["label"].startswith(name_of(good)) for u in found["units"])
+    assert any(name_of(broken) in e for e in found["errors"])
+
+
+def test_an_outage_in_the_middle_hides_nothing_else(catalog, monkeypatch):
+    """A table dropped, or its metadata unreadable, between the list and the look."""
+    from hardpack import Hardpack
+
+    good, away = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog)
+    append(good, {0: [row(0, "a")]})
+    append(good, {0: [row(1, "a")]})
+    real = Hardpack.plan
+
+    def plan(self, table, *arguments):
+        if table == name_of(away):
+            raise OSError("connection reset")
+        return real(self, table, *arguments)
+
+    monkeypatch.setattr(Hardpack, "plan", plan)
+    found = seen(catalog, monkeypatch, "t.*")
+    assert f"{name_of(away)}: OSError: connection reset" in found["errors"]
+    assert any(u["label"].startswith(name_of(good)) for u in found["units"])
+
+
+def test_a_label_fits_airflows_column():
+    assert shortened("db.t 1,2") == "db.t 1,2"
+    assert len(shortened("t" * 1000)) == LONGEST_LABEL == 200
