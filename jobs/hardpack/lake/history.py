@@ -72,7 +72,7 @@ class _Past:
         lineage = list(ancestors(table))
         self.ids = {s.snapshot_id for s in lineage}
         self.oldest = min((s.sequence_number or 0 for s in lineage), default=None)
-        parents = [*lineage[1:], None]
+        parents = [*lineage, None][1:]
         emptied = (at for at, (s, parent) in enumerate(zip(lineage, parents, strict=True)) if _emptied(s, parent))
         at = next(emptied, None)
         self.since_emptied = lineage if at is None else lineage[:at]
