@@ -86,12 +86,12 @@ def _alter(
     if all(state == state_of(states, p) for p, state in changed.items()):
         return changed
     current = table.current_snapshot()
-    requirements = [AssertTableUUID(uuid=table.metadata.table_uuid)]
+    same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
     # a pass makes a snapshot, so this keeps its state from being overwritten
     fence = AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id if current else None)
     table.catalog.commit_table(
         table,
-        (*requirements, fence),
+        (same_table, fence),
         (SetPropertiesUpdate(updates={STATE_PROPERTY: write_state(states | changed)}),),
     )
     return changed

@@ -21,6 +21,7 @@ from hardpack.log.horizons import Copied, after_clean, after_expiry, due_markers
 from hardpack.log.model import LogState, LogView, Segment
 from hardpack.log.selection import Decision, decide
 from hardpack.log.settings import Settings
+from hardpack.log.transactions import held_after
 from hardpack.passes import Job, run
 from hardpack.plan import null_key_error
 from hardpack.report import PassReport
@@ -187,9 +188,7 @@ def _state_after(head: Head, markers: Markers, groups: Sequence[Sequence[Segment
         view.state, reach, view.log_start, view.log_end, head.now, head.settings.delete_retention_ms,
         markers.emptied.get(head.name, ()),
     )  # fmt: skip
-    held = markers.held.get(head.name)
-    if held is None and (known := view.state.last_batch) and known[0] + 1 == reach.first_uncleanable:
-        held = known
+    held = held_after(markers.held.get(head.name), view.state.last_batch, reach.first_uncleanable)
     layout = (*(g[0].base_offset for g in groups), reach.copied_to)
     return replace(state, layout=layout, last_batch=held)
 
@@ -221,20 +220,21 @@ def expire_heads(
     Raises:
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
-    ranges = {str(v.partition): due_ranges(v.state, now[str(v.partition)]) for v in views}
-    markers = {str(v.partition): due_markers(v.state, now[str(v.partition)]) for v in views}
-    views = [v for v in views if v.segments and (ranges[str(v.partition)] or markers[str(v.partition)])]
-    if not views or report.base is None:
+    due = {str(v.partition): v for v in views if v.segments}
+    ranges = {n: due_ranges(v.state, now[n]) for n, v in due.items()}
+    markers = {n: due_markers(v.state, now[n]) for n, v in due.items()}
+    due = {n: v for n, v in due.items() if ranges[n] or markers[n]}
+    if not due or report.base is None:
         return report
     columns = columns_at(table, settings, report.base)
-    scan = narrow_scan(door.spark, door.name, report.base, columns, [v.partition for v in views])
-    ends = {str(v.partition): v.state.checkpoint or 0 for v in views}
-    bounds = [Bounds(v.partition, 0, e, e, e, ranges[n]) for v in views for n, e in [_end(v, ends)]]
+    scan = narrow_scan(door.spark, door.name, report.base, columns, [v.partition for v in due.values()])
+    ends = {n: v.state.checkpoint or 0 for n, v in due.items()}
+    bounds = [Bounds(v.partition, 0, ends[n], ends[n], ends[n], ranges[n]) for n, v in due.items()]
 
     def find_dead(with_deletes: Iterable[str]) -> dict[str, DeadRows]:
         parts = [expired_tombstones(with_bounds(below(scan, max(ends.values())), bounds))]
-        if any(markers[n] for n in ends):
-            parts.append(expired_markers(scan, {n: markers[n] for n in ends}))
+        if any(markers.values()):
+            parts.append(expired_markers(scan, markers))
         if files := list(with_deletes):
             parts.append(living(scan, files))
         return collect(union(parts))
@@ -242,18 +242,13 @@ def expire_heads(
     job = Job(
         report=report,
         settings=settings,
-        views=tuple(views),
-        groups={str(v.partition): [[s] for s in v.segments] for v in views},
+        views=tuple(due.values()),
+        groups={n: [[s] for s in v.segments] for n, v in due.items()},
         recorded=read_state(report.table, table.properties),
-        after={n: after_expiry(v.state, ranges[n], markers[n]) for v in views for n, _ in [_end(v, ends)]},
+        after={n: after_expiry(v.state, ranges[n], markers[n]) for n, v in due.items()},
         home=home,
         # a marker may lie between the checkpoint and the end of what was copied
-        copied_to={n: max(e, *v.state.layout[-1:]) if v.state.layout else e for v in views for n, e in [_end(v, ends)]},
-        expired={n: ranges[n] for n in ends},
+        copied_to={n: max([ends[n], *v.state.layout[-1:]]) for n, v in due.items()},
+        expired={n: ranges[n] for n in due},
     )
     return run(door, job, find_dead)
-
-
-def _end(view: LogView, ends: Mapping[str, int]) -> tuple[str, int]:
-    name = str(view.partition)
-    return name, ends[name]

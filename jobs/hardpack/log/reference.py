@@ -16,7 +16,7 @@ from hardpack.log.retention import expired_segments
 from hardpack.log.row import Row
 from hardpack.log.selection import Decision, checkpoint_of, decide
 from hardpack.log.settings import Settings
-from hardpack.log.transactions import aborted_offsets, emptied_markers, last_stable_offset
+from hardpack.log.transactions import aborted_offsets, emptied_markers, held_after, last_stable_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def clean(log: Log, settings: Settings, now: int) -> Outcome:
             segments=(*_merged(log, copied, gone, settings, decision), *log.segments[len(copied) :]),
             checkpoint=offset_map.end + 1,
             horizons=_horizons(log.horizons, input_rows, gone, emptied, now + settings.delete_retention_ms),
-            last_batch=held_batch(input_rows, decision.bound) or _still_held(log, decision),
+            last_batch=held_after(last_of_round(input_rows, decision.bound), log.last_batch, decision.bound),
         ),
         decision,
         dropped,
@@ -138,17 +138,12 @@ def _merged(
     return out
 
 
-def held_batch(rows: tuple[Row, ...], first_uncleanable: int) -> tuple[int, int] | None:
+def last_of_round(rows: tuple[Row, ...], first_uncleanable: int) -> tuple[int, int] | None:
     """The transactional row that ends the round, whose batch Kafka keeps even when it is emptied."""
     last = rows[-1] if rows else None
     if last is None or last.offset + 1 != first_uncleanable or not last.transactional or last.control is not None:
         return None
     return last.offset, last.producer if last.producer is not None else -1
-
-
-def _still_held(log: Log, decision: Decision) -> tuple[int, int] | None:
-    held = log.last_batch
-    return held if held and held[0] + 1 == decision.bound else None
 
 
 def retain(log: Log, settings: Settings, now: int) -> tuple[Log, int]:
