@@ -61,7 +61,9 @@ class LogExpectation(BatchExpectation):
             | {"rows": log["rows_after"], "violations": self.violations(log)}
             for log in logs
         ]
-        observed = f"{broken:,} violations in {rows:,} rows of {len(logs)} partitions"
+        share = max((log["share"] for log in logs), default=1)
+        looked = "" if share == 1 else f", by one key of {share}"
+        observed = f"{broken:,} violations in {rows:,} rows of {len(logs)} partitions{looked}"
         return {"success": broken == 0, "result": {"observed_value": observed, "details": {"partitions": table}}}
 
     @classmethod

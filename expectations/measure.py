@@ -22,7 +22,8 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
         logs: per log `partition` (text), `bound` (checkpoint after the pass), `log_end` (offset after the last row
             before it), `expired` (offset ranges whose tombstones had to go), `removed` (rows by the ledger); where
             they differ from `bound` and 0, `copied_to` (nothing from here on was touched) and `markers` (control rows
-            that went by the ledger).
+            that went by the ledger); where the evidence is that of some keys only, `counted` (rows before and after)
+            and `share` (one key of how many).
 
     Returns:
         Per log: rows_before, rows_after, removed and markers (the ledger's), duplicate_keys, wrong_latest, invented,
@@ -85,5 +86,7 @@ NUMBERS = (*SUMS, "duplicate_keys", "wrong_latest")
 
 def _filled(log: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     numbers = {name: int(found.get(name) or 0) for name in NUMBERS}
-    ledger = {"removed": int(log["removed"]), "markers": int(log.get("markers", 0))}
+    if "counted" in log:
+        numbers |= {"rows_before": int(log["counted"][0]), "rows_after": int(log["counted"][1])}
+    ledger = {"removed": int(log["removed"]), "markers": int(log.get("markers", 0)), "share": log.get("share", 1)}
     return {"partition": log["partition"], **ledger, **numbers}

@@ -5,7 +5,7 @@ Each log has its own settings, time and bounds, so that what is planned apart ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import Table
 
 from hardpack.lake.door import IceTable
+from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.layout import columns_at
 from hardpack.lake.state import read_state
 from hardpack.log.grouping import group_segments
@@ -27,19 +28,21 @@ from hardpack.plan import null_key_error
 from hardpack.report import PassReport
 from hardpack.spark.dead_rows import (
     NULL_KEY,
+    SUPERSEDED,
     DeadRows,
-    by_outcome,
+    aborted_rows,
     collect,
     duplicates,
     expired_markers,
     expired_tombstones,
+    live_rows,
     living,
-    phase_one_rows,
     union,
 )
 from hardpack.spark.duplicates import may_repeat, repeated_rows
 from hardpack.spark.narrow import Bounds, below, narrow_scan, with_bounds
 from hardpack.spark.offset_map import map_ends
+from hardpack.spark.superseded import KeyColumns, KeyFile, find_superseded
 from hardpack.spark.transactions import Markers, find_markers, first_open
 
 if TYPE_CHECKING:
@@ -118,6 +121,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
     base = report.base or 0
+    files = DataFiles.of(table)
     columns = columns_at(table, heads[0].settings, base)
     whole = scan = _scan(door, heads, columns, base)
     repeated = None
@@ -131,14 +135,22 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         markers = find_markers(rows, {h.name: h.view.state.last_batch for h in heads if h.view.state.last_batch})
     groups = {h.name: _groups(h) for h in heads}
 
-    def find_dead(with_deletes: Iterable[str]) -> dict[str, DeadRows]:
-        keyless = columns.transactions or any(f.null_keys != 0 for h in heads for f in h.view.files)
-        parts = [phase_one_rows(by_outcome(rows, columns.transactions), keyless)]
+    def find_dead(refs: Mapping[str, FileRef], with_deletes: Collection[str]) -> dict[str, DeadRows]:
+        parts = []
+        if columns.transactions:
+            parts.append(aborted_rows(rows))
         if repeated is not None:
             parts.append(duplicates(with_bounds(repeated, [h.bounds for h in heads])))
-        if files := list(with_deletes):
-            parts.append(living(whole, files))
-        return _allowed(collect(union(parts)), report.table, heads)
+        if with_deletes:
+            parts.append(living(whole, with_deletes))
+        found = collect(union(parts)) if parts else {}
+        settings = heads[0].settings
+        keys = KeyColumns(settings.column_key, settings.column_offset, settings.column_control, report.plan.encode())
+        for path, more in find_superseded(door.spark, files, _key_files(heads, refs, found), keys).items():
+            entry = found.setdefault(path, DeadRows(files.partition_of(refs[path].entry, settings.column_partition)))
+            entry.add(SUPERSEDED, more.superseded)
+            entry.add(NULL_KEY, more.keyless)
+        return _allowed(found, report.table, heads)
 
     job = Job(
         report=report,
@@ -150,7 +162,22 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         home=home,
         copied_to={h.name: h.reach.copied_to for h in heads},
     )
-    return run(door, job, find_dead)
+    return run(door, files, job, find_dead)
+
+
+def _key_files(heads: Iterable[Head], refs: Mapping[str, FileRef], found: Mapping[str, DeadRows]) -> list[KeyFile]:
+    """The files with rows that the offset map covers or that it may supersede, without the rows found dead before."""
+    out: list[KeyFile] = []
+    for head in heads:
+        reach = head.reach
+        for file in head.view.files:
+            if file.min_offset < reach.checkpoint:
+                unread = found[file.path].unread(file.rows).serialize() if file.path in found else b""
+                tail = file.max_offset < reach.first_dirty
+                out.append(
+                    KeyFile(len(out), refs[file.path], head.name, reach.first_dirty, reach.checkpoint, tail, unread)
+                )
+    return out
 
 
 def _scan(door: IceTable, heads: Iterable[Head], columns: Settings, base: int) -> DataFrame:
@@ -164,7 +191,7 @@ def _with_map_ends(scan: DataFrame, heads: Sequence[Head], transactions: bool) -
         return list(heads)
     rows = _within(scan, [h for h in heads if h.name in bounded], transactions)
     bases = {h.name: [s.base_offset for s in h.view.segments] for h in heads}
-    ends = map_ends(rows, by_outcome(rows, transactions).live, bounded, bases)
+    ends = map_ends(rows, live_rows(rows, transactions), bounded, bases)
     return [replace(h, map_end=ends.get(h.name)) for h in heads]
 
 
@@ -231,12 +258,12 @@ def expire_heads(
     ends = {n: v.state.checkpoint or 0 for n, v in due.items()}
     bounds = [Bounds(v.partition, 0, ends[n], ends[n], ends[n], ranges[n]) for n, v in due.items()]
 
-    def find_dead(with_deletes: Iterable[str]) -> dict[str, DeadRows]:
+    def find_dead(_: Mapping[str, FileRef], with_deletes: Collection[str]) -> dict[str, DeadRows]:
         parts = [expired_tombstones(with_bounds(below(scan, max(ends.values())), bounds))]
         if any(markers.values()):
             parts.append(expired_markers(scan, markers))
-        if files := list(with_deletes):
-            parts.append(living(scan, files))
+        if with_deletes:
+            parts.append(living(scan, with_deletes))
         return collect(union(parts))
 
     job = Job(
@@ -251,4 +278,4 @@ def expire_heads(
         copied_to={n: max([ends[n], *v.state.layout[-1:]]) for n, v in due.items()},
         expired={n: ranges[n] for n in due},
     )
-    return run(door, job, find_dead)
+    return run(door, DataFiles.of(table), job, find_dead)

@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
 
+from hardpack.audit import Audit, audited
 from hardpack.errors import CommitUnknown, Conflict, GateRefused
 from hardpack.home import default_home
 from hardpack.lake.door import Change, IceTable
+from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.history import commits
 from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
 from hardpack.log.grouping import files_to_rewrite
 from hardpack.log.horizons import Range
-from hardpack.log.model import LogState, LogView, Segment
+from hardpack.log.model import DataFile, LogState, LogView, Segment
 from hardpack.log.settings import Settings
 from hardpack.report import CAUSES, LogReport, PassReport
 from hardpack.spark.dead_rows import DeadRows
-from hardpack.spark.evidence import evidence
-from hardpack.spark.rewrite import rewrite
+from hardpack.spark.evidence import Sample, evidence
+from hardpack.spark.rewrite import Living, rewrite
 
 if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
@@ -63,15 +65,16 @@ def applied_before(table: Table, phase: str, plan: str) -> PassReport | None:
     return None
 
 
-FindDead = Callable[[Iterable[str]], dict[str, DeadRows]]
-"""The narrow pass: given the files that row-level deletes lie on, dead rows by data file path."""
+FindDead = Callable[[Mapping[str, FileRef], Collection[str]], dict[str, DeadRows]]
+"""The narrow pass: given the logs' files and those of them that row-level deletes lie on, dead rows by file path."""
 
 
-def run(table: IceTable, job: Job, find_dead: FindDead) -> PassReport:
+def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead) -> PassReport:
     """Run the pass; nothing is published before the gate has agreed.
 
     Args:
         table: the table's door.
+        files: reads and writes its data files.
         job: what to do.
         find_dead: the narrow pass.
 
@@ -86,18 +89,24 @@ def run(table: IceTable, job: Job, find_dead: FindDead) -> PassReport:
     tasks = table.scan_tasks(base, job.settings.column_partition, [v.partition for v in job.views])
     flagged = (f.path for v in job.views for f in v.files if f.row_deletes)
     with_deletes = [path for path in flagged if table.has_deletes(tasks[path])]
-    found = find_dead(with_deletes)
-    taken = {path: tasks[path].file().recordCount() - _living(found.get(path)) for path in with_deletes}
+    refs = table.refs(tasks)
+    found = find_dead(refs, with_deletes)
+    taken = {path: refs[path].rows - _living(found.get(path)) for path in with_deletes}
     dead = {path: rows for path, rows in found.items() if rows.positions}
     log.info("%s: %d files hold rows to drop", job.report.table, len(dead))
-    groups = [run for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], dead)]
-    new = rewrite(table, tasks, groups, dead, job.settings.column_offset, job.settings.segment_bytes)
+    groups = [
+        _living_of(run, refs, dead) for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], dead)
+    ]
+    made = rewrite(table.spark, files, groups, job.settings.column_offset, job.settings.segment_bytes)
+    entries = [entry for one in made for entry in one.new]
     try:
-        written: dict[str, list[Any]] = defaultdict(list)
-        for file in new:
-            written[table.partition_of(file, job.settings.column_partition)].append(file)
-        logs = tuple(_log_report(table, job, view, dead, written[str(view.partition)], taken) for view in job.views)
-        verdict = _gate(table, job, logs, tasks, dead, new)
+        written: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for entry in entries:
+            written[files.partition_of(entry, job.settings.column_partition)].append(entry)
+        logs = tuple(_log_report(files, job, view, dead, written[str(view.partition)], taken) for view in job.views)
+        new = [table.data_file(entry) for entry in entries]
+        new_tasks = {str(entry["file-path"]): table.task_of(file) for entry, file in zip(entries, new, strict=True)}
+        verdict = _gate(table, job, logs, audited(job, tasks, dead, made, new_tasks))
         report = job.report.model_copy(update={"logs": logs, "seconds": round(time.monotonic() - started, 1)})
         change = change_of(job, report, [tasks[path].file() for path in dead], new)
         snapshot = table.commit(base, change)
@@ -105,7 +114,7 @@ def run(table: IceTable, job: Job, find_dead: FindDead) -> PassReport:
         # the files may be the table's by now; if not, orphan removal takes them
         raise
     except Exception:
-        table.discard(new)
+        files.discard(entries)
         raise
     return report.model_copy(update={"snapshot": snapshot, "data_docs": verdict.page})
 
@@ -122,6 +131,12 @@ def change_of(job: Job, report: PassReport, remove: Iterable[Any], add: Iterable
             STATE_PROPERTY: write_state(job.after),
         },
     )
+
+
+def _living_of(run: Iterable[DataFile], refs: Mapping[str, FileRef], dead: Mapping[str, DeadRows]) -> list[Living]:
+    """The files of a run that have a row to copy."""
+    unread = {f.path: dead[f.path].unread(f.rows) for f in run}
+    return [Living(refs[path], rows.serialize()) for path, rows in unread.items() if len(rows) < refs[path].rows]
 
 
 def _living(rows: DeadRows | None) -> int:
@@ -141,11 +156,11 @@ def _next_state(job: Job, properties: Mapping[str, str], made: tuple[int, int]) 
 
 
 def _log_report(
-    table: IceTable,
+    files: DataFiles,
     job: Job,
     view: LogView,
     dead: Mapping[str, DeadRows],
-    own: list[Any],
+    own: list[dict[str, Any]],
     taken: Mapping[str, int],
 ) -> LogReport:
     name = str(view.partition)
@@ -154,7 +169,7 @@ def _log_report(
     causes = {cause: sum(dead[f.path].causes.get(cause, 0) for f in hit) for cause in CAUSES}
     after = job.after[name]
     below = [f for f in left if f.max_offset < (after.checkpoint or 0)]
-    waiting = [f.tombstones for f in below] + [table.nulls_in(f, job.settings.column_value) for f in own]
+    waiting = [f.tombstones for f in below] + [files.nulls_in(f, job.settings.column_value) for f in own]
     return LogReport(
         partition=view.partition,
         checkpoint_before=view.state.checkpoint,
@@ -162,9 +177,9 @@ def _log_report(
         copied_to=job.copied_to[name],
         log_end=view.log_end,
         rows_before=view.rows - sum(taken.get(f.path, 0) for f in view.files),
-        rows_after=sum(f.rows - taken.get(f.path, 0) for f in left) + sum(int(f.recordCount()) for f in own),
+        rows_after=sum(f.rows - taken.get(f.path, 0) for f in left) + sum(f["record-count"] for f in own),
         bytes_before=view.bytes,
-        bytes_after=sum(f.bytes for f in left) + sum(int(f.fileSizeInBytes()) for f in own),
+        bytes_after=sum(f.bytes for f in left) + sum(f["file-size-in-bytes"] for f in own),
         expired=job.expired.get(name, ()),
         tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
         files_rewritten=len(hit),
@@ -174,26 +189,12 @@ def _log_report(
     )
 
 
-def _gate(
-    table: IceTable,
-    job: Job,
-    logs: tuple[LogReport, ...],
-    tasks: Mapping[str, Any],
-    dead: Mapping[str, DeadRows],
-    new: Iterable[Any],
-) -> Verdict:
+def _gate(table: IceTable, job: Job, logs: tuple[LogReport, ...], audit: Audit) -> Verdict:
     with ExitStack() as hold:
-        rows = evidence(
-            table,
-            job.settings,
-            shared=[task for path, task in tasks.items() if path not in dead],
-            removed=[tasks[path] for path in dead],
-            added=[table.task_of(file) for file in new],
-            hold=hold,
-            published=False,
-        )
+        rows = evidence(table, job.settings, audit.sides, hold, published=False, sample=audit.sample)
         title = page_title(job.report.table, logs, f"phase {job.report.phase} gate {job.report.plan}")
-        verdict = judge(rows, job.report.table, title, [promise(entry) for entry in logs], job.home)
+        promises = [promise(entry, audit.sample) for entry in logs]
+        verdict = judge(rows, job.report.table, title, promises, job.home)
     if not verdict.success:
         raise GateRefused(
             f"{job.report.table}: the staged result broke {', '.join(verdict.failed)}, so nothing was published; "
@@ -211,9 +212,10 @@ def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
     return re.sub(r"[^\w.-]+", "_", f"{table} partition {few[:80]} {what}")
 
 
-def promise(entry: LogReport) -> dict[str, Any]:
-    """What a pass promises of a log, as the expectations take it."""
-    return {
+def promise(entry: LogReport, sample: Sample | None = None) -> dict[str, Any]:
+    """What a pass promises of a log, as the expectations take it; for a sample the files' counts make the ledger."""
+    counted = {} if sample is None else {"counted": [entry.rows_before, entry.rows_after], "share": sample.share}
+    return counted | {
         "partition": str(entry.partition),
         "bound": entry.checkpoint_after or 0,
         "copied_to": entry.copied_to if entry.copied_to is not None else entry.checkpoint_after or 0,

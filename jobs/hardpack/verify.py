@@ -21,7 +21,7 @@ from hardpack.log.model import Partition
 from hardpack.log.settings import Settings
 from hardpack.passes import judge, page_title, promise
 from hardpack.report import CAUSES, Check, LogReport, PassReport, VerifyReport
-from hardpack.spark.evidence import evidence
+from hardpack.spark.evidence import Side, evidence
 
 if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
@@ -152,13 +152,10 @@ def _compare(
     before = door.scan_tasks(base, settings.column_partition, values)
     after = door.scan_tasks(current, settings.column_partition, values)
     with ExitStack() as hold:
-        rows = evidence(
-            door,
-            settings,
-            shared=[t for path, t in after.items() if path in before],
-            removed=[t for path, t in before.items() if path not in after],
-            added=[t for path, t in after.items() if path not in before],
-            hold=hold,
-            published=True,
-        )
+        sides = [
+            Side([t for path, t in after.items() if path in before], before=True, after=True),
+            Side([t for path, t in before.items() if path not in after], before=True, after=False, wide=True),
+            Side([t for path, t in after.items() if path not in before], before=False, after=True, wide=True),
+        ]
+        rows = evidence(door, settings, sides, hold, published=True)
         return judge(rows, name, title, [promise(p) for p in logs], home)

@@ -1,10 +1,13 @@
 """Other writers at the worst moment: between our reading and our commit (invariants 6 and 7)."""
 
+from dataclasses import replace
+
 import pytest
 from hardpack import Conflict, GateRefused
 from hardpack.errors import CommitUnknown
 from hardpack.lake.door import IceTable
 from hardpack.lake.state import read_state
+from pyroaring import BitMap
 
 from tests.topics import T0, append, name_of, new_topic, row, rows_of
 
@@ -127,13 +130,12 @@ def test_the_gate_stops_a_broken_rewrite(hp, topic, monkeypatch, bug):
 
     real = passes.rewrite
 
-    def broken(table, tasks, groups, dead, *rest):
-        for rows in dead.values():
-            if bug == "drops a living row":
-                rows.positions |= type(rows.positions)([0, 1])
-            else:
-                rows.positions.clear()
-        return real(table, tasks, groups, dead, *rest)
+    def spoilt(file):
+        unread = BitMap.deserialize(file.unread) | BitMap([0, 1]) if bug == "drops a living row" else BitMap()
+        return replace(file, unread=unread.serialize())
+
+    def broken(spark, files, groups, *rest):
+        return real(spark, files, [[spoilt(file) for file in group] for group in groups], *rest)
 
     monkeypatch.setattr(passes, "rewrite", broken)
     before = rows_of(topic)

@@ -6,6 +6,7 @@ Every Py4J call to Iceberg stands here. The classes behind it are internal to Ic
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from py4j.protocol import Py4JJavaError
 from tenacity import Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from hardpack.errors import CommitUnknown, Conflict, HardpackError
-from hardpack.lake.puffin import Vector
+from hardpack.lake.files import FileRef
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,23 +87,20 @@ class IceTable:
         """Whether row-level deletes lie on the task's file."""
         return not task.deletes().isEmpty()
 
-    def with_vector(self, task: Any, puffin: str, puffin_bytes: int, vector: Vector) -> Any:
-        """The task reading its file through a deletion vector that no snapshot knows of."""
-        file = task.file()
-        delete = (
-            self._ice.FileMetadata.deleteFileBuilder(self._java.specs().get(file.specId()))
-            .ofPositionDeletes()
-            .withFormat("puffin")
-            .withPath(puffin)
-            .withFileSizeInBytes(puffin_bytes)
-            .withReferencedDataFile(file.location())
-            .withContentOffset(vector.offset)
-            .withContentSizeInBytes(vector.length)
-            .withRecordCount(vector.cardinality)
-            .withPartition(file.partition())
-            .build()
-        )
-        return self._task(file, [delete])
+    def refs(self, tasks: Mapping[str, Any]) -> dict[str, FileRef]:
+        """What it takes to read the tasks' files elsewhere, by path."""
+        parser = self._ice.ContentFileParser
+        found = {}
+        for path, task in tasks.items():
+            file = task.file()
+            entry = json.loads(parser.toJson(file, self._java.specs().get(file.specId())))
+            found[path] = FileRef(entry, int(file.dataSequenceNumber()) if "first-row-id" in entry else 0)
+        return found
+
+    def data_file(self, entry: Mapping[str, Any]) -> Any:
+        """Iceberg's data file from its JSON."""
+        node = self._ice.util.JsonUtil.mapper().readTree(json.dumps(entry))
+        return self._ice.ContentFileParser.fromJson(node, self._java.specs())
 
     def task_of(self, file: Any) -> Any:
         """A scan task of a data file that is not committed."""
@@ -122,20 +120,6 @@ class IceTable:
             whole,
         )
 
-    def partition_of(self, file: Any, column: str) -> str:
-        """The text of a file's value of an identity partition column."""
-        source = self._java.schema().findField(column).fieldId()
-        fields = self._java.specs().get(file.specId()).fields()
-        at = next(i for i, f in enumerate(fields) if f.sourceId() == source and f.transform().isIdentity())
-        anything = self.spark._jvm.java.lang.Class.forName("java.lang.Object")
-        return str(file.partition().get(at, anything))
-
-    def nulls_in(self, file: Any, column: str) -> int | None:
-        """How many rows of a file have no value in a column, None when it is not counted."""
-        counts = file.nullValueCounts()
-        found = None if counts is None else counts.get(self._java.schema().findField(column).fieldId())
-        return None if found is None else int(found)
-
     @contextmanager
     def staged(self, tasks: Iterable[Any]) -> Iterator[str]:
         """Stage scan tasks under a group id that `read` and `write` take; forgotten at the end."""
@@ -154,43 +138,6 @@ class IceTable:
     def read(self, group: str) -> DataFrame:
         """The rows of the staged tasks, on format v3 with the two lineage columns."""
         return self.spark.read.format("iceberg").load(group)
-
-    def write(self, rows: DataFrame, group: str, target_bytes: int) -> list[Any]:
-        """Write rows as data files that no snapshot knows of yet; Spark's partitions are kept as they are."""
-        (
-            rows.write.format("iceberg")
-            .option("use-table-distribution-and-ordering", "false")
-            .option("fanout-enabled", "true")
-            .option("target-file-size-bytes", str(target_bytes))
-            .mode("append")
-            .save(group)
-        )
-        return list(self._files.fetchNewFiles(self._java, group))
-
-    @contextmanager
-    def temporary_file(self, name: str, content: bytes) -> Iterator[str]:
-        """A file beside the table's metadata for the time of a pass; gives its location."""
-        location = f"{str(self._java.location()).rstrip('/')}/metadata/{name}"
-        stream = self._java.io().newOutputFile(location).createOrOverwrite()
-        try:
-            stream.write(bytearray(content))
-        finally:
-            stream.close()
-        try:
-            yield location
-        finally:
-            self._delete(location)
-
-    def discard(self, files: Iterable[Any]) -> None:
-        """Delete data files that were written but not committed; what cannot be is left to orphan removal."""
-        for file in files:
-            self._delete(str(file.location()))
-
-    def _delete(self, location: str) -> None:
-        try:
-            self._java.io().deleteFile(location)
-        except Exception as error:  # whatever it is, it must not hide why the file is deleted
-            log.warning("an uncommitted file of %s stays behind: %s", self.name, _java_error(error)[1])
 
     def commit(self, base: int, change: Change) -> int:
         """Publish a change as one metadata swap, re-applied on the newest snapshot as often as needed.

@@ -53,6 +53,12 @@ class Settings(BaseModel):
     )
     null_keys: Literal["refuse", "drop"] = Field("refuse", description="`drop` removes keyless rows as Kafka's cleaner")
 
+    audit_rows: int = Field(
+        1_000_000,
+        ge=1,
+        description="rows up to which the gate reads a pass whole; of more it reads a sample that large",
+    )
+
     column_partition: str = Field("partition", min_length=1, description="column of the log's number or name")
     column_offset: str = Field("offset", min_length=1, description="column of the record's offset, long")
     column_timestamp: str = Field("timestamp", min_length=1, description="timestamp, or long in milliseconds")

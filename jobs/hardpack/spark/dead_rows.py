@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
-from hardpack.spark.offset_map import offset_map
 from hardpack.spark.transactions import decided
 
 if TYPE_CHECKING:
@@ -33,6 +32,12 @@ class DeadRows:
     living: BitMap | None = None
     """Positions that no row-level delete had taken before; None when no deletes lie on the file."""
 
+    def add(self, cause: str, positions: BitMap) -> None:
+        """Take more rows as dead, none of which was yet."""
+        if positions:
+            self.positions |= positions
+            self.causes[cause] = self.causes.get(cause, 0) + len(positions)
+
     def unread(self, rows: int) -> BitMap:
         """What a rewrite leaves out of a file of so many rows: the dead rows and those deleted before."""
         if self.living is None:
@@ -40,40 +45,19 @@ class DeadRows:
         return BitMap(range(rows)) - (self.living - self.positions)
 
 
-@dataclass(frozen=True)
-class Kinds:
-    """The rows of some logs, apart by what their transaction came to: `live` data rows and aborted ones."""
-
-    live: DataFrame
-    aborted: DataFrame | None
-
-
-def by_outcome(rows: DataFrame, transactions: bool) -> Kinds:
-    """Rows of whole logs with their bounds, apart; without transactions all are live."""
+def live_rows(rows: DataFrame, transactions: bool) -> DataFrame:
+    """The data rows of whole logs that no transaction aborted."""
     if not transactions:
-        return Kinds(rows, None)
-    known = decided(rows)
-    committed = known.where("outcome is null or outcome <> 'abort'").drop("outcome", "marker")
-    plain = rows.where("control is null and not tx")
-    return Kinds(plain.unionByName(committed), known.where("outcome = 'abort'").drop("outcome", "marker"))
+        return rows
+    committed = decided(rows).where("outcome is null or outcome <> 'abort'").drop("outcome", "marker")
+    return rows.where("control is null and not tx").unionByName(committed)
 
 
-def phase_one_rows(kinds: Kinds, keyless: bool) -> DataFrame:
-    """What phase one drops (Cleaner.shouldRetainRecord), a row once: aborted, else keyless, else superseded.
-
-    Args:
-        kinds: rows of whole logs.
-        keyless: whether a row without a key may be among them.
-    """
+def aborted_rows(rows: DataFrame) -> DataFrame:
+    """Rows of aborted transactions among those that are copied, of whole logs with their bounds."""
     from pyspark.sql import functions as F
 
-    mapped = kinds.live.where("o < checkpoint")
-    parts = [_caused(mapped.join(offset_map(kinds.live), ["p", "k"]).where("o < latest"), F.lit(SUPERSEDED))]
-    if keyless:
-        parts.append(_caused(mapped.where("k is null"), F.lit(NULL_KEY)))
-    if kinds.aborted is not None:
-        parts.append(_caused(kinds.aborted.where("o < copied_to"), F.lit(ABORTED)))
-    return union(parts)
+    return _caused(decided(rows).where("outcome = 'abort' and o < copied_to"), F.lit(ABORTED))
 
 
 def duplicates(repeated: DataFrame) -> DataFrame:
@@ -126,8 +110,7 @@ def collect(dead: DataFrame) -> dict[str, DeadRows]:
         if row.cause == LIVING:
             found.living = positions
             continue
-        found.positions |= positions
-        found.causes[row.cause] = found.causes.get(row.cause, 0) + row.rows
+        found.add(row.cause, positions)
     return files
 
 

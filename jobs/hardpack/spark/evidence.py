@@ -1,13 +1,14 @@
-"""Evidence for the guarantees: the rows of some logs before and after a pass, side by side.
+"""Evidence for the guarantees: the rows of some logs before and after a pass, side by side, all or those of some keys.
 
 A row is read in full (content hash) only from files that a pass removed or added; files that both sides share
-give their keys and offsets once.
+give their keys and offsets once. Iceberg's own reader reads them, not the one that the pass used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -22,30 +23,56 @@ if TYPE_CHECKING:
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
+@dataclass(frozen=True)
+class Side:
+    """Files that stand before a pass, after it, or both."""
+
+    tasks: Sequence[Any]
+    """Scan tasks."""
+    before: bool
+    after: bool
+    wide: bool = False
+    """Whether rows are read in full, for their content."""
+    values: bool = True
+    """Whether a narrow side tells tombstones, for which the value is read; else no row counts as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One key of so many, which ones by a seed; rows without a key and control rows are always among them."""
+
+    share: int
+    seed: int
+
+    def holds(self, key: Column, control: Column) -> Column:
+        """Whether a row is looked at."""
+        from pyspark.sql import functions as F
+
+        chosen = F.pmod(F.xxhash64(key), F.lit(self.share)) == self.seed % self.share
+        return chosen | key.isNull() | control.isNotNull()
+
+
 def evidence(
     table: IceTable,
     settings: Settings,
-    shared: Iterable[Any],
-    removed: Iterable[Any],
-    added: Iterable[Any],
+    sides: Iterable[Side],
     hold: ExitStack,
     published: bool,
+    sample: Sample | None = None,
 ) -> DataFrame:
-    """One row per row and side: p, k, o, tombstone, kind, before (0/1), after (0/1), content (hash; null if shared).
+    """One row per row and side: p, k, o, tombstone, kind, before (0/1), after (0/1), content (hash; null if not read).
 
     `kind` is data, control, aborted, or truncated (a greater leader epoch has a row at the same offset).
 
     Args:
         table: the table's door.
         settings: its settings.
-        shared: scan tasks of the files that stand on both sides.
-        removed: scan tasks of the files of the side before only.
-        added: scan tasks of the files of the side after only.
+        sides: the files of both sides.
         hold: keeps the staged tasks until the caller has read the frame.
-        published: whether the added files are committed; format v3's lineage can be read only then.
+        published: whether the files after are committed; format v3's lineage can be read only then.
+        sample: which keys are looked at, None for all.
     """
-    sides = [(list(shared), 1, 1, False), (list(removed), 1, 0, True), (list(added), 0, 1, True)]
-    frames = [_side(table, settings, *side, hold, published) for side in sides if side[0]]
+    frames = [_side(table, settings, side, hold, published, sample) for side in sides if side.tasks]
     if not frames:
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
@@ -77,22 +104,19 @@ def _with_kind(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 def _side(
-    table: IceTable,
-    settings: Settings,
-    tasks: list[Any],
-    before: int,
-    after: int,
-    wide: bool,
-    hold: ExitStack,
-    lineage: bool,
+    table: IceTable, settings: Settings, side: Side, hold: ExitStack, lineage: bool, sample: Sample | None
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
-    rows = table.read(hold.enter_context(table.staged(tasks)))
+    rows = table.read(hold.enter_context(table.staged(side.tasks)))
     if not lineage:
         rows = rows.drop(*LINEAGE)
-    content = content_hash(rows) if wide else F.lit(None).cast("long")
+    if sample:
+        rows = rows.where(sample.holds(F.col(settings.column_key), control_type(settings)))
+    content = content_hash(rows) if side.wide else F.lit(None).cast("long")
     control = control_type(settings)
+    told = side.wide or side.values
+    tombstone = F.col(settings.column_value).isNull() & control.isNull() if told else F.lit(False)
     transactional = []
     if settings.column_leader_epoch:
         transactional.append(F.col(settings.column_leader_epoch).cast("long").alias("epoch"))
@@ -106,9 +130,9 @@ def _side(
         F.col(settings.column_partition).cast("string").alias("p"),
         F.col(settings.column_key).alias("k"),
         F.col(settings.column_offset).cast("long").alias("o"),
-        (F.col(settings.column_value).isNull() & control.isNull()).alias("tombstone"),
-        F.lit(before).alias("before"),
-        F.lit(after).alias("after"),
+        tombstone.alias("tombstone"),
+        F.lit(int(side.before)).alias("before"),
+        F.lit(int(side.after)).alias("after"),
         content.alias("content"),
         *transactional,
     )

@@ -1,4 +1,4 @@
-"""The offset map at scale: key to greatest offset of the head, and where a map of bounded size ends."""
+"""Where an offset map of bounded size ends, at scale."""
 
 from __future__ import annotations
 
@@ -7,18 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-def offset_map(live: DataFrame) -> DataFrame:
-    """p, k, latest: one long per key keeps Spark's aggregate hashed.
-
-    Args:
-        live: data rows of transactions not aborted, with their bounds.
-    """
-    from pyspark.sql import functions as F
-
-    head = live.where("k is not null and o >= first_dirty and o < checkpoint")
-    return head.groupBy("p", "k").agg(F.max("o").alias("latest"))
 
 
 def map_ends(

@@ -1,65 +1,126 @@
-"""The wide pass: hit files are read through their deletion vectors and written anew, group by group."""
+"""The wide pass: hit files are read once, the living rows written anew, group by group, in offset order.
+
+A group is one Spark task and its rows never leave it: no join, no shuffle, no row in the JVM.
+"""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
-from hardpack.lake.door import IceTable
-from hardpack.lake.puffin import encode
-from hardpack.log.model import DataFile
-from hardpack.spark.dead_rows import DeadRows
+import numpy as np
+
+from hardpack.lake.files import DataFiles, FileRef
+from hardpack.spark.kernel import living_mask
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+SORT_BYTES = 256 * 1024 * 1024
+"""Arrow bytes of a group out of offset order that are sorted at once; a larger one is read in several rounds."""
+
+
+class _OutOfOrder(Exception):
+    """Rows do not come in rising order of offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """A file and the bitmap of its rows that are not copied."""
+
+    ref: FileRef
+    unread: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The files that became one, and Iceberg's JSON of what was made of them: one file, or several when it grew."""
+
+    read: tuple[str, ...]
+    new: list[dict[str, Any]]
 
 
 def rewrite(
-    table: IceTable,
-    tasks: Mapping[str, Any],
-    groups: list[list[DataFile]],
-    dead: Mapping[str, DeadRows],
-    offset_column: str,
-    target_bytes: int,
-) -> list[Any]:
-    """Write the living rows of the groups' files, in offset order, one Spark partition per group.
-
-    A file with no living row is not read at all.
+    spark: SparkSession, files: DataFiles, groups: Iterable[Sequence[Living]], offset: str, target_bytes: int
+) -> list[Made]:
+    """Write the living rows of each group's files.
 
     Args:
-        table: the table's door.
-        tasks: scan tasks by data file path, at least of the groups' files.
-        groups: files that become one.
-        dead: dead rows by data file path.
-        offset_column: name of the offset column.
+        spark: the session.
+        files: reads and writes the table's files.
+        groups: files that become one, in offset order.
+        offset: name of the offset column.
         target_bytes: size at which a new file ends.
 
     Returns:
-        New data files, known to no snapshot yet.
+        What became of which files; the new ones are known to no snapshot yet.
     """
-    unread = {f.path: dead[f.path].unread(f.rows) for g in groups for f in g}
-    living = [[f for f in g if len(unread[f.path]) < f.rows] for g in groups]
-    group_of = {f.path: at for at, group in enumerate(g for g in living if g) for f in group}
-    if not group_of:
+    # files of different specs or partition values cannot become one
+    tasks = [list(same) for group in groups for _, same in groupby(group, key=lambda file: file.ref.home)]
+    if not tasks:
         return []
-    content, vectors = encode({path: unread[path] for path in group_of})
-    with table.temporary_file(f"hardpack-{uuid.uuid4()}.puffin", content) as puffin:
-        staged = [table.with_vector(tasks[path], puffin, len(content), vectors[path]) for path in group_of]
-        with table.staged(staged) as group_id:
-            rows = _by_group(table, table.read(group_id), group_of)
-            return table.write(rows.sortWithinPartitions(offset_column), group_id, target_bytes)
+    # the longest first, so that none is left to run alone at the end
+    tasks.sort(key=lambda task: -sum(file.ref.rows for file in task))
+    work = spark.sparkContext.parallelize(tasks, len(tasks))
+    made = work.map(lambda task: _rewrite(files, task, offset, target_bytes)).collect()
+    return [Made(tuple(file.ref.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
 
 
-def _by_group(table: IceTable, rows: DataFrame, group_of: Mapping[str, int]) -> DataFrame:
-    from pyspark.sql import functions as F
+def _rewrite(files: DataFiles, group: Sequence[Living], offset: str, target_bytes: int) -> list[dict[str, Any]]:
+    import pyarrow as pa
 
-    groups = max(group_of.values()) + 1
-    columns = rows.columns
-    if groups == 1:
-        return rows.coalesce(1)
-    # _file does not resolve on a staged read of format v3, the input file's name does
-    lookup = table.spark.createDataFrame(list(group_of.items()), "_hardpack_file string, _hardpack_group int")
-    named = rows.withColumn("_hardpack_file", F.input_file_name())
-    joined = named.join(F.broadcast(lookup), "_hardpack_file", "left")
-    return joined.repartitionById(groups, F.col("_hardpack_group")).select(*columns)
+    pa.set_cpu_count(1)
+    try:
+        return files.write(_rising(_living(files, group), offset), group[0].ref, target_bytes)
+    except _OutOfOrder:
+        return files.write(_sorted(files, group, offset), group[0].ref, target_bytes)
+
+
+def _living(files: DataFiles, group: Iterable[Living]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for file in group:
+        mask, at = living_mask(file.ref.rows, file.unread), 0
+        for batch in files.read_whole(file.ref):
+            living = mask[at : at + len(batch)]
+            at += len(batch)
+            if living.all():
+                yield batch
+            elif living.any():
+                yield batch.filter(pa.array(living))
+
+
+def _rising(batches: Iterable[pa.RecordBatch], offset: str) -> Iterator[pa.RecordBatch]:
+    end = None
+    for batch in batches:
+        offsets = _offsets(batch, offset)
+        if (end is not None and offsets[0] < end) or (offsets[1:] < offsets[:-1]).any():
+            raise _OutOfOrder
+        end = offsets[-1]
+        yield batch
+
+
+def _sorted(files: DataFiles, group: Sequence[Living], offset: str) -> Iterator[pa.RecordBatch]:
+    """The rows by offset: as many rounds over the files as it takes to hold a slice of the offsets at a time."""
+    import pyarrow as pa
+
+    bytes_seen, seen = 0, []
+    for batch in _living(files, group):
+        bytes_seen += batch.nbytes
+        seen.append(_offsets(batch, offset))
+    offsets = np.sort(np.concatenate(seen))
+    rounds = -(-bytes_seen // SORT_BYTES)
+    bounds = [*offsets[:: -(-len(offsets) // rounds)], offsets[-1] + 1]
+    for start, end in pairwise(bounds):
+        parts = []
+        for batch in _living(files, group):
+            inside = _offsets(batch, offset)
+            parts.append(batch.filter(pa.array((inside >= start) & (inside < end))))
+        yield from pa.Table.from_batches(parts).sort_by(offset).combine_chunks().to_batches()
+
+
+def _offsets(batch: pa.RecordBatch, offset: str) -> np.ndarray:
+    return np.asarray(batch[offset].to_numpy(zero_copy_only=False)).astype(np.int64)

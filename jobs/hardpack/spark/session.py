@@ -21,6 +21,9 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
+    "spark.python.daemon.module": "hardpack.spark.daemon",
+    # over TCP a small task waits for a delayed acknowledgement
+    "spark.python.unix.domain.socket.enabled": "true",
     # read only when the driver's JVM is still to start; spark-submit has its own option
     "spark.driver.memory": os.environ.get("HARDPACK_DRIVER_MEMORY", "4g"),
 }

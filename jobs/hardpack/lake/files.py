@@ -1,0 +1,289 @@
+"""Data files read and written with Arrow, by whoever holds a `DataFiles`: it is pickled into Spark's tasks.
+
+The one door to pyiceberg's Arrow reader and writer (pinned; `_task_to_record_batches` and `_to_requested_schema` are
+not public). Columns are found by field id, so files older than a change of schema read as Iceberg wants it.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import ListType, LongType, MapType, NestedField
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.io import FileIO
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table import Table
+    from pyiceberg.table.name_mapping import NameMapping
+
+log = logging.getLogger(__name__)
+
+ROW_ID = NestedField(2147483540, "_row_id", LongType())
+LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", LongType())
+"""Row lineage of format v3, with the field ids that the spec reserves."""
+FLUSH_BYTES = 128 * 1024 * 1024
+"""Arrow bytes after which a row group is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRef:
+    """One data file as the table lists it: `entry` is Iceberg's JSON of a content file."""
+
+    entry: Mapping[str, Any]
+    sequence: int = 0
+    """Data sequence number."""
+
+    @property
+    def path(self) -> str:
+        """Its location."""
+        return str(self.entry["file-path"])
+
+    @property
+    def rows(self) -> int:
+        """Rows in the file, deleted ones too."""
+        return int(self.entry["record-count"])
+
+    @property
+    def home(self) -> tuple[int, str]:
+        """Spec id and partition values: files of one home may become one file."""
+        return int(self.entry["spec-id"]), repr(self.entry["partition"])
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """What it takes to read and write one table's data files anywhere."""
+
+    io: FileIO
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    names: NameMapping | None
+    properties: Mapping[str, str]
+    location: str
+    format_version: Literal[1, 2, 3]
+
+    @classmethod
+    def of(cls, table: Table) -> DataFiles:
+        """Those of a table as it was loaded."""
+        meta = table.metadata
+        return cls(
+            table.io, table.schema(), table.specs(), meta.name_mapping(), meta.properties, meta.location,
+            meta.format_version,
+        )  # fmt: skip
+
+    @cached_property
+    def written(self) -> Schema:
+        """The schema of files written here: on format v3 with the lineage columns."""
+        if self.format_version < 3:
+            return self.schema
+        return Schema(*self.schema.fields, ROW_ID, LAST_UPDATED, schema_id=self.schema.schema_id)
+
+    def read(self, file: FileRef, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows of a file, in the file's order and whatever was deleted, batch by batch."""
+        names = [c for c in columns if c]
+        return self._read(file, self.schema.select(*names))
+
+    def read_whole(self, file: FileRef) -> Iterator[pa.RecordBatch]:
+        """All columns of all rows, with each row's lineage where the format has it."""
+        if self.format_version < 3:
+            return self._read(file, self.schema)
+        return self._with_lineage(file)
+
+    def _read(self, file: FileRef, projected: Schema) -> Iterator[pa.RecordBatch]:
+        from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io.pyarrow import _task_to_record_batches
+        from pyiceberg.manifest import DataFile, FileFormat
+        from pyiceberg.table import FileScanTask
+        from pyiceberg.typedef import Record
+
+        entry = file.entry
+        data_file = DataFile.from_args(
+            file_path=file.path,
+            file_format=FileFormat(str(entry["file-format"]).upper()),
+            partition=Record(*entry["partition"]),
+            file_size_in_bytes=entry["file-size-in-bytes"],
+            record_count=file.rows,
+        )
+        data_file.spec_id = entry["spec-id"]
+        return _task_to_record_batches(
+            self.io,
+            FileScanTask(data_file),
+            AlwaysTrue(),
+            projected,
+            Schema(*{f.field_id: f for f in (*self.schema.fields, *projected.fields)}.values()),
+            {i for i in projected.field_ids if not isinstance(projected.find_type(i), ListType | MapType)},
+            None,
+            True,
+            self.names,
+            self.specs.get(int(entry["spec-id"])),
+            self.format_version,
+        )
+
+    def _with_lineage(self, file: FileRef) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        first, at = file.entry.get("first-row-id"), 0
+        for batch in self._read(file, self.written):
+            if first is not None:
+                own = pa.array(range(first + at, first + at + len(batch)), pa.int64())
+                ids = pc.coalesce(batch[ROW_ID.name], own)
+                seen = pc.coalesce(batch[LAST_UPDATED.name], pa.scalar(file.sequence, pa.int64()))
+                batch = batch.set_column(batch.num_columns - 2, ROW_ID.name, ids)
+                batch = batch.set_column(batch.num_columns - 1, LAST_UPDATED.name, seen)
+            at += len(batch)
+            yield batch
+
+    def write(self, rows: Iterable[pa.RecordBatch], like: FileRef, target_bytes: int) -> list[dict[str, Any]]:
+        """Write rows as new data files, which no snapshot knows of, in the home of another file.
+
+        Args:
+            rows: batches with the columns of `written`.
+            like: a file of the same partition and spec.
+            target_bytes: size at which a file ends and the next begins.
+
+        Returns:
+            Iceberg's JSON of the new files.
+        """
+        writing = _Writing(self, like, target_bytes)
+        try:
+            for batch in rows:
+                writing.add(batch)
+            writing.end()
+        except BaseException:
+            writing.discard()
+            raise
+        return writing.done
+
+    def discard(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Delete files that were written but not committed; what cannot be is left to orphan removal."""
+        for entry in entries:
+            try:
+                self.io.delete(str(entry["file-path"]))
+            except Exception as error:  # whatever it is, it must not hide why the file is deleted
+                log.warning("an uncommitted file of %s stays behind: %s", self.location, type(error).__name__)
+
+    def partition_of(self, entry: Mapping[str, Any], column: str) -> str:
+        """The text of a file's value of an identity partition column."""
+        source = self.schema.find_field(column).field_id
+        fields = self.specs[int(entry["spec-id"])].fields
+        at = next(i for i, f in enumerate(fields) if f.source_id == source and f.transform == IdentityTransform())
+        return str(entry["partition"][at])
+
+    def nulls_in(self, entry: Mapping[str, Any], column: str) -> int | None:
+        """How many rows of a file written here have no value in a column, None when it is not counted."""
+        counts = entry["null-value-counts"]
+        known = dict(zip(counts["keys"], counts["values"], strict=True))
+        return known.get(self.schema.find_field(column).field_id)
+
+
+class _Writing:
+    """Files in the making: batches gather to row groups, row groups to files."""
+
+    def __init__(self, files: DataFiles, like: FileRef, target_bytes: int) -> None:
+        from pyiceberg.io.fileformat import FileFormatFactory
+        from pyiceberg.manifest import FileFormat
+        from pyiceberg.schema import sanitize_column_names
+        from pyiceberg.table.locations import load_location_provider
+
+        self.files, self.like, self.target = files, like, target_bytes
+        self.model = FileFormatFactory.get(FileFormat.PARQUET)
+        self.schema = sanitize_column_names(files.written)
+        self.locations = load_location_provider(files.location, dict(files.properties))
+        self.flush_bytes = min(FLUSH_BYTES, max(target_bytes // 4, 64 * 1024))
+        self.waiting: list[pa.RecordBatch] = []
+        self.bytes = 0
+        self.output: Any = None
+        self.writer: Any = None
+        self.done: list[dict[str, Any]] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        step = max(1000, int(len(batch) * self.flush_bytes / max(batch.nbytes, 1)))
+        for at in range(0, len(batch), step):
+            part = batch.slice(at, step)
+            self.waiting.append(part)
+            self.bytes += part.nbytes
+            if self.bytes >= self.flush_bytes:
+                self._flush()
+
+    def end(self) -> None:
+        self._flush()
+        self._close()
+
+    def discard(self) -> None:
+        begun = [{"file-path": self.output.location}] if self.output else []
+        self.files.discard([*self.done, *begun])
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+        from pyiceberg.io.pyarrow import _to_requested_schema
+
+        if not self.waiting:
+            return
+        if self.writer is None:
+            self._open()
+        ready = [
+            _to_requested_schema(self.schema, self.files.written, b, include_field_ids=True, format_model=self.model)
+            for b in self.waiting
+        ]
+        self.writer.write(pa.Table.from_batches(ready).combine_chunks())
+        self.waiting, self.bytes = [], 0
+        if self.writer._fos.tell() >= self.target:
+            self._close()
+
+    def _open(self) -> None:
+        spec = self.files.specs[int(self.like.entry["spec-id"])]
+        folder: Any = SimpleNamespace(to_path=lambda: self._partition_path(spec))
+        name = f"hardpack-{uuid.uuid4()}.{self.model.file_extension()}"
+        location = self.locations.new_data_location(name, folder if spec.fields else None)
+        self.output = self.files.io.new_output(location)
+        self.writer = self.model.create_writer(self.output, self.schema, dict(self.files.properties))
+
+    def _partition_path(self, spec: PartitionSpec) -> str:
+        from urllib.parse import quote_plus
+
+        values = self.like.entry["partition"]
+        named = zip(spec.fields, values, strict=True)
+        return "/".join(f"{quote_plus(f.name)}={quote_plus(str(v), safe='')}" for f, v in named)
+
+    def _close(self) -> None:
+        if self.writer is None:
+            return
+        found = self.writer.close()
+        self.done.append(_entry(self.like, self.output.location, len(self.output), found.to_serialized_dict()))
+        self.writer = self.output = None
+
+
+def _entry(like: FileRef, path: str, size: int, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Iceberg's JSON of a data file (ContentFileParser)."""
+    lineage = {ROW_ID.field_id, LAST_UPDATED.field_id}
+
+    def columns(name: str) -> dict[str, list[Any]]:
+        items = [(k, v) for k, v in (found.get(name) or {}).items() if k not in lineage]
+        values = [v.hex().upper() if isinstance(v, bytes) else v for _, v in items]
+        return {"keys": [k for k, _ in items], "values": values}
+
+    return {
+        "spec-id": like.entry["spec-id"],
+        "content": "data",
+        "file-path": path,
+        "file-format": "parquet",
+        "partition": like.entry["partition"],
+        "file-size-in-bytes": size,
+        "record-count": found["record_count"],
+        "column-sizes": columns("column_sizes"),
+        "value-counts": columns("value_counts"),
+        "null-value-counts": columns("null_value_counts"),
+        "nan-value-counts": columns("nan_value_counts"),
+        "lower-bounds": columns("lower_bounds"),
+        "upper-bounds": columns("upper_bounds"),
+        "split-offsets": found["split_offsets"],
+    }

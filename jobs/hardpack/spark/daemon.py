@@ -1,0 +1,24 @@
+"""Spark's Python daemon, which forks the workers, with three things settled before the first fork.
+
+What every task needs is imported once. Spark drops all import caches before each task, and for the zip archives on its
+path that means to list them anew, a quarter of a second: archives keep theirs, they do not change. After each task it
+collects garbage, and that looks at every object that imports made, a tenth of a second: those are left out.
+"""
+
+from __future__ import annotations
+
+import gc
+import zipimport
+
+import duckdb  # noqa: F401
+import pyarrow.dataset  # noqa: F401
+import pyiceberg.io.fileformat
+import pyiceberg.io.pyarrow  # noqa: F401
+from pyspark.daemon import manager
+
+zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
+
+gc.freeze()
+
+if __name__ == "__main__":
+    manager()

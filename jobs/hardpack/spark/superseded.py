@@ -1,0 +1,218 @@
+"""The narrow pass: keys and offsets of the files that matter, hashed, met by key, dead positions out.
+
+Two shuffles of byte blobs, one by key and one by file; no row crosses into the JVM. A row that a later one of its own
+task supersedes is settled there and never moves, so that a hot key costs no more than others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from hardpack.lake.files import DataFiles, FileRef
+from hardpack.spark.kernel import FILE_SHIFT, HEAD, Keyed, by_file, hashed, living_mask, rising, superseded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+ROWS_PER_TASK = 1_000_000
+ROWS_PER_BUCKET = 2_000_000
+FEW_KEYS = 8_000_000
+"""Rows of a head whose hashes every task may hold (eight bytes each)."""
+
+Places = tuple[int, bytes]
+"""File number and a bitmap of positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """One file of a log, and how the log's rules see its rows."""
+
+    number: int
+    ref: FileRef
+    log: str
+    first_dirty: int
+    checkpoint: int
+    tail: bool
+    """Whether all its rows lie below the first dirty offset."""
+    unread: bytes = b""
+    """Bitmap of rows that are not in the log: deleted, aborted, or stood for by another."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """Names of the columns read, and the salt of the hashes."""
+
+    key: str
+    offset: str
+    control: str | None
+    salt: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Positions of one file, by cause."""
+
+    superseded: BitMap
+    keyless: BitMap
+
+
+def find_superseded(
+    spark: SparkSession, files: DataFiles, keyed: Sequence[KeyFile], columns: KeyColumns
+) -> dict[str, Found]:
+    """Dead positions by file path, of the superseded rows and of those without a key.
+
+    Args:
+        spark: the session.
+        files: reads the table's files.
+        keyed: the files with rows below their log's checkpoint, in order of log and offset; their numbers count up.
+        columns: what to read.
+    """
+    if not keyed:
+        return {}
+    sc = spark.sparkContext
+    head = [k for k in keyed if not k.tail]
+    tail = [k for k in keyed if k.tail]
+    wanted = None
+    if 0 < _rows(head) <= min(FEW_KEYS, _rows(tail) // 4):
+        found = _parallel(sc, head).map(lambda task: _hashes(files, columns, task)).collect()
+        wanted = sc.broadcast(np.unique(np.concatenate(found)))
+    buckets = max(1, min(-(-_rows(keyed) // ROWS_PER_BUCKET), 65_536))
+
+    def send(task: Sequence[KeyFile]) -> Iterator[tuple[int, bytes | tuple[int, int, bytes]]]:
+        return _send(files, columns, task, buckets, wanted.value if wanted else None)
+
+    sent = _parallel(sc, keyed).flatMap(send)
+    places = sent.partitionBy(buckets, lambda key: key).mapPartitions(_meet).reduceByKey(_or, min(buckets, 200))
+    out: dict[str, Found] = {}
+    by_number = {k.number: k.ref.path for k in keyed}
+    for (number, keyless), bitmap in places.collect():
+        found_here = out.setdefault(by_number[number], Found(BitMap(), BitMap()))
+        (found_here.keyless if keyless else found_here.superseded).update(BitMap.deserialize(bitmap))
+    if wanted:
+        wanted.destroy()
+    return out
+
+
+def _rows(keyed: Iterable[KeyFile]) -> int:
+    return sum(k.ref.rows for k in keyed)
+
+
+def _parallel(sc: Any, keyed: Sequence[KeyFile]) -> Any:
+    tasks: list[list[KeyFile]] = []
+    rows = ROWS_PER_TASK
+    for file in keyed:
+        if rows + file.ref.rows > ROWS_PER_TASK:
+            tasks.append([])
+            rows = 0
+        tasks[-1].append(file)
+        rows += file.ref.rows
+    return sc.parallelize(tasks, len(tasks))
+
+
+def _hashes(files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile]) -> np.ndarray:
+    rows = Keyed.concat([part for file in task for part, _ in _keyed(files, columns, file)])
+    return np.unique(rows.high)
+
+
+def _send(
+    files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile], buckets: int, wanted: np.ndarray | None
+) -> Iterator[tuple[int, Any]]:
+    """Rows that another task may know a later one of, by bucket, and the positions already settled."""
+    parts: list[Keyed] = []
+    for file in task:
+        keyless = BitMap()
+        for rows, without in _keyed(files, columns, file):
+            keyless.update(without)
+            if wanted is not None and file.tail:
+                rows = rows.where(_among(rows.high, wanted))
+            parts.append(rows)
+        if keyless:
+            yield file.number % buckets, ((file.number, True), keyless.serialize())
+    rows = rising(Keyed.concat(parts))
+    settled = superseded(rows)
+    yield from ((f % buckets, ((f, False), b)) for f, b in _bitmaps(rows.place[settled]))
+    rows = rows.where(~settled)
+    bucket = (rows.high % np.uint64(buckets)).astype(np.int64)
+    order = np.argsort(bucket, kind="stable")
+    ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
+    for number in range(buckets):
+        own = order[ends[number] : ends[number + 1]]
+        if len(own):
+            yield number, rows.where(own).to_bytes()
+
+
+def _among(hashes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Which hashes are among the wanted ones, which are sorted."""
+    order = np.argsort(hashes)
+    at = np.searchsorted(wanted, hashes[order])
+    at[at == len(wanted)] = 0
+    out = np.empty(len(hashes), bool)
+    out[order] = wanted[at] == hashes[order]
+    return out
+
+
+def _meet(sent: Iterable[tuple[int, Any]]) -> Iterator[tuple[tuple[int, bool], bytes]]:
+    blobs: list[Keyed] = []
+    for _, piece in sent:
+        if isinstance(piece, bytes):
+            blobs.append(Keyed.from_bytes(piece))
+        else:
+            yield piece
+    if blobs:
+        blobs.sort(key=lambda rows: int(rows.offset[0]))
+        rows = rising(Keyed.concat(blobs))
+        yield from (((f, False), b) for f, b in _bitmaps(rows.place[superseded(rows)]))
+
+
+def _bitmaps(places: np.ndarray) -> Iterator[Places]:
+    for number, positions in by_file(places):
+        yield number, BitMap(positions).serialize()
+
+
+def _or(one: bytes, other: bytes) -> bytes:
+    return (BitMap.deserialize(one) | BitMap.deserialize(other)).serialize()
+
+
+def _keyed(files: DataFiles, columns: KeyColumns, file: KeyFile) -> Iterator[tuple[Keyed, BitMap]]:
+    """The file's keyed rows below the checkpoint, batch by batch, and the positions of those without a key."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    readable = living_mask(file.ref.rows, file.unread)
+    at = 0
+    for batch in files.read(file.ref, [columns.key, columns.offset, columns.control or ""]):
+        inside = readable[at : at + len(batch)]
+        offsets = np.asarray(batch[columns.offset].to_numpy(zero_copy_only=False)).astype(np.int64)
+        inside = inside & (offsets < file.checkpoint)
+        if columns.control:
+            inside &= _nulls(batch[columns.control])
+        without = _nulls(batch[columns.key])
+        positions = np.arange(at, at + len(batch), dtype=np.uint64)
+        at += len(batch)
+        keyless = BitMap(positions[inside & without].astype(np.uint32))
+        chosen = inside & ~without
+        keys = batch[columns.key]
+        if not chosen.all():
+            keys, offsets, positions = keys.filter(pa.array(chosen)), offsets[chosen], positions[chosen]
+        yield _rows_of(keys, offsets, positions, file, columns.salt), keyless
+
+
+def _rows_of(keys: pa.Array, offsets: np.ndarray, positions: np.ndarray, file: KeyFile, salt: bytes) -> Keyed:
+    import pyarrow as pa
+
+    high, low = hashed(keys.cast(pa.binary()), salt + file.log.encode() + b"\x00")
+    place = (np.uint64(file.number) << FILE_SHIFT) | positions
+    place |= np.where(offsets >= file.first_dirty, HEAD, np.uint64(0))
+    return Keyed(high, low, offsets.astype(np.uint64), place)
+
+
+def _nulls(column: pa.Array) -> np.ndarray:
+    if column.null_count == 0:
+        return np.zeros(len(column), bool)
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))

@@ -1,0 +1,181 @@
+"""Methods side by side on the same files in one run: python -m tests.benchmarks --sets uniform_half --rounds 3."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import psutil
+from hardpack import Hardpack
+from hardpack.home import default_home
+from hardpack.log.reference import Log, LogSegment, clean
+from hardpack.log.row import Row
+from hardpack.log.settings import Settings
+
+from tests.benchmarks import datasets
+from tests.benchmarks.measure import Cost, cost_of
+from tests.benchmarks.methods import METHODS, NOW, Run, kafka_cleaner
+
+QUICK = {"sets": ["uniform_half", "local_5"], "scale": 0.05, "rounds": 1}
+RULES = Settings.model_validate({"min.cleanable.dirty.ratio": 0, "active.segment": "none"})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--sets", default="uniform_half", help=f"of {', '.join(datasets.ALL)}; several with commas")
+    parser.add_argument("--methods", default=",".join(METHODS), help="some of: " + ", ".join(METHODS))
+    parser.add_argument("--scale", type=float, default=1.0, help="times the rows of each data set")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each method; the median counts")
+    parser.add_argument("--kafka", action="store_true", help="Kafka's own cleaner on log 0 as well")
+    parser.add_argument("--quick", action="store_true", help="small data sets, one round")
+    parser.add_argument("--out", type=Path, help="where the figures are stored as JSON")
+    args = parser.parse_args()
+    if args.quick:
+        args.sets, args.scale, args.rounds, args.kafka = ",".join(QUICK["sets"]), QUICK["scale"], QUICK["rounds"], True
+    out = args.out or default_home() / "bench" / "results.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("HARDPACK_DRIVER_MEMORY", "8g")
+    lake = default_home() / "bench" / "lake"
+    hp = Hardpack(datasets.open_lake(lake), home=default_home() / "bench" / "home")
+    results = []
+    with tempfile.TemporaryDirectory(dir=lake) as scratch:
+        for name in args.sets.split(","):
+            data = datasets.ALL[name] if args.scale == 1 else datasets.ALL[name].scaled(args.scale)
+            results.append(bench(hp, data, lake, Path(scratch), args))
+            out.write_text(json.dumps({"machine": machine(), "sets": results}, indent=1))
+    print(f"figures: {out}")
+
+
+def bench(hp: Hardpack, data: datasets.DataSet, lake: Path, scratch: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """All methods in turn, so many rounds, each on a fresh copy of the table; then the table of medians."""
+    metadata = datasets.build(data, lake)
+    right = expected(hp, data, metadata, lake)
+    costs: dict[str, list[Cost]] = {}
+    wrong: dict[str, str] = {}
+    for turn in range(args.rounds):
+        for method in args.methods.split(","):
+            run = Run(hp, datasets.copy_of(metadata, lake, "run"), data, scratch)
+            base = set(run.files)
+            cost = cost_of(lambda method=method, run=run: METHODS[method](run))
+            costs.setdefault(method, []).append(cost)
+            made = [scratch / "duckdb.parquet"] if "DuckDB" in method else [Path(f) for f in run.files if f not in base]
+            size = sum(f.stat().st_size for f in made if f.exists())
+            files = [str(made[0])] if "DuckDB" in method else run.files
+            if not cost.failure and "drops nothing" not in method and fingerprint(files) != right:
+                wrong[method] = "its rows are not the reference cleaner's"
+            print(
+                f"{data.name} round {turn + 1} {method}: {cost.seconds:.1f} s, {size / 1e6:.0f} MB {cost.failure}",
+                flush=True,
+            )
+            for file in made:
+                file.unlink(missing_ok=True)
+    kafka = (
+        asdict(kafka_cleaner(Run(hp, datasets.copy_of(metadata, lake, "run"), data, scratch))) if args.kafka else None
+    )
+    table = {m: _medians(c) | {"wrong": wrong.get(m, "")} for m, c in costs.items()}
+    show(data, table, kafka)
+    turns = {m: [cost.as_dict() for cost in c] for m, c in costs.items()}
+    return {"data": asdict(data), "rounds": args.rounds, "medians": table, "turns": turns, "kafka": kafka}
+
+
+def expected(hp: Hardpack, data: datasets.DataSet, metadata: str, lake: Path) -> str:
+    """Fingerprint of what the reference cleaner leaves, worked out once per data set."""
+    known = lake / f"{data.name}.expected.json"
+    if known.exists() and (found := json.loads(known.read_text()))["metadata"] == metadata:
+        return str(found["fingerprint"])
+    files = Run(hp, datasets.copy_of(metadata, lake, "run"), data, lake).files
+    digest = hashlib.sha256()
+    for log in range(data.logs):
+        with duckdb.connect() as db:
+            query = f'select "offset", key, value is null from read_parquet({files}) where partition = {log} order by 1'
+            rows = tuple(Row(o, k, None if gone else b"") for o, k, gone in _stream(db.sql(query)))
+        outcome = clean(Log((LogSegment(0, rows),), checkpoint=data.tail // data.logs, log_start=0), RULES, NOW)
+        _add(digest, log, [row.offset for row in outcome.log.rows])
+        print(f"{data.name}: reference cleaner, log {log}", end="\r", flush=True)
+    known.write_text(json.dumps({"metadata": metadata, "fingerprint": digest.hexdigest()}))
+    return digest.hexdigest()
+
+
+def _stream(relation: Any) -> Any:
+    for batch in relation.to_arrow_reader(100_000):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _add(digest: Any, log: int, offsets: list[int]) -> None:
+    digest.update(f"{log}:{len(offsets)}:".encode())
+    digest.update(",".join(map(str, offsets)).encode())
+
+
+def fingerprint(files: list[str]) -> str:
+    """SHA-256 of the offsets of every log, in order."""
+    digest = hashlib.sha256()
+    with duckdb.connect() as db:
+        logs = db.sql(f"select distinct partition from read_parquet({files}) order by 1").fetchall()
+        for (log,) in logs:
+            query = f'select "offset" from read_parquet({files}) where partition = {log} order by 1'
+            _add(digest, log, db.sql(query).fetchnumpy()["offset"].tolist())
+    return digest.hexdigest()
+
+
+def _medians(costs: list[Cost]) -> dict[str, Any]:
+    done = [c for c in costs if not c.failure]
+    if not done:
+        return {"failure": costs[0].failure}
+    names = ("seconds", "cpu_seconds", "read", "written", "peak_memory")
+    return {n: statistics.median(getattr(c, n) for c in done) for n in names} | {"first": costs[0].seconds}
+
+
+def show(data: datasets.DataSet, table: dict[str, Any], kafka: dict[str, Any] | None) -> None:
+    rows = data.tail + data.head
+    own = table.get("hardpack", {}).get("seconds")
+    print(f"\n{data.name}: {data.tail:,} clean and {data.head:,} head rows, {data.logs} logs, medians")
+    heads = "method", "seconds", "ratio", "first turn", "CPU s", "rows per core-s", "read GB", "written GB", "peak GB"
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for method, m in table.items():
+        if "failure" in m:
+            print(f"| {method} | failed: {m['failure']} | | | | | | | |")
+            continue
+        ratio = f"{m['seconds'] / own:.2f}" if own else ""
+        name = f"{method} WRONG: {m['wrong']}" if m["wrong"] else method
+        print(
+            f"| {name} | {m['seconds']:.1f} | {ratio} | {m['first']:.1f} "
+            f"| {m['cpu_seconds']:.1f} | {rows / m['cpu_seconds'] / 1e3:,.0f} k | {m['read'] / 1e9:.2f} "
+            f"| {m['written'] / 1e9:.2f} | {m['peak_memory'] / 1e9:.1f} |"
+        )
+    if kafka:
+        print(
+            f"| Kafka's Cleaner, log 0, one thread | {kafka['seconds']:.1f} | | | {kafka['cpu_seconds']:.1f} "
+            f"| {kafka['rows'] / kafka['cpu_seconds'] / 1e3:,.0f} k | | | |"
+        )
+    print(flush=True)
+
+
+def machine() -> dict[str, Any]:
+    """Where the figures come from."""
+    import pyspark
+
+    return {
+        "cores": psutil.cpu_count(),
+        "memory": psutil.virtual_memory().total,
+        "system": platform.platform(),
+        "python": sys.version.split()[0],
+        "spark": pyspark.__version__,
+        "duckdb": duckdb.__version__,
+        "driver_memory": os.environ.get("HARDPACK_DRIVER_MEMORY"),
+        "free_disk": shutil.disk_usage("/").free,
+    }
+
+
+if __name__ == "__main__":
+    main()

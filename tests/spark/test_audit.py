@@ -1,0 +1,86 @@
+"""The gate on a sample: right passes get through, bugs of the engine do not (invariants 1, 2 and 4)."""
+
+import random
+
+import pytest
+from hardpack import GateRefused, heads, passes
+from hardpack.log.reference import Log, LogSegment, clean
+from hardpack.log.settings import Settings
+from pyroaring import BitMap
+
+from tests.topics import T0, append, name_of, new_topic, random_rows, rows_of
+
+pytestmark = pytest.mark.spark
+RULES = {"min.cleanable.dirty.ratio": 0, "delete.retention.ms": 1000, "null.keys": "drop", "segment.bytes": 14}
+
+
+def filled(catalog, rng, segments=6, rows=80, **settings):
+    rules = {k.replace(".", "_"): v for k, v in RULES.items()}
+    table, at, made = new_topic(catalog, **{"audit_rows": 40} | rules | settings), 0, []
+    for _ in range(segments):
+        made.append(random_rows(rng, at, rows, 40))
+        at = made[-1][-1].offset
+        append(table, {0: made[-1]})
+    return table, made
+
+
+def test_passes_over_more_rows_than_are_audited_equal_the_reference(hp, catalog):
+    rng = random.Random(11)
+    table, made = filled(catalog, rng)
+    log = Log(tuple(LogSegment(rows[0].offset, tuple(rows)) for rows in made))
+    settings = Settings.model_validate(RULES)
+    for turn in range(4):
+        now = T0 + turn * 1500
+        hp.clean_like_kafka(name_of(table), now=now)
+        log = clean(log, settings, now).log
+        assert [r.offset for r in rows_of(table)] == [r.offset for r in log.rows]
+        more = random_rows(rng, log.rows[-1].offset, 60, 40)
+        append(table, {0: more})
+        log = Log(
+            (*log.segments, LogSegment(more[0].offset, tuple(more))), log.checkpoint, log.log_start, None, log.horizons
+        )
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """The engine with one of its results spoilt."""
+
+    def spoil(module, name, how):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args: how(real(*args)))
+
+    return spoil
+
+
+def lose_latest(found):
+    for places in found.values():
+        places.superseded.update(BitMap(range(0, 40, 2)))
+    return found
+
+
+def keep_superseded(found):
+    return {path: places for path, places in found.items() if places.superseded.clear() is None}
+
+
+@pytest.mark.parametrize("bug", [lose_latest, keep_superseded])
+def test_a_wrong_choice_of_rows_is_not_published(hp, catalog, broken, bug):
+    table, _ = filled(catalog, random.Random(5))
+    before = table.refresh().current_snapshot().snapshot_id
+    broken(heads, "find_superseded", bug)
+    with pytest.raises(GateRefused, match="latest"):
+        hp.clean(hp.plan(name_of(table), now=T0))
+    assert table.refresh().current_snapshot().snapshot_id == before
+
+
+def test_rows_that_change_while_they_are_copied_are_not_published(hp, catalog, monkeypatch):
+    table, _ = filled(catalog, random.Random(5), audit_rows=200)
+
+    class Spoilt(passes.DataFiles):
+        def read_whole(self, file):
+            for batch in super().read_whole(file):
+                at = batch.schema.get_field_index("value")
+                yield batch.set_column(at, "value", batch["value"].take(list(range(len(batch)))[::-1]))
+
+    monkeypatch.setattr(heads, "DataFiles", Spoilt)
+    with pytest.raises(GateRefused, match="unchanged"):
+        hp.clean(hp.plan(name_of(table), now=T0))

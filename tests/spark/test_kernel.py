@@ -1,0 +1,73 @@
+"""The narrow pass's kernel against a plain dictionary (invariants 1 and 8); no JVM."""
+
+import numpy as np
+import pyarrow as pa
+from hardpack.spark.kernel import HEAD, Keyed, by_file, hashed, living_mask, rising, superseded
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+
+def keyed(keys, head_from, high=lambda key: key * 0x9E3779B97F4A7C15, low=lambda key: key):
+    """Rows of one log in order of offset, with chosen hashes."""
+    offsets = np.arange(len(keys), dtype=np.uint64)
+    places = offsets | np.where(offsets >= head_from, HEAD, np.uint64(0))
+    halves = [np.array([f(k) % 2**64 for k in keys], np.uint64) for f in (high, low)]
+    return Keyed(*halves, offsets, places)
+
+
+def by_dictionary(keys, head_from):
+    latest = {k: o for o, k in enumerate(keys) if o >= head_from}
+    return [o for o, k in enumerate(keys) if o < latest.get(k, -1)]
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(0, 60))
+def test_a_row_goes_when_the_head_has_a_later_one_of_its_key(keys, head_from):
+    assert np.flatnonzero(superseded(keyed(keys, head_from))).tolist() == by_dictionary(keys, head_from)
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(0, 60))
+def test_keys_whose_hashes_share_their_upper_half_stay_apart(keys, head_from):
+    rows = keyed(keys, head_from, high=lambda key: 5 << 60, low=lambda key: key)
+    assert np.flatnonzero(superseded(rows)).tolist() == by_dictionary(keys, head_from)
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(0, 60))
+def test_keys_whose_hashes_differ_only_where_the_row_number_is_sorted_in_stay_apart(keys, head_from):
+    rows = keyed(keys, head_from, high=lambda key: (7 << 40) + key, low=lambda key: 0)
+    assert np.flatnonzero(superseded(rows)).tolist() == by_dictionary(keys, head_from)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=60), st.integers(0, 60), st.randoms(use_true_random=False))
+def test_rows_may_come_in_any_order(keys, head_from, random):
+    order = list(range(len(keys)))
+    random.shuffle(order)
+    rows = rising(keyed(keys, head_from).where(np.array(order)))
+    dead = rows.offset[superseded(rows)].tolist()
+    assert sorted(dead) == by_dictionary(keys, head_from)
+
+
+def test_rows_travel_as_bytes():
+    rows = keyed([1, 2, 1], 1)
+    again = Keyed.from_bytes(rows.to_bytes())
+    assert all(np.array_equal(getattr(rows, n), getattr(again, n)) for n in ("high", "low", "offset", "place"))
+
+
+def test_a_hash_depends_on_key_and_salt_alone():
+    one, other = pa.array([b"a", b"b", b""]), pa.array([b"b", b"a", b""])
+    high, low = hashed(one, b"s")
+    high_2, low_2 = hashed(other, b"s")
+    assert (high[[1, 0, 2]].tolist(), low[[1, 0, 2]].tolist()) == (high_2.tolist(), low_2.tolist())
+    assert len({*high.tolist(), *low.tolist(), *hashed(one, b"t")[0].tolist()}) == 9
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2**32 - 1)), max_size=40))
+def test_places_come_back_by_file(places):
+    packed = np.array([f << 32 | p for f, p in places], np.uint64) | HEAD
+    found = {(f, int(p)) for f, positions in by_file(packed) for p in positions}
+    assert found == set(places)
+
+
+def test_a_mask_leaves_out_what_the_bitmap_holds():
+    assert living_mask(5, BitMap([1, 4]).serialize()).tolist() == [True, False, True, True, False]
+    assert living_mask(2, b"").tolist() == [True, True]
