@@ -54,6 +54,12 @@ test-dags: env jars ## the DAG parsed and run without a scheduler
 test-system: env jars ## one whole run through a real scheduler
 	$(BIN)/pytest -q -m system
 
+bench: env jars ## our way and others side by side on the same files, three rounds (about an hour a data set)
+	$(BIN)/python -m tests.benchmarks --sets uniform_half,local_5 --kafka $(BENCH)
+
+bench-quick: env jars ## the same on a twentieth of the rows, one round
+	$(BIN)/python -m tests.benchmarks --quick
+
 ##@ Develop
 fmt: env ## format and mend what can be mended
 	$(BIN)/ruff check --fix .

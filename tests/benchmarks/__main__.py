@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import psutil
 from hardpack import Hardpack
 from hardpack.home import default_home
@@ -121,10 +122,10 @@ def fingerprint(files: list[str]) -> str:
     """SHA-256 of the offsets of every log, in order."""
     digest = hashlib.sha256()
     with duckdb.connect() as db:
-        logs = db.sql(f"select distinct partition from read_parquet({files}) order by 1").fetchall()
-        for (log,) in logs:
-            query = f'select "offset" from read_parquet({files}) where partition = {log} order by 1'
-            _add(digest, log, db.sql(query).fetchnumpy()["offset"].tolist())
+        found = db.sql(f'select partition, "offset" from read_parquet({files}) order by all').fetchnumpy()
+    logs, starts = np.unique(found["partition"], return_index=True)
+    for log, offsets in zip(logs, np.split(found["offset"], starts[1:]), strict=True):
+        _add(digest, int(log), offsets.tolist())
     return digest.hexdigest()
 
 

@@ -84,18 +84,18 @@ def build(data: DataSet, folder: Path) -> str:
     table = create_topic(catalog, name, settings)
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
     share = data.tail // data.logs
-    with table.transaction() as pending:
-        for log in range(data.logs):
-            for rows in _rows(data, log, 0, np.random.default_rng([SEED, log]).permutation(share), False, schema):
-                pending.append(rows)
+    with table.transaction() as pending, duckdb.connect() as db:
+        tails = [np.random.default_rng([SEED, log]).permutation(share) for log in range(data.logs)]
+        for rows in _rows(db, data, 0, tails, False, schema):
+            pending.append(rows)
     snapshot = table.current_snapshot()
     made = (snapshot.snapshot_id, snapshot.sequence_number)
     state = LogState(checkpoint=share, log_start=0, log_end=share, snapshot=made)
-    with table.transaction() as pending:
+    with table.transaction() as pending, duckdb.connect() as db:
         pending.set_properties({STATE_PROPERTY: write_state({str(log): state for log in range(data.logs)})})
-        for log in range(data.logs):
-            for rows in _rows(data, log, share, _head(data, log), data.tombstones, schema):
-                pending.append(rows)
+        heads = [_head(data, log) for log in range(data.logs)]
+        for rows in _rows(db, data, share, heads, data.tombstones, schema):
+            pending.append(rows)
     done.write_text(json.dumps({"data": asdict(data), "metadata": table.metadata_location}))
     return str(table.metadata_location)
 
@@ -132,21 +132,26 @@ def _covering(rng: np.random.Generator, keys: int, rows: int) -> np.ndarray:
 
 
 def _rows(
-    data: DataSet, log: int, start: int, keys: np.ndarray, tombstones: bool, schema: pa.Schema
+    db: duckdb.DuckDBPyConnection,
+    data: DataSet,
+    start: int,
+    keys: list[np.ndarray],
+    tombstones: bool,
+    schema: pa.Schema,
 ) -> Iterator[pa.Table]:
+    """The next file of every log together, from the offset on; `keys` are the key numbers of each log."""
     value = "null::varchar" if tombstones else (
         "substr(md5(o || ':' || log) || md5(log || '/' || o) || md5(o || '-' || log) || md5(log || '_' || o), 1, 100)"
     )  # fmt: skip
     query = f"""
         select log::int as partition, o as "offset", make_timestamptz({T0 * 1000} + o * 1000) as timestamp,
                encode(md5(log || ':' || k)) as key, {value} as value
-        from (select {log} as log, o, k from numbers)
+        from numbers
     """
-    with duckdb.connect() as db:
-        db.execute("set timezone='UTC'")
-        for at in range(0, len(keys), data.file_rows):
-            part = keys[at : at + data.file_rows]
-            offsets = np.arange(start + at, start + at + len(part))
-            db.register("numbers", pa.table({"o": offsets, "k": part.astype("int64")}))
-            found = db.sql(query).to_arrow_table()
-            yield found.select(schema.names).cast(schema)
+    db.execute("set timezone='UTC'")
+    for at in range(0, len(keys[0]), data.file_rows):
+        parts = [k[at : at + data.file_rows].astype("int64") for k in keys]
+        logs = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
+        offsets = np.concatenate([np.arange(start + at, start + at + len(p)) for p in parts])
+        db.register("numbers", pa.table({"log": logs, "o": offsets, "k": np.concatenate(parts)}))
+        yield db.sql(query).to_arrow_table().select(schema.names).cast(schema)

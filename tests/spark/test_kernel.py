@@ -2,7 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
-from hardpack.spark.kernel import HEAD, Keyed, by_file, hashed, living_mask, rising, superseded
+from hardpack.spark.kernel import HEAD, Keyed, among, by_file, hashed, living_mask, rising, superseded
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
@@ -45,6 +45,16 @@ def test_rows_may_come_in_any_order(keys, head_from, random):
     rows = rising(keyed(keys, head_from).where(np.array(order)))
     dead = rows.offset[superseded(rows)].tolist()
     assert sorted(dead) == by_dictionary(keys, head_from)
+
+
+@given(st.sets(st.integers(0, 30)), st.lists(st.integers(0, 30), max_size=40), st.booleans())
+def test_rows_of_given_keys_are_found(given_keys, keys, alike):
+    """Also when all hashes share their upper half."""
+    high = (lambda key: 9 << 50) if alike else (lambda key: key * 0x9E3779B97F4A7C15)
+    held, rows = (keyed(k, 0, high) for k in (sorted(given_keys), keys))
+    order = np.lexsort((held.low, held.high))
+    found = among(rows, held.high[order], held.low[order])
+    assert found.tolist() == [key in given_keys for key in keys]
 
 
 def test_rows_travel_as_bytes():

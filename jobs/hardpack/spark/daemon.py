@@ -9,16 +9,30 @@ from __future__ import annotations
 
 import gc
 import zipimport
+from typing import Any
 
 import duckdb  # noqa: F401
 import pyarrow.dataset  # noqa: F401
 import pyiceberg.io.fileformat
 import pyiceberg.io.pyarrow  # noqa: F401
-from pyspark.daemon import manager
+from pyspark import daemon
 
 zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
 
 gc.freeze()
 
+_worker = daemon.worker
+
+
+def worker(sock: Any, authenticated: bool) -> int:
+    """Spark's worker, silent when Spark has closed it for being idle."""
+    try:
+        return int(_worker(sock, authenticated))
+    except BrokenPipeError:
+        return 0
+
+
+daemon.worker = worker
+
 if __name__ == "__main__":
-    manager()
+    daemon.manager()

@@ -125,6 +125,25 @@ def _by_key(rows: Keyed) -> NDArray[np.int64]:
     return order
 
 
+def among(rows: Keyed, high: Longs, low: Longs) -> Mask:
+    """Which rows have a key among those given, whose hashes are sorted, each key once."""
+    if not len(high):
+        return np.zeros(len(rows), bool)
+    order = _by_key(rows)
+    at = np.searchsorted(high, rows.high[order])
+    at[at == len(high)] = 0
+    hit = high[at] == rows.high[order]
+    # two keys may share the upper half
+    wrong = hit & (low[at] != rows.low[order])
+    hit &= ~wrong
+    for number in np.flatnonzero(wrong):
+        row = order[number]
+        hit[number] = bool((low[high == rows.high[row]] == rows.low[row]).any())
+    out = np.empty(len(rows), bool)
+    out[order] = hit
+    return out
+
+
 def rising(rows: Keyed) -> Keyed:
     """The rows by offset; logs may mix, as their keys never meet."""
     if len(rows) < 2 or bool((rows.offset[1:] >= rows.offset[:-1]).all()):

@@ -1,7 +1,8 @@
 """The narrow pass: keys and offsets of the files that matter, hashed, met by key, dead positions out.
 
-Two shuffles of byte blobs, one by key and one by file; no row crosses into the JVM. A row that a later one of its own
-task supersedes is settled there and never moves, so that a hot key costs no more than others.
+The head's rows meet in a shuffle of byte blobs, then the tail's files are held against the keys that were found; no row
+crosses into the JVM. A row that a later one of its own task supersedes is settled there and never moves, so that a hot
+key costs no more than others.
 """
 
 from __future__ import annotations
@@ -14,19 +15,30 @@ import numpy as np
 from pyroaring import BitMap
 
 from hardpack.lake.files import DataFiles, FileRef
-from hardpack.spark.kernel import FILE_SHIFT, HEAD, Keyed, by_file, hashed, living_mask, rising, superseded
+from hardpack.spark.kernel import (
+    FILE_SHIFT,
+    HEAD,
+    POSITION,
+    Keyed,
+    among,
+    by_file,
+    hashed,
+    living_mask,
+    rising,
+    superseded,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-ROWS_PER_TASK = 1_000_000
+ROWS_PER_TASK = 2_000_000
 ROWS_PER_BUCKET = 2_000_000
-FEW_KEYS = 8_000_000
-"""Rows of a head whose hashes every task may hold (eight bytes each)."""
+FEW_KEYS = 16_000_000
+"""Rows of a head whose keys every task may hold, sixteen bytes each; of a larger one the tail's rows move as well."""
 
-Places = tuple[int, bytes]
-"""File number and a bitmap of positions."""
+Piece = tuple[tuple[int, bool], bytes]
+"""File number, whether these are its rows without a key, and a bitmap of positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +85,42 @@ def find_superseded(
         keyed: the files with rows below their log's checkpoint, in order of log and offset; their numbers count up.
         columns: what to read.
     """
-    if not keyed:
-        return {}
-    sc = spark.sparkContext
-    head = [k for k in keyed if not k.tail]
-    tail = [k for k in keyed if k.tail]
-    wanted = None
-    if 0 < _rows(head) <= min(FEW_KEYS, _rows(tail) // 4):
-        found = _parallel(sc, head).map(lambda task: _hashes(files, columns, task)).collect()
-        wanted = sc.broadcast(np.unique(np.concatenate(found)))
-    buckets = max(1, min(-(-_rows(keyed) // ROWS_PER_BUCKET), 65_536))
-
-    def send(task: Sequence[KeyFile]) -> Iterator[tuple[int, bytes | tuple[int, int, bytes]]]:
-        return _send(files, columns, task, buckets, wanted.value if wanted else None)
-
-    sent = _parallel(sc, keyed).flatMap(send)
-    places = sent.partitionBy(buckets, lambda key: key).mapPartitions(_meet).reduceByKey(_or, min(buckets, 200))
+    head, tail = [k for k in keyed if not k.tail], [k for k in keyed if k.tail]
+    few = bool(tail) and _rows(head) <= FEW_KEYS
+    pieces = _met(spark.sparkContext, files, columns, head if few else keyed, few)
+    keys = [Keyed.from_bytes(piece) for (number, _), piece in pieces if number < 0]
+    found = [piece for piece in pieces if piece[0][0] >= 0]
+    if few:
+        found += _beneath(spark.sparkContext, files, columns, tail, keys)
     out: dict[str, Found] = {}
-    by_number = {k.number: k.ref.path for k in keyed}
-    for (number, keyless), bitmap in places.collect():
-        found_here = out.setdefault(by_number[number], Found(BitMap(), BitMap()))
-        (found_here.keyless if keyless else found_here.superseded).update(BitMap.deserialize(bitmap))
-    if wanted:
-        wanted.destroy()
+    paths = {k.number: k.ref.path for k in keyed}
+    for (number, keyless), bitmap in found:
+        places = out.setdefault(paths[number], Found(BitMap(), BitMap()))
+        (places.keyless if keyless else places.superseded).update(BitMap.deserialize(bitmap))
     return out
+
+
+def _met(sc: Any, files: DataFiles, columns: KeyColumns, keyed: Sequence[KeyFile], few: bool) -> list[Piece]:
+    """What is found when all rows of a key meet; with `few` the distinct keys too, under negative numbers."""
+    if not keyed:
+        return []
+    buckets = max(1, min(-(-_rows(keyed) // ROWS_PER_BUCKET), 65_536))
+    sent = _parallel(sc, keyed).flatMap(lambda task: _send(files, columns, task, buckets))
+    met = sent.partitionBy(buckets, lambda bucket: bucket).mapPartitions(lambda rows: _meet(rows, few))
+    pieces: list[Piece] = met.reduceByKey(_or, min(buckets, 200)).collect()
+    return pieces
+
+
+def _beneath(
+    sc: Any, files: DataFiles, columns: KeyColumns, tail: Sequence[KeyFile], keys: Sequence[Keyed]
+) -> list[Piece]:
+    """Rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
+    every = Keyed.concat(keys)
+    order = np.lexsort((every.low, every.high))
+    held = sc.broadcast((every.high[order], every.low[order]))
+    found: list[Piece] = _parallel(sc, tail).flatMap(lambda task: _probe(files, columns, task, *held.value)).collect()
+    held.destroy()
+    return found
 
 
 def _rows(keyed: Iterable[KeyFile]) -> int:
@@ -115,22 +139,15 @@ def _parallel(sc: Any, keyed: Sequence[KeyFile]) -> Any:
     return sc.parallelize(tasks, len(tasks))
 
 
-def _hashes(files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile]) -> np.ndarray:
-    rows = Keyed.concat([part for file in task for part, _ in _keyed(files, columns, file)])
-    return np.unique(rows.high)
-
-
 def _send(
-    files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile], buckets: int, wanted: np.ndarray | None
-) -> Iterator[tuple[int, Any]]:
+    files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile], buckets: int
+) -> Iterator[tuple[int, bytes | Piece]]:
     """Rows that another task may know a later one of, by bucket, and the positions already settled."""
     parts: list[Keyed] = []
     for file in task:
         keyless = BitMap()
         for rows, without in _keyed(files, columns, file):
             keyless.update(without)
-            if wanted is not None and file.tail:
-                rows = rows.where(_among(rows.high, wanted))
             parts.append(rows)
         if keyless:
             yield file.number % buckets, ((file.number, True), keyless.serialize())
@@ -147,30 +164,39 @@ def _send(
             yield number, rows.where(own).to_bytes()
 
 
-def _among(hashes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Which hashes are among the wanted ones, which are sorted."""
-    order = np.argsort(hashes)
-    at = np.searchsorted(wanted, hashes[order])
-    at[at == len(wanted)] = 0
-    out = np.empty(len(hashes), bool)
-    out[order] = wanted[at] == hashes[order]
-    return out
-
-
-def _meet(sent: Iterable[tuple[int, Any]]) -> Iterator[tuple[tuple[int, bool], bytes]]:
+def _meet(sent: Iterable[tuple[int, Any]], few: bool) -> Iterator[Piece]:
     blobs: list[Keyed] = []
-    for _, piece in sent:
+    own = 0
+    for bucket, piece in sent:
         if isinstance(piece, bytes):
+            own = bucket
             blobs.append(Keyed.from_bytes(piece))
         else:
             yield piece
     if blobs:
         blobs.sort(key=lambda rows: int(rows.offset[0]))
         rows = rising(Keyed.concat(blobs))
-        yield from (((f, False), b) for f, b in _bitmaps(rows.place[superseded(rows)]))
+        dead = superseded(rows)
+        yield from (((f, False), b) for f, b in _bitmaps(rows.place[dead]))
+        if few:
+            yield (-1 - own, False), rows.where(~dead & ((rows.place & HEAD) != 0)).to_bytes()
 
 
-def _bitmaps(places: np.ndarray) -> Iterator[Places]:
+def _probe(
+    files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile], high: np.ndarray, low: np.ndarray
+) -> Iterator[Piece]:
+    for file in task:
+        superseded_here, keyless = BitMap(), BitMap()
+        for rows, without in _keyed(files, columns, file):
+            keyless.update(without)
+            places = rows.place[among(rows, high, low)]
+            superseded_here.update(BitMap((places & POSITION).astype(np.uint32)))
+        for cause, places_of in ((False, superseded_here), (True, keyless)):
+            if places_of:
+                yield (file.number, cause), places_of.serialize()
+
+
+def _bitmaps(places: np.ndarray) -> Iterator[tuple[int, bytes]]:
     for number, positions in by_file(places):
         yield number, BitMap(positions).serialize()
 

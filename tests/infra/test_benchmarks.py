@@ -1,0 +1,50 @@
+"""The benchmark's data sets and its judge, on small sizes; no JVM."""
+
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pytest
+
+from tests.benchmarks import datasets
+from tests.benchmarks.__main__ import fingerprint
+from tests.benchmarks.measure import cost_of
+
+
+def read(catalog, metadata, query):
+    name = datasets.copy_of(metadata, catalog, "looked_at")
+    table = datasets.open_lake(catalog).load_table(name)
+    files = [t.file.file_path.removeprefix("file://") for t in table.scan().plan_files()]
+    return duckdb.sql(query.format(f"read_parquet({files})")).fetchall()[0], files
+
+
+@pytest.mark.parametrize("name", sorted(datasets.ALL))
+def test_a_data_set_is_what_it_says(tmp_path, name):
+    data = replace(datasets.ALL[name].scaled(0.0005), logs=min(datasets.ALL[name].logs, 8))
+    metadata = datasets.build(data, tmp_path)
+    share = data.tail // data.logs
+    query = (
+        f'select count(*), count(distinct partition), count(distinct (partition, "offset")), '
+        f'count(distinct (partition, key)) filter ("offset" < {share}), count(*) filter ("offset" < {share}) from {{}}'
+    )
+    (rows, logs, offsets, tail_keys, tail), files = read(tmp_path, metadata, query)
+    assert (rows, logs) == (data.logs * (share + data.head // data.logs), data.logs)
+    assert offsets == rows
+    assert tail_keys == tail == share * data.logs
+    assert datasets.build(data, tmp_path) == metadata, "it is built once"
+    again = datasets.build(data, tmp_path / "again")
+    _, others = read(tmp_path / "again", again, query)
+    assert fingerprint(files) == fingerprint(others)
+
+
+def test_the_local_head_lies_in_a_tenth_of_the_tail():
+    data = datasets.LOCAL.scaled(0.01)
+    share = data.tail // data.logs
+    order = np.random.default_rng([datasets.SEED, 2]).permutation(share)
+    assert set(datasets._head(data, 2)) <= set(order[: share // 10])
+
+
+def test_a_failure_is_a_figure_too():
+    cost = cost_of(lambda: 1 / 0)
+    assert cost.failure == "ZeroDivisionError: division by zero"
+    assert cost_of(lambda: sum(range(10**6))).cpu_seconds > 0
