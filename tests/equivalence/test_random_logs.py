@@ -59,6 +59,9 @@ def test_many_random_logs_equal_the_reference_cleaner(catalog, spark, home):
         for at, number, step, seen in play(catalog, spark, home, batch):
             passes += bool(seen.get("selected") and step.do == "clean")
             wrong += judged(f"log {start + at} step {number} ({step.do})", step, seen)
-        assert wrong == [], "\n".join(wrong[:20])
+        if wrong:
+            # what Hypothesis draws depends on the sources it finds, so a seed alone does not bring the log back
+            first = int(wrong[0].split()[1]) - start
+            raise AssertionError("\n".join([*wrong[:20], repr(batch[first])]))
         logs, seconds = start + len(batch), time.monotonic() - started
         print(f"{logs} random logs, {passes} passes, seed {SEED}, 0 differences, {seconds:.0f} s")

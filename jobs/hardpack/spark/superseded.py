@@ -116,7 +116,7 @@ def _beneath(
 ) -> list[Piece]:
     """Rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
     every = Keyed.concat(keys)
-    order = np.lexsort((every.low, every.high))
+    order = np.argsort(every.high)
     held = sc.broadcast((every.high[order], every.low[order]))
     found: list[Piece] = _parallel(sc, tail).flatMap(lambda task: _probe(files, columns, task, *held.value)).collect()
     held.destroy()
