@@ -107,8 +107,8 @@ METHODS: Mapping[str, Callable[[Run], None]] = {
     "row_number + INSERT OVERWRITE": row_number,
     "MERGE copy-on-write": merge,
     "DELETE copy-on-write": delete,
-    "bin-pack, drops nothing": bin_pack,
-    "DuckDB, no commit": in_duckdb,
+    "bin-pack (drops nothing)": bin_pack,
+    "DuckDB (no commit)": in_duckdb,
 }
 
 
