@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from hardpack.log import reference
-from hardpack.log.reference import Log, LogSegment, clean
+from hardpack.log.reference import Log, LogSegment, append_segment, clean
 from hardpack.log.row import Row
 from hardpack.log.settings import Settings
 from hypothesis import given, settings
@@ -53,6 +53,14 @@ def test_an_empty_value_is_a_value():
     assert offsets(clean(log, ALWAYS, now=100).log) == [0, 1]
 
 
+def test_a_segment_rolled_at_the_base_of_an_empty_one_takes_its_place():
+    empty = Log((LogSegment(3, ()),))
+    log = append_segment(empty, LogSegment(3, (row(3, "a"), row(4, "b"))))
+    log = append_segment(log, LogSegment(5, (row(5, "c"),)))
+    assert [s.base for s in log.segments] == [3, 5]
+    assert offsets(clean(log, ALWAYS, now=0).log) == [3, 4, 5]
+
+
 def test_a_tombstone_takes_two_passes():
     none = Settings.model_validate({"min.cleanable.dirty.ratio": 0, "delete.retention.ms": 0})
     log = log_of([row(0, "a"), row(1, "a", None)], [row(2, "b")], [row(3, "b")])
@@ -76,6 +84,7 @@ def test_any_history_keeps_the_guarantees(case):
             continue
         out = clean(before, step.settings, step.now)
         dropped = frozenset().union(*out.dropped.values())
+        assert len(set(offsets(log))) == len(offsets(log))
         assert set(offsets(before)) == set(offsets(log)) | dropped
         assert sum(map(len, out.dropped.values())) == len(dropped)
         assert all(written[r.offset] == r for r in log.rows)

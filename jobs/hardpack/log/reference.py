@@ -158,8 +158,9 @@ def retain(log: Log, settings: Settings, now: int) -> tuple[Log, int]:
 
 
 def append_segment(log: Log, segment: LogSegment) -> Log:
-    """Roll: the new segment becomes the active one."""
-    return replace(log, segments=(*log.segments, segment))
+    """Roll: the new segment becomes the active one; it replaces an empty one of its base (Kafka's LocalLog.roll)."""
+    before = log.segments[:-1] if log.segments[-1].base == segment.base else log.segments
+    return replace(log, segments=(*before, segment))
 
 
 def view_of(log: Log) -> LogView:
