@@ -31,16 +31,22 @@ class Audit:
 
 
 def audited(
-    job: Job, tasks: Mapping[str, Any], removed: Collection[str], made: Sequence[Made], new: Mapping[str, Any]
+    job: Job,
+    tasks: Mapping[str, Any],
+    removed: Collection[str],
+    vectored: Collection[str],
+    made: Sequence[Made],
+    new: Mapping[str, Any],
 ) -> Audit:
     """Choose what the gate of a pass reads.
 
     Args:
         job: the pass; its plan's id is the seed.
         tasks: scan tasks of all files before it, by path.
-        removed: paths of those that it removes.
+        removed: paths of those that it removes, or of which it hides rows.
+        vectored: of these the ones of which it hides rows.
         made: which files became which.
-        new: scan tasks of the files that it wrote, by path.
+        new: scan tasks of the files that it wrote and of those of which it hides rows, by path.
     """
     rows = {f.path: f.rows for view in job.views for f in view.files}
     limit, shared = job.settings.audit_rows, [path for path in tasks if path not in removed]
@@ -62,7 +68,7 @@ def audited(
 
     written = {p for one in made for p in one.read}
     changes = [Change(one.read, tuple(str(e["file-path"]) for e in one.new)) for one in made]
-    changes += [Change((p,), ()) for p in removed if p not in written]
+    changes += [Change((p,), (p,) if p in vectored else ()) for p in removed if p not in written]
     if not job.settings.transactions:
         # a marker decides rows in other files, so that where there are transactions all are read
         shared = [*(p for p in shared if p not in clean), *_few(rng, clean & set(shared), limit, lambda p: rows[p])]

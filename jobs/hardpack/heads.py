@@ -5,13 +5,14 @@ Each log has its own settings, time and bounds, so that what is planned apart ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
+from pyroaring import BitMap
 
 from hardpack.lake.door import IceTable
 from hardpack.lake.files import DataFiles, FileRef
@@ -36,7 +37,6 @@ from hardpack.spark.dead_rows import (
     expired_markers,
     expired_tombstones,
     live_rows,
-    living,
     union,
 )
 from hardpack.spark.duplicates import may_repeat, repeated_rows
@@ -135,21 +135,25 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         markers = find_markers(rows, {h.name: h.view.state.last_batch for h in heads if h.view.state.last_batch})
     groups = {h.name: _groups(h) for h in heads}
 
-    def find_dead(refs: Mapping[str, FileRef], with_deletes: Collection[str]) -> dict[str, DeadRows]:
+    def find_dead(refs: Mapping[str, FileRef], hidden: Mapping[str, BitMap]) -> dict[str, DeadRows]:
         parts = []
         if columns.transactions:
             parts.append(aborted_rows(rows))
         if repeated is not None:
             parts.append(duplicates(with_bounds(repeated, [h.bounds for h in heads])))
-        if with_deletes:
-            parts.append(living(whole, with_deletes))
         found = collect(union(parts)) if parts else {}
         settings = heads[0].settings
-        keys = KeyColumns(settings.column_key, settings.column_offset, settings.column_control, report.plan.encode())
-        for path, more in find_superseded(door.spark, files, _key_files(heads, refs, found), keys).items():
+        keys = KeyColumns(
+            settings.column_key, settings.column_offset, settings.column_value, settings.column_control,
+            report.plan.encode(),
+        )  # fmt: skip
+        keyed = _key_files(heads, refs, found, hidden, files.merge_on_read)
+        for path, more in find_superseded(door.spark, files, keyed, keys).items():
             entry = found.setdefault(path, DeadRows(files.partition_of(refs[path].entry, settings.column_partition)))
-            entry.add(SUPERSEDED, more.superseded)
-            entry.add(NULL_KEY, more.keyless)
+            unseen = hidden.get(path, BitMap())
+            entry.add(SUPERSEDED, more.superseded - unseen)
+            entry.add(NULL_KEY, more.keyless - unseen)
+            entry.erase = bool(more.erased)
         return _allowed(found, report.table, heads)
 
     job = Job(
@@ -162,21 +166,43 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         home=home,
         copied_to={h.name: h.reach.copied_to for h in heads},
     )
-    return run(door, files, job, find_dead)
+    return run(door, files, job, find_dead, whole)
 
 
-def _key_files(heads: Iterable[Head], refs: Mapping[str, FileRef], found: Mapping[str, DeadRows]) -> list[KeyFile]:
-    """The files with rows that the offset map covers or that it may supersede, without the rows found dead before."""
+def _key_files(
+    heads: Iterable[Head],
+    refs: Mapping[str, FileRef],
+    found: Mapping[str, DeadRows],
+    hidden: Mapping[str, BitMap],
+    merge_on_read: bool,
+) -> list[KeyFile]:
+    """The files with rows that the offset map covers or that it may supersede, without the rows found dead before.
+
+    Where rows stay in the storage though they were deleted, tombstones are told from other rows, and the tail's hidden
+    rows are looked at too: a key that is deleted now has to leave the files where it is only hidden (invariant 5).
+    """
     out: list[KeyFile] = []
     for head in heads:
         reach = head.reach
-        for file in head.view.files:
-            if file.min_offset < reach.checkpoint:
-                unread = found[file.path].unread(file.rows).serialize() if file.path in found else b""
-                tail = file.max_offset < reach.first_dirty
-                out.append(
-                    KeyFile(len(out), refs[file.path], head.name, reach.first_dirty, reach.checkpoint, tail, unread)
+        near = [f for f in head.view.files if f.min_offset < reach.checkpoint]
+        tails = {f.path for f in near if f.max_offset < reach.first_dirty}
+        told = {f.path for f in near if f.path not in tails and f.tombstones != 0} if merge_on_read or hidden else set()
+        for file in near:
+            unread = found[file.path].positions if file.path in found else BitMap()
+            if file.path in hidden and not (told and file.path in tails):
+                unread = unread | hidden[file.path]
+            out.append(
+                KeyFile(
+                    number=len(out),
+                    ref=refs[file.path],
+                    log=head.name,
+                    first_dirty=reach.first_dirty,
+                    checkpoint=reach.checkpoint,
+                    tail=file.path in tails,
+                    unread=unread.serialize() if unread else b"",
+                    tombstones=file.path in told,
                 )
+            )
     return out
 
 
@@ -258,12 +284,10 @@ def expire_heads(
     ends = {n: v.state.checkpoint or 0 for n, v in due.items()}
     bounds = [Bounds(v.partition, 0, ends[n], ends[n], ends[n], ranges[n]) for n, v in due.items()]
 
-    def find_dead(_: Mapping[str, FileRef], with_deletes: Collection[str]) -> dict[str, DeadRows]:
+    def find_dead(*_: object) -> dict[str, DeadRows]:
         parts = [expired_tombstones(with_bounds(below(scan, max(ends.values())), bounds))]
         if any(markers.values()):
             parts.append(expired_markers(scan, markers))
-        if with_deletes:
-            parts.append(living(scan, with_deletes))
         return collect(union(parts))
 
     job = Job(
@@ -278,4 +302,4 @@ def expire_heads(
         copied_to={n: max([ends[n], *v.state.layout[-1:]]) for n, v in due.items()},
         expired={n: ranges[n] for n in due},
     )
-    return run(door, DataFiles.of(table), job, find_dead)
+    return run(door, DataFiles.of(table), job, find_dead, scan)

@@ -1,4 +1,4 @@
-"""One pass over some logs of one table: find the dead rows, rewrite the files that hold any, pass the gate, commit."""
+"""One pass over some logs of one table: find dead rows, rewrite or hide them, pass the gate, commit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
+from pyroaring import BitMap
 
 from hardpack.audit import Audit, audited
 from hardpack.errors import CommitUnknown, Conflict, GateRefused
@@ -20,18 +21,21 @@ from hardpack.home import default_home
 from hardpack.lake.door import Change, IceTable
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.history import commits
+from hardpack.lake.puffin import is_vector, write_vectors
 from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
 from hardpack.log.grouping import files_to_rewrite
 from hardpack.log.horizons import Range
 from hardpack.log.model import DataFile, LogState, LogView, Segment
+from hardpack.log.removal import stays_under_vector
 from hardpack.log.settings import Settings
 from hardpack.report import CAUSES, LogReport, PassReport
-from hardpack.spark.dead_rows import DeadRows
+from hardpack.spark.dead_rows import DeadRows, hidden_rows
 from hardpack.spark.evidence import Sample, evidence
 from hardpack.spark.rewrite import Living, rewrite
 
 if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 SUITE = "log_guarantees"
@@ -65,11 +69,11 @@ def applied_before(table: Table, phase: str, plan: str) -> PassReport | None:
     return None
 
 
-FindDead = Callable[[Mapping[str, FileRef], Collection[str]], dict[str, DeadRows]]
-"""The narrow pass: given the logs' files and those of them that row-level deletes lie on, dead rows by file path."""
+FindDead = Callable[[Mapping[str, FileRef], Mapping[str, BitMap]], dict[str, DeadRows]]
+"""The narrow pass: given the logs' files and the positions in them that row-level deletes took, dead rows by file."""
 
 
-def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead) -> PassReport:
+def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: DataFrame) -> PassReport:
     """Run the pass; nothing is published before the gate has agreed.
 
     Args:
@@ -77,6 +81,7 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead) -> Pas
         files: reads and writes its data files.
         job: what to do.
         find_dead: the narrow pass.
+        scan: the narrow scan of the logs.
 
     Raises:
         GateRefused: a guarantee does not hold on the staged result.
@@ -88,33 +93,47 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead) -> Pas
         return job.report
     tasks = table.scan_tasks(base, job.settings.column_partition, [v.partition for v in job.views])
     flagged = (f.path for v in job.views for f in v.files if f.row_deletes)
-    with_deletes = [path for path in flagged if table.has_deletes(tasks[path])]
+    deletes = {path: lying for path in flagged if (lying := table.deletes(tasks[path]))}
     refs = table.refs(tasks)
-    found = find_dead(refs, with_deletes)
-    taken = {path: refs[path].rows - _living(found.get(path)) for path in with_deletes}
-    dead = {path: rows for path, rows in found.items() if rows.positions}
-    log.info("%s: %d files hold rows to drop", job.report.table, len(dead))
+    hidden = hidden_rows(files, deletes, {path: refs[path].rows for path in deletes}, scan)
+    dead = {path: rows for path, rows in find_dead(refs, hidden).items() if rows.positions or rows.erase}
+    for path, rows in dead.items():
+        rows.hidden = hidden.get(path, rows.hidden)
+    vectored = _vectored(files, job, refs, dead, deletes)
+    hit = {path: rows for path, rows in dead.items() if path not in vectored}
+    log.info("%s: %d files hold rows to drop, %d stay", job.report.table, len(dead), len(vectored))
     groups = [
-        _living_of(run, refs, dead) for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], dead)
+        _living_of(run, refs, hit) for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], hit)
     ]
     made = rewrite(table.spark, files, groups, job.settings.column_offset, job.settings.segment_bytes)
     entries = [entry for one in made for entry in one.new]
+    vectors: list[dict[str, Any]] = []
     try:
+        vectors = write_vectors(files, vectored, refs)
         written: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for entry in entries:
             written[files.partition_of(entry, job.settings.column_partition)].append(entry)
-        logs = tuple(_log_report(files, job, view, dead, written[str(view.partition)], taken) for view in job.views)
-        new = [table.data_file(entry) for entry in entries]
+        logs = tuple(
+            _log_report(files, job, view, dead, vectored, written[str(view.partition)], hidden) for view in job.views
+        )
+        new = [table.content_file(entry) for entry in entries]
+        named = [table.content_file(entry) for entry in vectors]
         new_tasks = {str(entry["file-path"]): table.task_of(file) for entry, file in zip(entries, new, strict=True)}
-        verdict = _gate(table, job, logs, audited(job, tasks, dead, made, new_tasks))
+        new_tasks |= {p: table.task_of(tasks[p].file(), [v]) for p, v in zip(vectored, named, strict=True)}
+        verdict = _gate(table, job, logs, audited(job, tasks, dead, vectored, made, new_tasks))
         report = job.report.model_copy(update={"logs": logs, "seconds": round(time.monotonic() - started, 1)})
-        change = change_of(job, report, [tasks[path].file() for path in dead], new)
+        change = replace(
+            change_of(job, report, [tasks[path].file() for path in hit], new),
+            vectors=named,
+            replaced=[delete for path in vectored for delete in tasks[path].deletes()],
+            partitions=(job.settings.column_partition, [v.partition for v in job.views]),
+        )
         snapshot = table.commit(base, change)
     except CommitUnknown:
         # the files may be the table's by now; if not, orphan removal takes them
         raise
     except Exception:
-        files.discard(entries)
+        files.discard([*entries, *vectors])
         raise
     return report.model_copy(update={"snapshot": snapshot, "data_docs": verdict.page})
 
@@ -135,12 +154,27 @@ def change_of(job: Job, report: PassReport, remove: Iterable[Any], add: Iterable
 
 def _living_of(run: Iterable[DataFile], refs: Mapping[str, FileRef], dead: Mapping[str, DeadRows]) -> list[Living]:
     """The files of a run that have a row to copy."""
-    unread = {f.path: dead[f.path].unread(f.rows) for f in run}
+    unread = {f.path: dead[f.path].unread for f in run}
     return [Living(refs[path], rows.serialize()) for path, rows in unread.items() if len(rows) < refs[path].rows]
 
 
-def _living(rows: DeadRows | None) -> int:
-    return len(rows.living) if rows is not None and rows.living is not None else 0
+def _vectored(
+    files: DataFiles,
+    job: Job,
+    refs: Mapping[str, FileRef],
+    dead: Mapping[str, DeadRows],
+    deletes: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> dict[str, BitMap]:
+    """The files that stay as they are, with what their new deletion vectors name."""
+    if not files.merge_on_read:
+        return {}
+    # other deletes may lie on several files, so that they cannot be replaced with one file's
+    fit = {path: rows for path, rows in dead.items() if all(is_vector(d) for d in deletes.get(path, ()))}
+    return {
+        path: rows.unread
+        for path, rows in fit.items()
+        if stays_under_vector(refs[path].rows, refs[path].bytes, len(rows.unread), rows.gone, job.settings)
+    }
 
 
 def _next_state(job: Job, properties: Mapping[str, str], made: tuple[int, int]) -> str:
@@ -160,13 +194,17 @@ def _log_report(
     job: Job,
     view: LogView,
     dead: Mapping[str, DeadRows],
+    vectored: Mapping[str, BitMap],
     own: list[dict[str, Any]],
-    taken: Mapping[str, int],
+    hidden: Mapping[str, BitMap],
 ) -> LogReport:
     name = str(view.partition)
-    hit = [f for f in view.files if f.path in dead]
-    left = [f for f in view.files if f.path not in dead]
-    causes = {cause: sum(dead[f.path].causes.get(cause, 0) for f in hit) for cause in CAUSES}
+    taken = {path: len(positions) for path, positions in hidden.items()}
+    hit = [f for f in view.files if f.path in dead and f.path not in vectored]
+    left = [f for f in view.files if f.path not in dead or f.path in vectored]
+    dying = [dead[f.path] for f in view.files if f.path in dead]
+    causes = {cause: sum(rows.causes.get(cause, 0) for rows in dying) for cause in CAUSES}
+    after_vectors = taken | {path: len(positions) for path, positions in vectored.items()}
     after = job.after[name]
     below = [f for f in left if f.max_offset < (after.checkpoint or 0)]
     waiting = [f.tombstones for f in below] + [files.nulls_in(f, job.settings.column_value) for f in own]
@@ -177,14 +215,15 @@ def _log_report(
         copied_to=job.copied_to[name],
         log_end=view.log_end,
         rows_before=view.rows - sum(taken.get(f.path, 0) for f in view.files),
-        rows_after=sum(f.rows - taken.get(f.path, 0) for f in left) + sum(f["record-count"] for f in own),
+        rows_after=sum(f.rows - after_vectors.get(f.path, 0) for f in left) + sum(f["record-count"] for f in own),
         bytes_before=view.bytes,
         bytes_after=sum(f.bytes for f in left) + sum(f["file-size-in-bytes"] for f in own),
         expired=job.expired.get(name, ()),
         tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
         files_rewritten=len(hit),
         files_written=len(own),
-        files_left_alone=len(left),
+        files_under_vectors=sum(f.path in vectored for f in left),
+        files_left_alone=sum(f.path not in vectored for f in left),
         **causes,
     )
 

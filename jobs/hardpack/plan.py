@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pyiceberg.table import Table
 
 from hardpack.errors import BadInput
+from hardpack.lake.files import DataFiles
 from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.sensing import read_logs
 from hardpack.log.horizons import Range, due_markers, due_ranges
@@ -61,6 +62,8 @@ class Plan(BaseModel):
     now: int
     force: bool
     settings: Settings
+    merge_on_read: bool = False
+    """Whether files with few dead rows may stay under deletion vectors."""
     logs: tuple[LogPlan, ...]
 
     @property
@@ -144,6 +147,7 @@ def make_plan(
         now=now,
         force=force,
         settings=settings,
+        merge_on_read=DataFiles.of(table).merge_on_read,
         logs=tuple(sorted(plans, key=lambda p: (p.action == "none", -p.ratio, str(p.partition)))),
     )
 

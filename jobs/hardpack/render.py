@@ -63,8 +63,11 @@ def settings_table(title: str, settings: Settings) -> Table:
 
 def plan_table(plan: Plan) -> Table:
     """What a plan would do and why."""
+    title = f"plan {plan.id} of {plan.table} at {moment(plan.now)}"
+    if plan.merge_on_read and (share := plan.settings.deletion_vector_max_ratio):
+        title += f"; files with at most {share:.0%} dead rows stay, under deletion vectors"
     return grid(
-        f"plan {plan.id} of {plan.table} at {moment(plan.now)}",
+        title,
         ("partition", "action", "from", "to", "clean", "cleanable", "dirty", "why"),
         (
             (
@@ -86,17 +89,19 @@ def pass_table(report: PassReport) -> Table:
 
 
 PASS_COLUMNS = (
-    "log", "rows", "bytes", "superseded", "no key", "expired", "waiting", "checkpoint", "rewritten", "left alone",
+    "log", "rows", "bytes", "superseded", "no key", "expired", "waiting", "checkpoint", "rewritten", "vectors",
+    "left alone",
 )  # fmt: skip
 
 
 def pass_row(entry: LogReport) -> tuple[object, ...]:
-    """One log's cells; `waiting` are tombstones below the checkpoint, the last two are files."""
+    """One log's cells; `waiting` are tombstones below the checkpoint, the last three are files."""
     return (
         str(entry.partition), f"{entry.rows_before:,} → {entry.rows_after:,}",
         f"{decimal(entry.bytes_before)} → {decimal(entry.bytes_after)}",
         entry.superseded, entry.null_key, entry.expired_tombstone, unknown(entry.tombstones_waiting),
-        entry.checkpoint_after or 0, entry.files_rewritten, entry.files_left_alone,
+        entry.checkpoint_after or 0, entry.files_rewritten, entry.files_under_vectors,
+        entry.files_left_alone,
     )  # fmt: skip
 
 

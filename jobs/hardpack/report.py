@@ -42,6 +42,8 @@ class LogReport(BaseModel):
     """Tombstones below the checkpoint, None when the metadata does not count them."""
     files_rewritten: int = 0
     files_written: int = 0
+    files_under_vectors: int = 0
+    """Files that stay, their dead rows named in a new deletion vector."""
     files_left_alone: int = 0
 
     @property

@@ -151,11 +151,14 @@ def _compare(
     values = [p.partition for p in logs]
     before = door.scan_tasks(base, settings.column_partition, values)
     after = door.scan_tasks(current, settings.column_partition, values)
+    shared = before.keys() & after.keys()
+    if door.delete_manifests(base) or door.delete_manifests(current):
+        shared = {path for path in shared if door.deletes(before[path]) == door.deletes(after[path])}
     with ExitStack() as hold:
         sides = [
-            Side([t for path, t in after.items() if path in before], before=True, after=True),
-            Side([t for path, t in before.items() if path not in after], before=True, after=False, wide=True),
-            Side([t for path, t in after.items() if path not in before], before=False, after=True, wide=True),
+            Side([after[path] for path in shared], before=True, after=True),
+            Side([t for path, t in before.items() if path not in shared], before=True, after=False, wide=True),
+            Side([t for path, t in after.items() if path not in shared], before=False, after=True, wide=True),
         ]
         rows = evidence(door, settings, sides, hold, published=True)
         return judge(rows, name, title, [promise(p) for p in logs], home)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,8 @@ class _TryAgain(Exception):
 class Change:
     """What one commit does: files out, files in, properties derived from those at the time, summary entries.
 
+    `vectors` are new deletion vectors, `replaced` those that they stand in for; both lie within `partitions`, the
+    column's name and its values.
     `properties` is given the table's properties as they are at the moment of the commit, and id and sequence number of
     the snapshot to be; it returns those to set and raises Conflict when they no longer allow it.
     """
@@ -47,6 +49,9 @@ class Change:
     add: Iterable[Any]
     properties: Callable[[Mapping[str, str], tuple[int, int]], dict[str, str]]
     summary: dict[str, str]
+    vectors: Sequence[Any] = ()
+    replaced: Sequence[Any] = ()
+    partitions: tuple[str, Sequence[int | str]] = ("", ())
 
 
 class IceTable:
@@ -73,40 +78,46 @@ class IceTable:
 
     def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Any]:
         """Scan tasks of whole data files by path, of the partitions where the column has one of the values."""
-        wanted = self._list()
-        for value in values:
-            wanted.add(value)
-        matching = getattr(self._ice.expressions.Expressions, "in")(column, wanted)
-        scan = self._java.newScan().useSnapshot(snapshot).filter(matching).planFiles()
+        scan = self._java.newScan().useSnapshot(snapshot).filter(self._among(column, values)).planFiles()
         try:
             return {str(task.file().location()): task for task in scan.iterator()}
         finally:
             scan.close()
 
-    def has_deletes(self, task: Any) -> bool:
-        """Whether row-level deletes lie on the task's file."""
-        return not task.deletes().isEmpty()
+    def _among(self, column: str, values: Iterable[int | str]) -> Any:
+        wanted = self._list()
+        for value in values:
+            wanted.add(value)
+        return getattr(self._ice.expressions.Expressions, "in")(column, wanted)
+
+    def deletes(self, task: Any) -> list[dict[str, Any]]:
+        """Iceberg's JSON of the delete files that lie on the task's file."""
+        return [self._json(delete) for delete in task.deletes()]
+
+    def delete_manifests(self, snapshot: int) -> int:
+        """How many manifests of delete files a snapshot has."""
+        return int(self._java.snapshot(snapshot).deleteManifests(self._java.io()).size())
+
+    def _json(self, file: Any) -> dict[str, Any]:
+        spec = self._java.specs().get(file.specId())
+        return dict(json.loads(self._ice.ContentFileParser.toJson(file, spec)))
 
     def refs(self, tasks: Mapping[str, Any]) -> dict[str, FileRef]:
         """What it takes to read the tasks' files elsewhere, by path."""
-        parser = self._ice.ContentFileParser
         found = {}
         for path, task in tasks.items():
             file = task.file()
-            entry = json.loads(parser.toJson(file, self._java.specs().get(file.specId())))
+            entry = self._json(file)
             found[path] = FileRef(entry, int(file.dataSequenceNumber()) if "first-row-id" in entry else 0)
         return found
 
-    def data_file(self, entry: Mapping[str, Any]) -> Any:
-        """Iceberg's data file from its JSON."""
+    def content_file(self, entry: Mapping[str, Any]) -> Any:
+        """Iceberg's data or delete file from its JSON."""
         node = self._ice.util.JsonUtil.mapper().readTree(json.dumps(entry))
         return self._ice.ContentFileParser.fromJson(node, self._java.specs())
 
-    def task_of(self, file: Any) -> Any:
-        """A scan task of a data file that is not committed."""
-        return self._task(file, [])
-
-    def _task(self, file: Any, deletes: list[Any]) -> Any:
+    def task_of(self, file: Any, deletes: Sequence[Any] = ()) -> Any:
+        """A scan task of a data file, with deletes that need not be committed, as little as the file."""
         array = self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, len(deletes))
         for at, delete in enumerate(deletes):
             array[at] = delete
@@ -220,7 +231,9 @@ class IceTable:
 
     def _update(self, base: int, change: Change) -> Any:
         remove, add = list(change.remove), list(change.add)
-        if not remove and not add:
+        if change.vectors:
+            update = self._row_delta(base, change, remove, add)
+        elif not remove and not add:
             # a snapshot all the same, so that moving the state alone is compared and set too; streams pass over it
             update = self._java.newFastAppend()
         else:
@@ -235,6 +248,21 @@ class IceTable:
         for key, value in change.summary.items():
             update.set(key, value)
         return update
+
+    def _row_delta(self, base: int, change: Change, remove: list[Any], add: list[Any]) -> Any:
+        update = self._java.newRowDelta()
+        referenced = self._list()
+        for file in remove:
+            update.removeRows(file)
+        for file in add:
+            update.addRows(file)
+        for delete in change.replaced:
+            update.removeDeletes(delete)
+        for delete in change.vectors:
+            update.addDeletes(delete)
+            referenced.add(delete.referencedDataFile())
+        update.validateFromSnapshot(base).conflictDetectionFilter(self._among(*change.partitions))
+        return update.validateDataFilesExist(referenced).validateDeletedFiles().validateNoConflictingDeleteFiles()
 
     def _map(self, entries: Mapping[str, str]) -> Any:
         out = self.spark._jvm.java.util.HashMap()

@@ -53,6 +53,11 @@ class FileRef:
         return int(self.entry["record-count"])
 
     @property
+    def bytes(self) -> int:
+        """Size of the file."""
+        return int(self.entry["file-size-in-bytes"])
+
+    @property
     def home(self) -> tuple[int, str]:
         """Spec id and partition values: files of one home may become one file."""
         return int(self.entry["spec-id"]), repr(self.entry["partition"])
@@ -85,6 +90,11 @@ class DataFiles:
         if self.format_version < 3:
             return self.schema
         return Schema(*self.schema.fields, ROW_ID, LAST_UPDATED, schema_id=self.schema.schema_id)
+
+    @property
+    def merge_on_read(self) -> bool:
+        """Whether dead rows may stay under deletion vectors, as far as the table says."""
+        return self.format_version >= 3 and self.properties.get("write.delete.mode") == "merge-on-read"
 
     def read(self, file: FileRef, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows of a file, in the file's order and whatever was deleted, batch by batch."""
@@ -163,11 +173,17 @@ class DataFiles:
             raise
         return writing.done
 
+    def new_location(self, name: str, folder: Any = None) -> str:
+        """Where a new file goes, as the table's properties have it."""
+        from pyiceberg.table.locations import load_location_provider
+
+        return load_location_provider(self.location, dict(self.properties)).new_data_location(name, folder)
+
     def discard(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Delete files that were written but not committed; what cannot be is left to orphan removal."""
-        for entry in entries:
+        for path in {str(entry["file-path"]) for entry in entries}:
             try:
-                self.io.delete(str(entry["file-path"]))
+                self.io.delete(path)
             except Exception as error:  # whatever it is, it must not hide why the file is deleted
                 log.warning("an uncommitted file of %s stays behind: %s", self.location, type(error).__name__)
 
@@ -192,12 +208,10 @@ class _Writing:
         from pyiceberg.io.fileformat import FileFormatFactory
         from pyiceberg.manifest import FileFormat
         from pyiceberg.schema import sanitize_column_names
-        from pyiceberg.table.locations import load_location_provider
 
         self.files, self.like, self.target = files, like, target_bytes
         self.model = FileFormatFactory.get(FileFormat.PARQUET)
         self.schema = sanitize_column_names(files.written)
-        self.locations = load_location_provider(files.location, dict(files.properties))
         self.flush_bytes = min(FLUSH_BYTES, max(target_bytes // 4, 64 * 1024))
         self.waiting: list[pa.RecordBatch] = []
         self.bytes = 0
@@ -243,7 +257,7 @@ class _Writing:
         spec = self.files.specs[int(self.like.entry["spec-id"])]
         folder: Any = SimpleNamespace(to_path=lambda: self._partition_path(spec))
         name = f"hardpack-{uuid.uuid4()}.{self.model.file_extension()}"
-        location = self.locations.new_data_location(name, folder if spec.fields else None)
+        location = self.files.new_location(name, folder if spec.fields else None)
         self.output = self.files.io.new_output(location)
         self.writer = self.model.create_writer(self.output, self.schema, dict(self.files.properties))
 

@@ -53,6 +53,15 @@ class Settings(BaseModel):
     )
     null_keys: Literal["refuse", "drop"] = Field("refuse", description="`drop` removes keyless rows as Kafka's cleaner")
 
+    deletion_vector_max_ratio: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="with write.delete.mode=merge-on-read on format v3: dead share up to which a file is not rewritten",
+    )
+    deletion_vector_min_bytes: int = Field(
+        4 * 1024 * 1024, ge=0, description="a file smaller than this is rewritten, whatever its dead share"
+    )
     audit_rows: int = Field(
         1_000_000,
         ge=1,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
+from hardpack.lake.files import DataFiles
+from hardpack.lake.puffin import is_vector, read_vector
 from hardpack.spark.transactions import decided
 
 if TYPE_CHECKING:
@@ -19,7 +22,9 @@ SUPERSEDED, NULL_KEY, EXPIRED = "superseded", "null_key", "expired_tombstone"
 ABORTED, MARKER, DUPLICATE = "aborted", "expired_marker", "duplicate"
 CAUSES = (SUPERSEDED, NULL_KEY, EXPIRED, ABORTED, MARKER, DUPLICATE)
 LIVING = "living"
-PER_FILE = "partition string, file string, cause string, rows long, positions binary"
+READERS = 16
+"""Deletion vectors read at once; on object storage each is a request of its own."""
+PER_FILE = "partition string, file string, cause string, positions binary"
 
 
 @dataclass(slots=True)
@@ -29,8 +34,10 @@ class DeadRows:
     partition: str
     positions: BitMap = field(default_factory=BitMap)
     causes: dict[str, int] = field(default_factory=dict)
-    living: BitMap | None = None
-    """Positions that no row-level delete had taken before; None when no deletes lie on the file."""
+    hidden: BitMap = field(default_factory=BitMap)
+    """Positions that row-level deletes had taken before."""
+    erase: bool = False
+    """Whether the key of a row, hidden or dead, was deleted, so that the row has to leave the storage."""
 
     def add(self, cause: str, positions: BitMap) -> None:
         """Take more rows as dead, none of which was yet."""
@@ -38,11 +45,15 @@ class DeadRows:
             self.positions |= positions
             self.causes[cause] = self.causes.get(cause, 0) + len(positions)
 
-    def unread(self, rows: int) -> BitMap:
-        """What a rewrite leaves out of a file of so many rows: the dead rows and those deleted before."""
-        if self.living is None:
-            return self.positions
-        return BitMap(range(rows)) - (self.living - self.positions)
+    @property
+    def unread(self) -> BitMap:
+        """What a rewrite leaves out: the dead rows and those deleted before."""
+        return self.positions | self.hidden
+
+    @property
+    def gone(self) -> bool:
+        """Whether a row has to leave the storage: its key was deleted, or it was not merely superseded."""
+        return self.erase or not self.causes.keys() <= {SUPERSEDED}
 
 
 def live_rows(rows: DataFrame, transactions: bool) -> DataFrame:
@@ -85,11 +96,28 @@ def expired_markers(rows: DataFrame, due: Mapping[str, Collection[int]]) -> Data
     return _caused(rows.where("control is not null").join(F.broadcast(listed), ["p", "o"]), F.lit(MARKER))
 
 
-def living(rows: DataFrame, files: Collection[str]) -> DataFrame:
-    """All rows of some files, to be told from those that row-level deletes took."""
+def hidden_rows(
+    files: DataFiles, deletes: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str, int], rows: DataFrame
+) -> dict[str, BitMap]:
+    """Positions that row-level deletes took, by data file: as a vector names them, else all that a scan does not find.
+
+    Args:
+        files: reads the table's files.
+        deletes: Iceberg's JSON of the delete files, by path of the data file that they lie on.
+        sizes: rows of each of these data files.
+        rows: the narrow scan of whole logs.
+    """
     from pyspark.sql import functions as F
 
-    return _caused(rows.where(F.col("file").isin(list(files))), F.lit(LIVING))
+    vectors = {path: found[0] for path, found in deletes.items() if len(found) == 1 and is_vector(found[0])}
+    with ThreadPoolExecutor(READERS) as pool:
+        hidden = dict(zip(vectors, pool.map(lambda delete: read_vector(files, delete), vectors.values()), strict=True))
+    if others := [path for path in deletes if path not in vectors]:
+        found = collect(_caused(rows.where(F.col("file").isin(others)), F.lit(LIVING)))
+        hidden |= {path: BitMap(range(sizes[path])) for path in others}
+        for path, living in found.items():
+            hidden[path] -= living.positions
+    return hidden
 
 
 def union(parts: list[DataFrame]) -> DataFrame:
@@ -106,11 +134,7 @@ def collect(dead: DataFrame) -> dict[str, DeadRows]:
     files: dict[str, DeadRows] = {}
     for row in dead.groupBy("file").applyInArrow(_bitmaps, PER_FILE).collect():
         found = files.setdefault(row.file, DeadRows(row.partition))
-        positions = BitMap.deserialize(bytes(row.positions))
-        if row.cause == LIVING:
-            found.living = positions
-            continue
-        found.add(row.cause, positions)
+        found.add(row.cause, BitMap.deserialize(bytes(row.positions)))
     return files
 
 
@@ -124,16 +148,9 @@ def _bitmaps(table: pa.Table) -> pa.Table:
             positions = table.filter(pc.equal(table["cause"], cause))["pos"].to_numpy()
             bitmap = BitMap(positions.astype("uint32"))
             bitmap.run_optimize()
-            yield {
-                "partition": partition,
-                "file": file,
-                "cause": cause,
-                "rows": len(positions),
-                "positions": bitmap.serialize(),
-            }
+            yield {"partition": partition, "file": file, "cause": cause, "positions": bitmap.serialize()}
 
     schema = pa.schema(
-        [("partition", pa.string()), ("file", pa.string()), ("cause", pa.string()), ("rows", pa.int64()),
-         ("positions", pa.binary())]
-    )  # fmt: skip
+        [("partition", pa.string()), ("file", pa.string()), ("cause", pa.string()), ("positions", pa.binary())]
+    )
     return pa.Table.from_pylist(list(rows()), schema)

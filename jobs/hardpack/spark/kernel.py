@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 HEAD = np.uint64(1 << 63)
+TOMBSTONE = np.uint64(1 << 62)
 FILE_SHIFT = np.uint64(32)
 POSITION = np.uint64(2**32 - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """Rows as columns: two halves of the key's hash, offset, and place (head flag, file number, position)."""
+    """Rows as columns: two halves of the key's hash, offset, and place (flags, file number, position)."""
 
     high: Longs
     low: Longs
@@ -85,25 +86,29 @@ def hashed(keys: pa.Array, salt: bytes) -> tuple[Longs, Longs]:
     return np.asarray(halves["a"], np.uint64), np.asarray(halves["b"], np.uint64)
 
 
-def superseded(rows: Keyed) -> Mask:
+def superseded(rows: Keyed) -> tuple[Mask, Mask]:
     """Rows behind which a row of the head stands with the same key (Cleaner.shouldRetainRecord).
 
     Of one log the head lies behind the tail, so a key's last row decides: is it of the head, all others are superseded.
 
     Args:
         rows: in rising order of offset within each log.
+
+    Returns:
+        The superseded rows, and those among them of which the last is a tombstone.
     """
     count = len(rows)
     if count < 2:
-        return np.zeros(count, bool)
+        return np.zeros(count, bool), np.zeros(count, bool)
     order = _by_key(rows)
     high, low = rows.high[order], rows.low[order]
     last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), True)
     ends = np.flatnonzero(last)
-    head = (rows.place[order[ends]] & HEAD) != 0
-    dead = np.empty(count, bool)
-    dead[order] = np.repeat(head, np.diff(ends, prepend=-1)) & ~last
-    return dead
+    deciding, length = rows.place[order[ends]], np.diff(ends, prepend=-1)
+    dead, erased = np.empty(count, bool), np.empty(count, bool)
+    dead[order] = np.repeat((deciding & HEAD) != 0, length) & ~last
+    erased[order] = np.repeat((deciding & TOMBSTONE) != 0, length)
+    return dead, dead & erased
 
 
 def _by_key(rows: Keyed) -> NDArray[np.int64]:
@@ -128,22 +133,23 @@ def _by_key(rows: Keyed) -> NDArray[np.int64]:
     return order
 
 
-def among(rows: Keyed, high: Longs, low: Longs) -> Mask:
-    """Which rows have a key among those given, whose hashes are sorted, each key once."""
+def among(rows: Keyed, high: Longs, low: Longs) -> NDArray[np.int64]:
+    """Where each row's key stands among those given, -1 if nowhere; their hashes are sorted, each key once."""
     if not len(high):
-        return np.zeros(len(rows), bool)
+        return np.full(len(rows), -1)
     order = _by_key(rows)
     at = np.searchsorted(high, rows.high[order])
     at[at == len(high)] = 0
     hit = high[at] == rows.high[order]
     # two keys may share the upper half
     wrong = hit & (low[at] != rows.low[order])
-    hit &= ~wrong
+    at[~hit | wrong] = -1
     for number in np.flatnonzero(wrong):
         row = order[number]
-        hit[number] = bool((low[high == rows.high[row]] == rows.low[row]).any())
-    out = np.empty(len(rows), bool)
-    out[order] = hit
+        same = np.flatnonzero((high == rows.high[row]) & (low == rows.low[row]))
+        at[number] = same[0] if len(same) else -1
+    out = np.empty(len(rows), np.int64)
+    out[order] = at
     return out
 
 
@@ -158,7 +164,7 @@ def by_file(places: Longs) -> Iterator[tuple[int, NDArray[np.uint32]]]:
     """File numbers and the positions in each."""
     if not len(places):
         return
-    ordered = np.sort(places & ~HEAD)
+    ordered = np.sort(places & ~(HEAD | TOMBSTONE))
     files = (ordered >> FILE_SHIFT).astype(np.int64)
     starts = np.flatnonzero(np.diff(files, prepend=-1))
     for at, end in zip(starts, [*starts[1:], len(ordered)], strict=True):

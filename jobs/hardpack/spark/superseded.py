@@ -8,7 +8,7 @@ key costs no more than others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from hardpack.spark.kernel import (
     FILE_SHIFT,
     HEAD,
     POSITION,
+    TOMBSTONE,
     Keyed,
     among,
     by_file,
@@ -37,8 +38,8 @@ ROWS_PER_BUCKET = 2_000_000
 FEW_KEYS = 16_000_000
 """Rows of a head whose keys every task may hold, sixteen bytes each; of a larger one the tail's rows move as well."""
 
-Piece = tuple[tuple[int, bool], bytes]
-"""File number, whether these are its rows without a key, and a bitmap of positions."""
+Piece = tuple[tuple[int, str], bytes]
+"""File number, which of `Found`'s, and a bitmap of positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class KeyFile:
     """Whether all its rows lie below the first dirty offset."""
     unread: bytes = b""
     """Bitmap of rows that are not in the log: deleted, aborted, or stood for by another."""
+    tombstones: bool = False
+    """Whether to tell which of its rows are tombstones, for which the value is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +65,18 @@ class KeyColumns:
 
     key: str
     offset: str
+    value: str
     control: str | None
     salt: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Positions of one file, by cause."""
+    """Positions of one file: superseded, of these the ones whose last row is a tombstone, and without a key."""
 
-    superseded: BitMap
-    keyless: BitMap
+    superseded: BitMap = field(default_factory=BitMap)
+    erased: BitMap = field(default_factory=BitMap)
+    keyless: BitMap = field(default_factory=BitMap)
 
 
 def find_superseded(
@@ -94,9 +99,8 @@ def find_superseded(
         found += _beneath(spark.sparkContext, files, columns, tail, keys)
     out: dict[str, Found] = {}
     paths = {k.number: k.ref.path for k in keyed}
-    for (number, keyless), bitmap in found:
-        places = out.setdefault(paths[number], Found(BitMap(), BitMap()))
-        (places.keyless if keyless else places.superseded).update(BitMap.deserialize(bitmap))
+    for (number, kind), bitmap in found:
+        getattr(out.setdefault(paths[number], Found()), kind).update(BitMap.deserialize(bitmap))
     return out
 
 
@@ -105,7 +109,9 @@ def _met(sc: Any, files: DataFiles, columns: KeyColumns, keyed: Sequence[KeyFile
     if not keyed:
         return []
     buckets = max(1, min(-(-_rows(keyed) // ROWS_PER_BUCKET), 65_536))
-    sent = _parallel(sc, keyed).flatMap(lambda task: _send(files, columns, task, buckets))
+    # what another task's tombstone erases must be told from what is superseded
+    settle = not any(k.tombstones for k in keyed)
+    sent = _parallel(sc, keyed).flatMap(lambda task: _send(files, columns, task, buckets, settle))
     met = sent.partitionBy(buckets, lambda bucket: bucket).mapPartitions(lambda rows: _meet(rows, few))
     pieces: list[Piece] = met.reduceByKey(_or, min(buckets, 200)).collect()
     return pieces
@@ -117,7 +123,7 @@ def _beneath(
     """Rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
     every = Keyed.concat(keys)
     order = np.argsort(every.high)
-    held = sc.broadcast((every.high[order], every.low[order]))
+    held = sc.broadcast((every.high[order], every.low[order], (every.place[order] & TOMBSTONE) != 0))
     found: list[Piece] = _parallel(sc, tail).flatMap(lambda task: _probe(files, columns, task, *held.value)).collect()
     held.destroy()
     return found
@@ -140,7 +146,7 @@ def _parallel(sc: Any, keyed: Sequence[KeyFile]) -> Any:
 
 
 def _send(
-    files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile], buckets: int
+    files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile], buckets: int, settle: bool
 ) -> Iterator[tuple[int, bytes | Piece]]:
     """Rows that another task may know a later one of, by bucket, and the positions already settled."""
     parts: list[Keyed] = []
@@ -150,11 +156,12 @@ def _send(
             keyless.update(without)
             parts.append(rows)
         if keyless:
-            yield file.number % buckets, ((file.number, True), keyless.serialize())
+            yield file.number % buckets, ((file.number, "keyless"), keyless.serialize())
     rows = rising(Keyed.concat(parts))
-    settled = superseded(rows)
-    yield from ((f % buckets, ((f, False), b)) for f, b in _bitmaps(rows.place[settled]))
-    rows = rows.where(~settled)
+    if settle:
+        settled, _ = superseded(rows)
+        yield from ((piece[0][0] % buckets, piece) for piece in _pieces("superseded", rows.place[settled]))
+        rows = rows.where(~settled)
     bucket = (rows.high % np.uint64(buckets)).astype(np.int64)
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
@@ -176,29 +183,41 @@ def _meet(sent: Iterable[tuple[int, Any]], few: bool) -> Iterator[Piece]:
     if blobs:
         blobs.sort(key=lambda rows: int(rows.offset[0]))
         rows = rising(Keyed.concat(blobs))
-        dead = superseded(rows)
-        yield from (((f, False), b) for f, b in _bitmaps(rows.place[dead]))
+        dead, erased = superseded(rows)
+        yield from _pieces("superseded", rows.place[dead])
+        yield from _pieces("erased", rows.place[erased])
         if few:
-            yield (-1 - own, False), rows.where(~dead & ((rows.place & HEAD) != 0)).to_bytes()
+            yield (-1 - own, "superseded"), rows.where(~dead & ((rows.place & HEAD) != 0)).to_bytes()
 
 
 def _probe(
-    files: DataFiles, columns: KeyColumns, task: Sequence[KeyFile], high: np.ndarray, low: np.ndarray
+    files: DataFiles,
+    columns: KeyColumns,
+    task: Sequence[KeyFile],
+    high: np.ndarray,
+    low: np.ndarray,
+    tombstone: np.ndarray,
 ) -> Iterator[Piece]:
     for file in task:
-        superseded_here, keyless = BitMap(), BitMap()
+        found = Found()
         for rows, without in _keyed(files, columns, file):
-            keyless.update(without)
-            places = rows.place[among(rows, high, low)]
-            superseded_here.update(BitMap((places & POSITION).astype(np.uint32)))
-        for cause, places_of in ((False, superseded_here), (True, keyless)):
-            if places_of:
-                yield (file.number, cause), places_of.serialize()
+            at = among(rows, high, low)
+            hit = at >= 0
+            found.keyless.update(without)
+            found.superseded.update(_positions(rows.place[hit]))
+            found.erased.update(_positions(rows.place[hit][tombstone[at[hit]]]))
+        for kind in ("superseded", "erased", "keyless"):
+            if places := getattr(found, kind):
+                yield (file.number, kind), places.serialize()
 
 
-def _bitmaps(places: np.ndarray) -> Iterator[tuple[int, bytes]]:
+def _positions(places: np.ndarray) -> BitMap:
+    return BitMap((places & POSITION).astype(np.uint32))
+
+
+def _pieces(kind: str, places: np.ndarray) -> Iterator[Piece]:
     for number, positions in by_file(places):
-        yield number, BitMap(positions).serialize()
+        yield (number, kind), BitMap(positions).serialize()
 
 
 def _or(one: bytes, other: bytes) -> bytes:
@@ -212,7 +231,8 @@ def _keyed(files: DataFiles, columns: KeyColumns, file: KeyFile) -> Iterator[tup
     pa.set_cpu_count(1)
     readable = living_mask(file.ref.rows, file.unread)
     at = 0
-    for batch in files.read(file.ref, [columns.key, columns.offset, columns.control or ""]):
+    value = columns.value if file.tombstones else ""
+    for batch in files.read(file.ref, [columns.key, columns.offset, columns.control or "", value]):
         inside = readable[at : at + len(batch)]
         offsets = np.asarray(batch[columns.offset].to_numpy(zero_copy_only=False)).astype(np.int64)
         inside = inside & (offsets < file.checkpoint)
@@ -222,20 +242,16 @@ def _keyed(files: DataFiles, columns: KeyColumns, file: KeyFile) -> Iterator[tup
         positions = np.arange(at, at + len(batch), dtype=np.uint64)
         at += len(batch)
         keyless = BitMap(positions[inside & without].astype(np.uint32))
+        place = (np.uint64(file.number) << FILE_SHIFT) | positions
+        place[offsets >= file.first_dirty] |= HEAD
+        if value:
+            place[_nulls(batch[value])] |= TOMBSTONE
         chosen = inside & ~without
         keys = batch[columns.key]
         if not chosen.all():
-            keys, offsets, positions = keys.filter(pa.array(chosen)), offsets[chosen], positions[chosen]
-        yield _rows_of(keys, offsets, positions, file, columns.salt), keyless
-
-
-def _rows_of(keys: pa.Array, offsets: np.ndarray, positions: np.ndarray, file: KeyFile, salt: bytes) -> Keyed:
-    import pyarrow as pa
-
-    high, low = hashed(keys.cast(pa.binary()), salt + file.log.encode() + b"\x00")
-    place = (np.uint64(file.number) << FILE_SHIFT) | positions
-    place |= np.where(offsets >= file.first_dirty, HEAD, np.uint64(0))
-    return Keyed(high, low, offsets.astype(np.uint64), place)
+            keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
+        high, low = hashed(keys.cast(pa.binary()), columns.salt + file.log.encode() + b"\x00")
+        yield Keyed(high, low, offsets.astype(np.uint64), place), keyless
 
 
 def _nulls(column: pa.Array) -> np.ndarray:

@@ -1,0 +1,101 @@
+"""Deletion vectors: dead positions of data files as roaring bitmaps, the blobs of one Puffin file a pass.
+
+Format: Iceberg's Puffin spec, blob type `deletion-vector-v1`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import uuid
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyroaring import BitMap
+
+if TYPE_CHECKING:
+    from hardpack.lake.files import DataFiles, FileRef
+
+MAGIC = b"PFA1"
+VECTOR_MAGIC = 0x6439D3D1
+POSITION_FIELD = 2147483645
+FRAME = 20
+"""Bytes of a blob before its bitmap: length, magic, number of bitmaps, and the key of the only one."""
+
+
+def is_vector(delete: Mapping[str, Any]) -> bool:
+    """Whether a delete file, as Iceberg's JSON, is a deletion vector."""
+    return str(delete["file-format"]).lower() == "puffin"
+
+
+def read_vector(files: DataFiles, delete: Mapping[str, Any]) -> BitMap:
+    """The positions that a vector names.
+
+    Args:
+        files: reads the table's files.
+        delete: Iceberg's JSON of the delete file.
+    """
+    with files.io.new_input(str(delete["file-path"])).open() as stream:
+        stream.seek(int(delete["content-offset"]))
+        blob = stream.read(int(delete["content-size-in-bytes"]))
+    magic, bitmaps = struct.unpack_from("<IQ", blob, 4)
+    if magic != VECTOR_MAGIC or bitmaps > 1:
+        raise ValueError(f"{delete['file-path']}: {bitmaps} bitmaps in a deletion vector, expected one")
+    return BitMap.deserialize(blob[FRAME:-4]) if bitmaps else BitMap()
+
+
+def write_vectors(files: DataFiles, dead: Mapping[str, BitMap], refs: Mapping[str, FileRef]) -> list[dict[str, Any]]:
+    """Write one vector for each of some data files, all into one new file that no snapshot knows of.
+
+    Args:
+        files: writes the table's files.
+        dead: positions by data file path, below 2**32.
+        refs: the data files by path.
+
+    Returns:
+        Iceberg's JSON of the delete files.
+    """
+    if not dead:
+        return []
+    out, blobs, entries = bytearray(MAGIC), [], []
+    location = files.new_location(f"hardpack-{uuid.uuid4()}-deletes.puffin")
+    for path, positions in dead.items():
+        blob, home = _blob(positions), refs[path].entry
+        entries.append(
+            {
+                "spec-id": home["spec-id"],
+                "content": "position-deletes",
+                "file-path": location,
+                "file-format": "puffin",
+                "partition": home["partition"],
+                "record-count": len(positions),
+                "referenced-data-file": path,
+                "content-offset": len(out),
+                "content-size-in-bytes": len(blob),
+            }
+        )
+        blobs.append(
+            {
+                "type": "deletion-vector-v1",
+                "fields": [POSITION_FIELD],
+                "snapshot-id": -1,
+                "sequence-number": -1,
+                "offset": len(out),
+                "length": len(blob),
+                "properties": {"referenced-data-file": path, "cardinality": str(len(positions))},
+            }
+        )
+        out += blob
+    footer = json.dumps({"blobs": blobs, "properties": {}}).encode()
+    out += MAGIC + footer + struct.pack("<i", len(footer)) + bytes(4) + MAGIC
+    with files.io.new_output(location).create() as stream:
+        stream.write(bytes(out))
+    return [entry | {"file-size-in-bytes": len(out)} for entry in entries]
+
+
+def _blob(positions: BitMap) -> bytes:
+    packed = positions.copy()
+    packed.run_optimize()
+    body = struct.pack("<IQI", VECTOR_MAGIC, 1, 0) + packed.serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
