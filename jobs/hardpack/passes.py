@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,11 +100,14 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
     for path, rows in dead.items():
         rows.hidden = hidden.get(path, rows.hidden)
     vectored = _vectored(files, job, refs, dead, deletes)
-    hit = {path: rows for path, rows in dead.items() if path not in vectored}
-    log.info("%s: %d files hold rows to drop, %d stay", job.report.table, len(dead), len(vectored))
-    groups = [
-        _living_of(run, refs, hit) for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], hit)
+    log.info("%s: %d files hold rows to drop, %d of them stay", job.report.table, len(dead), len(vectored))
+    left = {p: refs[p].bytes * (refs[p].rows - len(d.unread)) // refs[p].rows for p, d in dead.items()}
+    living = {path: size for path, size in left.items() if path not in vectored}
+    runs = [
+        run for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], living, [*vectored, *deletes])
     ]
+    hit = {file.path: dead.get(file.path, DeadRows("")) for run in runs for file in run}
+    groups = [_living_of(run, refs, hit) for run in runs]
     made = rewrite(table.spark, files, groups, job.settings.column_offset, job.settings.segment_bytes)
     entries = [entry for one in made for entry in one.new]
     vectors: list[dict[str, Any]] = []
@@ -114,13 +117,14 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
         for entry in entries:
             written[files.partition_of(entry, job.settings.column_partition)].append(entry)
         logs = tuple(
-            _log_report(files, job, view, dead, vectored, written[str(view.partition)], hidden) for view in job.views
+            _log_report(files, job, view, dead, hit, vectored, written[str(view.partition)], hidden)
+            for view in job.views
         )
         new = [table.content_file(entry) for entry in entries]
         named = [table.content_file(entry) for entry in vectors]
         new_tasks = {str(entry["file-path"]): table.task_of(file) for entry, file in zip(entries, new, strict=True)}
         new_tasks |= {p: table.task_of(tasks[p].file(), [v]) for p, v in zip(vectored, named, strict=True)}
-        verdict = _gate(table, job, logs, audited(job, tasks, dead, vectored, made, new_tasks))
+        verdict = _gate(table, job, logs, audited(job, tasks, [*hit, *vectored], vectored, made, new_tasks))
         report = job.report.model_copy(update={"logs": logs, "seconds": round(time.monotonic() - started, 1)})
         change = replace(
             change_of(job, report, [tasks[path].file() for path in hit], new),
@@ -194,14 +198,15 @@ def _log_report(
     job: Job,
     view: LogView,
     dead: Mapping[str, DeadRows],
+    rewritten: Collection[str],
     vectored: Mapping[str, BitMap],
     own: list[dict[str, Any]],
     hidden: Mapping[str, BitMap],
 ) -> LogReport:
     name = str(view.partition)
     taken = {path: len(positions) for path, positions in hidden.items()}
-    hit = [f for f in view.files if f.path in dead and f.path not in vectored]
-    left = [f for f in view.files if f.path not in dead or f.path in vectored]
+    hit = [f for f in view.files if f.path in rewritten]
+    left = [f for f in view.files if f.path not in rewritten]
     dying = [dead[f.path] for f in view.files if f.path in dead]
     causes = {cause: sum(rows.causes.get(cause, 0) for rows in dying) for cause in CAUSES}
     after_vectors = taken | {path: len(positions) for path, positions in vectored.items()}

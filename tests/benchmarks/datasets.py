@@ -43,11 +43,12 @@ class DataSet:
     draw: str = "uniform"
     """How: `uniform` among all tail keys, `local` among the first of them, `zipf`, `new` (none of the tail's)."""
     tombstones: bool = False
-    format_version: int = 2
+    near: float = 0.1
+    """Share of the tail that a `local` head's keys lie in."""
 
     def scaled(self, factor: float) -> DataSet:
         """The same with so many times the rows, files keep their size."""
-        at = {n: max(1, int(getattr(self, n) * factor)) for n in ("tail", "head", "head_keys")}
+        at = {n: max(self.logs, int(getattr(self, n) * factor)) for n in ("tail", "head", "head_keys")}
         return replace(self, name=f"{self.name}_x{factor:g}".replace(".", "p"), **at)
 
 
@@ -59,7 +60,9 @@ ZIPF = DataSet("zipf", 4, 10 * M, 10 * M, 2_500_000, 500_000, draw="zipf")
 TOMBSTONES = DataSet("tombstones", 4, 10 * M, 10 * M, 10 * M, 500_000, tombstones=True)
 MANY = DataSet("many_small", 500, 5 * M, 5 * M, 1_835_000, 10_000)
 ONE = DataSet("one_log", 1, 5 * M, 5 * M, 1_835_000, 500_000)
-ALL = {d.name: d for d in (UNIFORM, LOCAL, SPARSE, ZIPF, TOMBSTONES, MANY, ONE)}
+LONG_TAIL = DataSet("local_tail_4", 4, 76 * M, 1 * M, 500_000, 475_000, draw="local", near=0.025)
+KEYS = DataSet("keys_100m", 4, 4, 110 * M, 100 * M, 1_000_000, draw="new", tombstones=True)
+ALL = {d.name: d for d in (UNIFORM, LOCAL, SPARSE, ZIPF, TOMBSTONES, MANY, ONE, LONG_TAIL, KEYS)}
 
 
 def open_lake(folder: Path) -> Catalog:
@@ -80,7 +83,7 @@ def build(data: DataSet, folder: Path) -> str:
     if catalog.table_exists(name):
         catalog.drop_table(name)
         shutil.rmtree(folder / "warehouse" / "bench" / data.name, ignore_errors=True)
-    settings = {"hardpack.active.segment": "none", "format-version": str(data.format_version)}
+    settings = {"hardpack.active.segment": "none"}
     table = create_topic(catalog, name, settings)
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
     share = data.tail // data.logs
@@ -116,9 +119,9 @@ def _head(data: DataSet, log: int) -> np.ndarray:
     if data.draw == "uniform":
         return rng.permutation(share)[:keys][_covering(rng, keys, rows)]
     if data.draw == "local":
-        # the tail's first keys in order of offset: they fill a tenth of its files
-        order = np.random.default_rng([SEED, log]).permutation(share)
-        return order[: share // 10][rng.permutation(share // 10)[:keys]][_covering(rng, keys, rows)]
+        # the tail's first keys in order of offset: they fill a share of its files
+        order, near = np.random.default_rng([SEED, log]).permutation(share), int(share * data.near)
+        return order[:near][rng.permutation(near)[:keys]][_covering(rng, keys, rows)]
     if data.draw == "zipf":
         weights = np.cumsum(1 / np.arange(1, keys + 1) ** 0.99)
         return rng.permutation(share)[np.searchsorted(weights / weights[-1], rng.random(rows))]

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 from hardpack import Hardpack
 from hardpack.home import default_home
 
@@ -46,10 +47,24 @@ class Run:
         table = self.hp.catalog.load_table(self.table)
         return [t.file.file_path.removeprefix("file://") for t in table.scan().plan_files()]
 
+    @property
+    def folder(self) -> Path:
+        """Where the table's data files lie, those of other methods too."""
+        return Path(self.hp.catalog.load_table(self.table).location().removeprefix("file://")) / "data"
+
+    def rows(self) -> pa.Table:
+        """Log and offset of every row, as pyiceberg reads the table."""
+        return self.hp.catalog.load_table(self.table).scan(selected_fields=("partition", "offset")).to_arrow()
+
 
 def hardpack(run: Run) -> None:
     """Phase one with its gate: plan, offset map, rewrite, audit, commit."""
     run.hp.clean(run.hp.plan(run.table, now=NOW, force=True))
+
+
+def allow_vectors(run: Run) -> None:
+    """What the table's owner does once: format v3 and merge-on-read."""
+    run.sql(f"alter table {run.name} set tblproperties ('format-version'='3', 'write.delete.mode'='merge-on-read')")
 
 
 def row_number(run: Run) -> None:
@@ -81,7 +96,7 @@ def delete(run: Run) -> None:
 def bin_pack(run: Run) -> None:
     """rewrite_data_files of everything: reads and writes all rows once and drops none."""
     run.sql(
-        f"call {run.hp.catalog.name}.system.rewrite_data_files(table => '{run.table}', "
+        f"call {run.hp.catalog.name}.system.rewrite_data_files(table => '{run.name}', "
         "options => map('rewrite-all', 'true'))"
     ).collect()
 
@@ -102,8 +117,11 @@ def in_duckdb(run: Run) -> None:
         )
 
 
+PREPARE: Mapping[str, Callable[[Run], None]] = {"hardpack, deletion vectors": allow_vectors}
+"""What is done to the table before the clock runs."""
 METHODS: Mapping[str, Callable[[Run], None]] = {
     "hardpack": hardpack,
+    "hardpack, deletion vectors": hardpack,
     "row_number + INSERT OVERWRITE": row_number,
     "MERGE copy-on-write": merge,
     "DELETE copy-on-write": delete,

@@ -1,6 +1,7 @@
 """The engine against small tables whose outcome is known."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hardpack import BadInput, Conflict
@@ -133,19 +134,23 @@ def test_an_older_plan_is_refused_and_changes_nothing(hp, catalog):
     assert table.refresh().current_snapshot().snapshot_id == done.snapshot
 
 
-def test_small_outputs_merge_and_stay_apart_from_what_is_left_alone(hp, catalog):
+@pytest.mark.parametrize(
+    ("value", "files"), [("v", [(1, 8)]), (Random(1).randbytes(20_000).hex(), [(1, 3), (4, 4), (7, 8)])]
+)
+def test_small_files_merge_and_stay_apart_from_a_large_one(hp, catalog, value, files):
     table = new_topic(catalog, active_segment="none")
     append(table, {0: [row(0, "a"), row(1, "b")]})
     append(table, {0: [row(2, "a"), row(3, "c")]})
-    append(table, {0: [row(4, "z")]})
+    append(table, {0: [row(4, "z", value)]})
     append(table, {0: [row(5, "a"), row(6, "d")]})
     append(table, {0: [row(7, "d"), row(8, "a")]})
     hp.clean(hp.plan(name_of(table), now=T0))
     table.refresh()
     (view,) = read_logs(table, read_settings("", table.properties))
-    assert [(f.min_offset, f.max_offset) for f in view.files] == [(1, 3), (4, 4), (7, 8)]
+    assert [(f.min_offset, f.max_offset) for f in view.files] == files
     # Kafka would have made one segment of them
-    assert [(s.base_offset, s.last_offset, len(s.files)) for s in view.segments] == [(0, 8, 3)]
+    assert [(s.base_offset, s.last_offset, len(s.files)) for s in view.segments] == [(0, 8, len(files))]
+    assert offsets(table) == [1, 3, 4, 7, 8]
 
 
 @pytest.mark.parametrize("version", ["2", "3"])

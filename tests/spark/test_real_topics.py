@@ -64,10 +64,10 @@ def test_flights(hp, flights, tmp_path):
     keyless = ask('SELECT count(*) FROM appended JOIN bounds USING (partition) WHERE key IS NULL AND "offset" < bound')
     assert keyless == [(sum(e.null_key for e in report.logs),)]
 
-    # the files rewritten are exactly those that held a row to drop
-    hit = hit_files(hp, flights, appended, kept)
-    assert paths_before - paths_after == hit
-    assert len(hit) == sum(e.files_rewritten for e in report.logs)
+    # the files rewritten are those that held a row to drop, and small ones between them
+    gone = paths_before - paths_after
+    assert gone >= hit_files(hp, flights, appended, kept)
+    assert len(gone) == sum(e.files_rewritten for e in report.logs)
 
 
 def hit_files(hp, table, appended, kept):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hardpack.log.model import DataFile, Segment
 
@@ -40,21 +40,43 @@ def group_segments(
     return groups
 
 
-def files_to_rewrite(groups: Sequence[Sequence[Segment]], hit: Collection[str]) -> list[list[DataFile]]:
-    """Hit files in runs that each become one new file, or several when it grows too large.
+def files_to_rewrite(
+    groups: Sequence[Sequence[Segment]], living: Mapping[str, int], fixed: Collection[str] = ()
+) -> list[list[DataFile]]:
+    """The hit files, and small ones beside them, in runs that each become one new file (or several when it grows).
 
-    Hit neighbours of one group of segments go together; a file that stays as it is ends the run, so that the new
-    files' offset ranges stay apart from its own.
+    Inside one of Kafka's groups neighbours go together: hit files always, a clean file when it is no larger than what
+    is written beside it anyway. So a byte is written again only into a file of twice the size, and large clean files
+    stay. A file that stays ends the run, so that the new files' offset ranges keep apart from its own.
+
+    Args:
+        groups: segments that become one.
+        living: bytes that are left of each hit file, by path.
+        fixed: clean files that must stay.
     """
-    runs: list[list[DataFile]] = []
-    for group in groups:
-        open_run = False
-        for file in (f for segment in group for f in segment.files):
-            if file.path not in hit:
-                open_run = False
-            elif open_run:
-                runs[-1].append(file)
+    return [run for group in groups for run in _runs([f for s in group for f in s.files], living, fixed)]
+
+
+def _runs(files: Sequence[DataFile], living: Mapping[str, int], fixed: Collection[str]) -> Iterator[list[DataFile]]:
+    sizes = [living.get(f.path, f.bytes) for f in files]
+    runs: list[tuple[int, int]] = []
+    for at, file in enumerate(files):
+        if file.path not in living or (runs and at < runs[-1][1]):
+            continue
+        start, end = at, at + 1
+        while True:
+            size = sum(sizes[start:end])
+
+            def joins(near: int, size: int = size) -> bool:
+                return files[near].path in living or (sizes[near] <= size and files[near].path not in fixed)
+
+            if end < len(files) and joins(end):
+                end += 1
+            elif runs and start == runs[-1][1]:
+                start, _ = runs.pop()
+            elif start > 0 and joins(start - 1):
+                start -= 1
             else:
-                runs.append([file])
-                open_run = True
-    return runs
+                break
+        runs.append((start, end))
+    return (list(files[start:end]) for start, end in runs)
