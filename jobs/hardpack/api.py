@@ -16,6 +16,7 @@ from hardpack.home import default_home
 from hardpack.lake.catalog import find_tables, open_catalog, open_table
 from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import POLICY
+from hardpack.lake.sensing import Memory
 from hardpack.lake.state import state_of
 from hardpack.log.model import LogState, Partition
 from hardpack.log.settings import Settings
@@ -60,8 +61,15 @@ class Hardpack:
         >>> report = hp.clean(hp.plan("db.topic"))                 # doctest: +SKIP
     """
 
-    def __init__(self, catalog: Catalog, spark: SparkSession | None = None, home: Path | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        spark: SparkSession | None = None,
+        home: Path | None = None,
+        memory: Memory | None = None,
+    ) -> None:
         self.catalog = catalog
+        self._memory = memory or Memory()
         self.home = home or default_home()
         self._spark = spark
 
@@ -72,6 +80,7 @@ class Hardpack:
         properties: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         home: Path | None = None,
+        memory: Memory | None = None,
     ) -> Self:
         """Open a catalog as pyiceberg's configuration names it; no JVM starts before a verb needs one.
 
@@ -80,11 +89,12 @@ class Hardpack:
             properties: pyiceberg's catalog properties, over the configured ones.
             spark: a session to use instead of one made when needed.
             home: folder for results and Data Docs.
+            memory: what earlier looks at the tables' metadata left, so that only new manifests are read.
 
         Raises:
             BadInput: the catalog is not configured or not there.
         """
-        return cls(open_catalog(catalog, properties), spark, home)
+        return cls(open_catalog(catalog, properties), spark, home, memory)
 
     @property
     def spark(self) -> SparkSession:
@@ -112,7 +122,9 @@ class Hardpack:
     def status(self, pattern: str = "*.*", now: int | None = None) -> list[LogStatus]:
         """How every log of the matching tables stands; metadata only."""
         at = clock() if now is None else now
-        return [s for name in self.tables(pattern) for s in table_status(open_table(self.catalog, name), at)]
+        return [
+            s for name in self.tables(pattern) for s in table_status(open_table(self.catalog, name), at, self._memory)
+        ]
 
     def adopt(self, table: str, settings: Mapping[str, str] | None = None, dry_run: bool = False) -> Settings:
         """Check a table and set its properties under `hardpack.`; see `hardpack.adopt.adopt`."""
@@ -128,7 +140,8 @@ class Hardpack:
     ) -> Plan:
         """What a pass would do and why; metadata only, nothing changed. See `hardpack.plan.make_plan`."""
         at = clock() if now is None else now
-        return make_plan(open_table(self.catalog, table), at, partitions, force, last_stable=last_stable)
+        opened = open_table(self.catalog, table)
+        return make_plan(opened, at, partitions, force, last_stable=last_stable, memory=self._memory)
 
     def clean(self, plan: Plan) -> PassReport:
         """Phase one of a plan. Applied twice it does nothing the second time (invariant 6).

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from hardpack.errors import BadInput
 from hardpack.lake.files import DataFiles
 from hardpack.lake.layout import check_layout, settings_of, table_name
-from hardpack.lake.sensing import read_logs
+from hardpack.lake.sensing import Memory, read_logs
 from hardpack.log.horizons import Range, due_markers, due_ranges
 from hardpack.log.model import LogView, Partition
 from hardpack.log.selection import decide
@@ -115,6 +115,7 @@ def make_plan(
     force: bool = False,
     only_expire: bool = False,
     last_stable: Mapping[str, int] | None = None,
+    memory: Memory | None = None,
 ) -> Plan:
     """Decide for every log of a table, the filthiest first.
 
@@ -125,6 +126,7 @@ def make_plan(
         force: clean whatever is cleanable, whatever the ratio.
         only_expire: the plan is for phase two alone, which does not touch keyless rows.
         last_stable: by partition the offset from which on rows are not final, for who knows of a high watermark.
+        memory: what earlier looks at the table left.
 
     Raises:
         BadInput: a wrong table or setting, an unknown partition, or keyless rows that the settings refuse.
@@ -134,7 +136,7 @@ def make_plan(
     stable = last_stable or {}
     views = [
         replace(view, last_stable=stable.get(str(view.partition)))
-        for view in chosen(table_name(table), read_logs(table, settings), partitions)
+        for view in chosen(table_name(table), read_logs(table, settings, memory=memory), partitions)
     ]
     plans = [_plan_log(view, settings, now, force) for view in views]
     if not only_expire:

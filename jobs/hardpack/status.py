@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 from pyiceberg.table import Table
 
 from hardpack.lake.layout import check_layout, settings_of, table_name
-from hardpack.lake.sensing import read_logs
+from hardpack.lake.sensing import Memory, read_logs
 from hardpack.log.model import LogView, Partition
 from hardpack.log.selection import checkpoint_of, decide
 from hardpack.log.settings import Settings
@@ -37,7 +37,7 @@ class LogStatus(BaseModel):
     next_horizon: int | None
 
 
-def table_status(table: Table, now: int) -> list[LogStatus]:
+def table_status(table: Table, now: int, memory: Memory | None = None) -> list[LogStatus]:
     """Every log of an adopted table.
 
     Raises:
@@ -45,7 +45,7 @@ def table_status(table: Table, now: int) -> list[LogStatus]:
     """
     settings = settings_of(table)
     check_layout(table, settings)
-    return [_log_status(table_name(table), view, settings, now) for view in read_logs(table, settings)]
+    return [_log_status(table_name(table), view, settings, now) for view in read_logs(table, settings, memory=memory)]
 
 
 def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:

@@ -15,7 +15,13 @@ def run_time(context: Mapping[str, Any]) -> int:
 
 
 def look(
-    catalog: str, tables: str, partitions: Sequence[str] | None, force: bool, now: int, unit_bytes: int
+    catalog: str,
+    tables: str,
+    partitions: Sequence[str] | None,
+    force: bool,
+    now: int,
+    unit_bytes: int,
+    memory: Any = None,
 ) -> dict[str, Any]:
     """Plan every adopted table that a glob matches.
 
@@ -26,6 +32,7 @@ def look(
         force: clean whatever is cleanable.
         now: ms.
         unit_bytes: most bytes of one unit of work.
+        memory: what earlier looks left, from `new_memory`; None to look anew.
 
     Returns:
         `units` (plans as JSON text, each with its label), `reasons` (one line per log), `errors` (one per refused
@@ -33,7 +40,7 @@ def look(
     """
     from hardpack import Hardpack, HardpackError
 
-    hp = Hardpack.connect(catalog)
+    hp = Hardpack.connect(catalog, memory=memory)
     units: list[tuple[float, dict[str, str]]] = []
     reasons: list[str] = []
     errors: list[str] = []
@@ -53,6 +60,13 @@ def look(
     # the filthiest first, whichever table it is of
     ordered = [unit for _, unit in sorted(units, key=lambda pair: -pair[0])]
     return {"units": ordered, "reasons": reasons, "errors": errors}
+
+
+def new_memory() -> Any:
+    """What one look leaves for the next, so that it reads only new manifests."""
+    from hardpack.lake.sensing import Memory
+
+    return Memory()
 
 
 def shortened(label: str) -> str:

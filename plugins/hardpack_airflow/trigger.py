@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from hardpack_airflow.look import look
+from hardpack_airflow.look import look, new_memory
 
 
 class DirtyLogsTrigger(BaseTrigger):
@@ -32,9 +32,10 @@ class DirtyLogsTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look, wait, look again; an error of the catalog ends it with its sentence."""
         deadline = time.monotonic() + self.wait
+        memory = await asyncio.to_thread(new_memory)
         while True:
             try:
-                seen = await asyncio.to_thread(look, **self.question)
+                seen = await asyncio.to_thread(look, **self.question, memory=memory)
             except Exception as error:  # the event carries it to the task, which fails with it
                 yield TriggerEvent({"failure": f"{error}", "hopeless": type(error).__name__ == "BadInput"})
                 return

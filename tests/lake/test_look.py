@@ -10,7 +10,7 @@ from tests.topics import T0, append, name_of, new_topic, row
 def seen(catalog, monkeypatch, pattern):
     from hardpack import Hardpack
 
-    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
     return look("hardpack", pattern, None, False, T0, 10**12)
 
 

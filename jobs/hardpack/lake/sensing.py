@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, cast
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
-from pyiceberg.conversions import from_bytes
-from pyiceberg.manifest import DataFile as IceFile
-from pyiceberg.manifest import ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, PrimitiveType, StringType
+from pyiceberg.types import StringType
 
-from hardpack.errors import BadInput, Conflict
+from hardpack.errors import Conflict
 from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import table_name
+from hardpack.lake.manifests import ManifestReader
 from hardpack.lake.state import PLAN_SUMMARY, state_of
 from hardpack.log.model import DataFile, LogState, LogView, Partition, to_segments
 from hardpack.log.settings import Settings
 
 
-def read_logs(table: Table, settings: Settings, snapshot_id: int | None = None) -> list[LogView]:
+@dataclass
+class _Seen:
+    """What is known of one table: per manifest its files by log, and the logs' views as they were last given."""
+
+    reads: tuple[object, ...]
+    manifests: dict[str, dict[Partition, list[DataFile]]] = field(default_factory=dict)
+    views: dict[Partition, LogView] = field(default_factory=dict)
+    flagged: set[Partition | None] = field(default_factory=set)
+
+
+class Memory:
+    """What was read of the tables' manifests, so that another look reads only new ones. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, _Seen] = {}
+
+    def of(self, table: Table, reader: ManifestReader) -> _Seen:
+        """What is known of a table; nothing when other columns are looked at now."""
+        seen = self._tables.get(str(table.metadata.table_uuid))
+        if seen is None or seen.reads != reader.reads:
+            seen = self._tables[str(table.metadata.table_uuid)] = _Seen(reader.reads)
+        return seen
+
+
+def read_logs(
+    table: Table, settings: Settings, snapshot_id: int | None = None, memory: Memory | None = None
+) -> list[LogView]:
     """Every log of the table at a snapshot (default: the current one), by partition value.
 
     A log of which the state is known but no row is left is among them, without segments.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: for the columns.
+        snapshot_id: of the snapshot.
+        memory: what earlier looks at the current snapshot left; brought up to date.
 
     Raises:
         BadInput: a file without offset bounds.
@@ -35,28 +66,77 @@ def read_logs(table: Table, settings: Settings, snapshot_id: int | None = None) 
     snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
     if snapshot is None and snapshot_id is not None:
         raise Conflict(f"{table_name(table)}: snapshot {snapshot_id} is gone; plan again.")
-    files: dict[Partition, list[DataFile]] = defaultdict(list)
-    added_by: dict[str, int | None] = {}
-    if snapshot is not None:
-        walk = _Walk(table, settings)
-        for partition, file, adder in walk.files(snapshot):
-            files[partition].append(file)
-            added_by[file.path] = adder
+    reader = ManifestReader(table, settings)
+    seen = (memory or Memory()).of(table, reader)
     states = trusted_states(table)
-    late = _Late(table, added_by)
-    views = [
-        _view(partition, found, state_of(states, partition), late)
-        for partition, found in sorted(files.items(), key=lambda item: (str(type(item[0])), item[0]))
-    ]
-    seen = {str(v.partition) for v in views}
-    text = isinstance(table.schema().find_field(settings.column_partition).field_type, StringType)
+    with _uncollected():
+        _look(table, reader, seen, snapshot, states)
+    views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
+    known = {str(v.partition) for v in views}
+    text = isinstance(reader.partition.field_type, StringType)
     return views + [
-        LogView(name if text else int(name), (), state) for name, state in sorted(states.items()) if name not in seen
+        LogView(name if text else int(name), (), state) for name, state in sorted(states.items()) if name not in known
     ]
 
 
-def _view(partition: Partition, files: list[DataFile], state: LogState, late: _Late) -> LogView:
-    return LogView(partition, to_segments(files, state.layout), state, late=late.first(files, state))
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Millions of small objects that refer to none of their kind: looking for cycles in them takes half of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _look(
+    table: Table, reader: ManifestReader, seen: _Seen, snapshot: Snapshot | None, states: Mapping[str, LogState]
+) -> None:
+    """Bring what is known to a snapshot: read the new manifests, make the views anew that they or the state change."""
+    manifests = snapshot.manifests(table.io) if snapshot else []
+    listed = {m.manifest_path: m for m in manifests if m.content == ManifestContent.DATA}
+    new = {path: reader.files(m) for path, m in listed.items() if path not in seen.manifests}
+    flagged = reader.partitions_with_deletes(m for m in manifests if m.content == ManifestContent.DELETES)
+    # files left these logs, or what is known of their files changed
+    stale = {p for path, found in seen.manifests.items() if path not in listed for p in found}
+    stale.update(seen.views if flagged != seen.flagged else ())
+    seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
+    seen.flagged = flagged
+    added: dict[Partition, list[DataFile]] = defaultdict(list)
+    for found in new.values():
+        for partition, files in found.items():
+            added[partition].extend(files)
+    late = _Late(table)
+    for partition in {*stale, *added, *seen.views}:
+        state, before = state_of(states, partition), seen.views.get(partition)
+        if before is None or partition in stale or before.state != state:
+            files, before = [f for found in seen.manifests.values() for f in found.get(partition, ())], None
+        elif partition in added:
+            files = added[partition]
+        else:
+            continue
+        if {None, partition} & flagged:
+            files = [replace(f, row_deletes=True) for f in files]
+        if files:
+            seen.views[partition] = _view(partition, files, state, late, before)
+        else:
+            seen.views.pop(partition, None)
+
+
+def _view(partition: Partition, files: list[DataFile], state: LogState, late: _Late, before: LogView | None) -> LogView:
+    """A log of these files and, if there is a view of it with the same state, of those in that view."""
+    first_late = late.first(files, state)
+    if before is None:
+        return LogView(partition, to_segments(files, state.layout), state, late=first_late)
+    known = [at for at in (before.late, first_late) if at is not None]
+    end = max([before.segments[-1].last_offset, *state.layout[-1:]])
+    if min(f.min_offset for f in files) > end:
+        segments = before.segments + to_segments(files, state.layout)
+    else:
+        segments = to_segments([*before.files, *files], state.layout)
+    return LogView(partition, segments, state, late=min(known, default=None))
 
 
 class _Late:
@@ -66,8 +146,8 @@ class _Late:
     (operation `replace`, or `overwrite` with no more rows than before) brings none.
     """
 
-    def __init__(self, table: Table, added_by: Mapping[str, int | None]) -> None:
-        self.table, self.added_by = table, added_by
+    def __init__(self, table: Table) -> None:
+        self.table = table
 
     def first(self, files: list[DataFile], state: LogState) -> int | None:
         """Lowest offset below the checkpoint among rows that came after the state's snapshot, else None."""
@@ -81,8 +161,7 @@ class _Late:
         return min(late, default=None)
 
     def _brings_rows(self, file: DataFile) -> bool:
-        adder = self.added_by[file.path]
-        snapshot = None if adder is None else self.table.snapshot_by_id(adder)
+        snapshot = None if file.added_by is None else self.table.snapshot_by_id(file.added_by)
         if snapshot is None or snapshot.summary is None:
             return True
         summary = snapshot.summary.additional_properties
@@ -91,99 +170,3 @@ class _Late:
         if snapshot.summary.operation == Operation.OVERWRITE:
             return int(summary.get("added-records", 0)) > int(summary.get("deleted-records", 0))
         return True
-
-
-class _Walk:
-    """One reading of the manifests with the columns looked up once."""
-
-    def __init__(self, table: Table, settings: Settings) -> None:
-        schema = table.schema()
-        self.table = table
-        self.name = table_name(table)
-        self.partition = schema.find_field(settings.column_partition)
-        self.offset = schema.find_field(settings.column_offset)
-        self.timestamp = schema.find_field(settings.column_timestamp)
-        self.key = schema.find_field(settings.column_key)
-        self.value = schema.find_field(settings.column_value)
-        self.times = {s.snapshot_id: s.timestamp_ms for s in table.snapshots()}
-        self.oldest = min(self.times.values(), default=0)
-
-    def files(self, snapshot: Snapshot) -> Iterator[tuple[Partition, DataFile, int | None]]:
-        """Per data file its log, what the manifest tells of it, and the snapshot that added it."""
-        manifests = snapshot.manifests(self.table.io)
-        deleted = self._partitions_with_deletes([m for m in manifests if m.content == ManifestContent.DELETES])
-        for manifest in manifests:
-            if manifest.content == ManifestContent.DELETES:
-                continue
-            at = self._partition_index(manifest)
-            for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
-                if (partition := entry.data_file.partition[at]) is None:
-                    raise BadInput(
-                        f"{self.name}: {entry.data_file.record_count:,} rows have no {self.partition.name!r}, expected "
-                        "the number or name of their log; set or delete them."
-                    )
-                file = self._file(entry)
-                if None in deleted or partition in deleted:
-                    file = replace(file, row_deletes=True)
-                yield partition, file, entry.snapshot_id
-
-    def _partitions_with_deletes(self, manifests: list[ManifestFile]) -> set[Partition | None]:
-        """Logs that row-level deletes lie on; None stands for all."""
-        found: set[Partition | None] = set()
-        for manifest in manifests:
-            fields = self.table.specs()[manifest.partition_spec_id].fields
-            at = self._partition_index(manifest) if fields else None
-            for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
-                found.add(None if at is None else entry.data_file.partition[at])
-        return found
-
-    def _partition_index(self, manifest: ManifestFile) -> int:
-        spec = self.table.specs()[manifest.partition_spec_id]
-        for at, field in enumerate(spec.fields):
-            if field.source_id == self.partition.field_id and isinstance(field.transform, IdentityTransform):
-                return at
-        raise BadInput(
-            f"{self.name}: files of partition spec {spec.spec_id} are not partitioned by {self.partition.name!r}; "
-            "rewrite them with the current spec."
-        )
-
-    def _file(self, entry: ManifestEntry) -> DataFile:
-        file = entry.data_file
-        low, high = self._bounds(file, self.offset)
-        if low is None or high is None:
-            raise BadInput(
-                f"{self.name}: a data file has no bounds of column {self.offset.name!r}, expected them in its "
-                f"metadata; set write.metadata.metrics.column.{self.offset.name}=full and rewrite the file."
-            )
-        early, late = self._bounds(file, self.timestamp)
-        nulls = file.null_value_counts or {}
-        if early is None and nulls.get(self.timestamp.field_id) != file.record_count:
-            raise BadInput(
-                f"{self.name}: a data file has no bounds of column {self.timestamp.name!r}, expected them in its "
-                f"metadata; set write.metadata.metrics.column.{self.timestamp.name}=full and rewrite the file."
-            )
-        return DataFile(
-            path=file.file_path,
-            bytes=file.file_size_in_bytes,
-            rows=file.record_count,
-            min_offset=low,
-            max_offset=high,
-            min_timestamp=self._millis(early),
-            max_timestamp=self._millis(late),
-            tombstones=nulls.get(self.value.field_id),
-            null_keys=nulls.get(self.key.field_id),
-            # a snapshot that expired is older than those still known
-            modified=self.times.get(entry.snapshot_id or 0, self.oldest),
-            sequence=entry.sequence_number or 0,
-        )
-
-    def _bounds(self, file: IceFile, field: NestedField) -> tuple[Any, Any]:
-        lower = (file.lower_bounds or {}).get(field.field_id)
-        upper = (file.upper_bounds or {}).get(field.field_id)
-        if lower is None or upper is None:
-            return None, None
-        kind = cast(PrimitiveType, field.field_type)
-        return from_bytes(kind, lower), from_bytes(kind, upper)
-
-    def _millis(self, value: int | None) -> int | None:
-        return value if value is None or isinstance(self.timestamp.field_type, LongType) else value // 1000

@@ -32,6 +32,8 @@ class DataFile:
     """When it was committed, as far as the table still knows."""
     sequence: int = 0
     """Iceberg's data sequence number."""
+    added_by: int | None = None
+    """The snapshot that added it."""
     row_deletes: bool = False
     """Whether row-level deletes may lie on it, so that not all its rows are there."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from hardpack.log.model import LogView, Segment
@@ -55,7 +56,7 @@ def closed_segments(log: LogView, settings: Settings) -> tuple[Segment, ...]:
 
 def from_offset(segments: tuple[Segment, ...], offset: int) -> tuple[Segment, ...]:
     """Segments from the one holding the offset on (LogSegments.values(from, to))."""
-    return tuple(s for s in segments if s.last_offset >= offset)
+    return segments[bisect_left(segments, offset, key=lambda s: s.last_offset) :]
 
 
 def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int, now: int) -> tuple[int, str]:
@@ -91,9 +92,11 @@ def floored(log: LogView, settings: Settings, offset: int) -> int:
 
 def overdue(log: LogView, settings: Settings, first_dirty: int, now: int) -> int:
     """Ms by which the oldest dirty segment has passed max.compaction.lag.ms, else 0 (maxCompactionDelay)."""
+    limit = now - settings.max_compaction_lag_ms
+    if limit <= 0:
+        return 0
     dirty = from_offset(closed_segments(log, settings), first_dirty)
     stamps = [s.first_timestamp for s in dirty if s.first_timestamp is not None and s.first_timestamp > 0]
-    limit = now - settings.max_compaction_lag_ms
     return max(0, limit - min(stamps)) if stamps else 0
 
 
