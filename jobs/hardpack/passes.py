@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table import Table
 from pyroaring import BitMap
 
-from hardpack.audit import Audit, audited
-from hardpack.errors import CommitUnknown, Conflict, GateRefused
-from hardpack.home import default_home
+from hardpack.audit import audited
+from hardpack.errors import CommitUnknown, Conflict
+from hardpack.gate import pass_gate
 from hardpack.lake.door import Change, IceTable
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.history import commits
@@ -30,15 +28,12 @@ from hardpack.log.removal import stays_under_vector
 from hardpack.log.settings import Settings
 from hardpack.report import CAUSES, LogReport, PassReport
 from hardpack.spark.dead_rows import DeadRows, hidden_rows
-from hardpack.spark.evidence import Sample, evidence
 from hardpack.spark.rewrite import Living, rewrite
 
 if TYPE_CHECKING:
-    from hardpack_expectations.checkpoint import Verdict
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
-SUITE = "log_guarantees"
 
 
 @dataclass(frozen=True)
@@ -124,7 +119,7 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
         named = [table.content_file(entry) for entry in vectors]
         new_tasks = {str(entry["file-path"]): table.task_of(file) for entry, file in zip(entries, new, strict=True)}
         new_tasks |= {p: table.task_of(tasks[p].file(), [v]) for p, v in zip(vectored, named, strict=True)}
-        verdict = _gate(table, job, logs, audited(job, tasks, [*hit, *vectored], vectored, made, new_tasks))
+        verdict = pass_gate(table, job, logs, audited(job, tasks, [*hit, *vectored], vectored, made, new_tasks))
         report = job.report.model_copy(update={"logs": logs, "seconds": round(time.monotonic() - started, 1)})
         change = replace(
             change_of(job, report, [tasks[path].file() for path in hit], new),
@@ -231,47 +226,3 @@ def _log_report(
         files_left_alone=sum(f.path not in vectored for f in left),
         **causes,
     )
-
-
-def _gate(table: IceTable, job: Job, logs: tuple[LogReport, ...], audit: Audit) -> Verdict:
-    with ExitStack() as hold:
-        rows = evidence(table, job.settings, audit.sides, hold, published=False, sample=audit.sample)
-        title = page_title(job.report.table, logs, f"phase {job.report.phase} gate {job.report.plan}")
-        promises = [promise(entry, audit.sample) for entry in logs]
-        verdict = judge(rows, job.report.table, title, promises, job.home)
-    if not verdict.success:
-        raise GateRefused(
-            f"{job.report.table}: the staged result broke {', '.join(verdict.failed)}, so nothing was published; "
-            f"see {verdict.page} and report it with the table's metadata. Its logs are left alone until "
-            f"`hardpack resume {job.report.table}`.",
-            verdict.broken,
-        )
-    return verdict
-
-
-def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
-    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short and plain."""
-    names = [str(entry.partition) for entry in logs]
-    few = "-".join(names) if len(names) <= 8 else f"{names[0]}-to-{names[-1]}-of-{len(names)}"
-    return re.sub(r"[^\w.-]+", "_", f"{table} partition {few[:80]} {what}")
-
-
-def promise(entry: LogReport, sample: Sample | None = None) -> dict[str, Any]:
-    """What a pass promises of a log, as the expectations take it; for a sample the files' counts make the ledger."""
-    counted = {} if sample is None else {"counted": [entry.rows_before, entry.rows_after], "share": sample.share}
-    return counted | {
-        "partition": str(entry.partition),
-        "bound": entry.checkpoint_after or 0,
-        "copied_to": entry.copied_to if entry.copied_to is not None else entry.checkpoint_after or 0,
-        "markers": entry.expired_marker,
-        "log_end": entry.log_end,
-        "expired": [list(r) for r in entry.expired],
-        "removed": entry.removed,
-    }
-
-
-def judge(rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path | None) -> Verdict:
-    """Run the suite on the evidence; imported late, as it is heavy."""
-    from hardpack_expectations.checkpoint import validate
-
-    return validate(rows, SUITE, table, title, promises, home or default_home())

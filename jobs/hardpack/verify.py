@@ -13,13 +13,13 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
 from hardpack.errors import GateRefused
+from hardpack.gate import judge, page_title, promise
 from hardpack.lake.door import IceTable
 from hardpack.lake.history import ancestors, commits
 from hardpack.lake.layout import settings_of, table_name
 from hardpack.lake.state import PLAN_SUMMARY
 from hardpack.log.model import Partition
 from hardpack.log.settings import Settings
-from hardpack.passes import judge, page_title, promise
 from hardpack.report import CAUSES, Check, LogReport, PassReport, VerifyReport
 from hardpack.spark.evidence import Side, evidence
 

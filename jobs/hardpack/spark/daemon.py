@@ -11,13 +11,13 @@ import gc
 import zipimport
 from typing import Any
 
-import duckdb  # noqa: F401
+import duckdb  # noqa: F401  for the workers, as are the next two
 import pyarrow.dataset  # noqa: F401
 import pyiceberg.io.fileformat
 import pyiceberg.io.pyarrow  # noqa: F401
 from pyspark import daemon
 
-zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
+zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]  # archives do not change
 
 gc.freeze()
 

@@ -171,6 +171,11 @@ def by_file(places: Longs) -> Iterator[tuple[int, NDArray[np.uint32]]]:
         yield int(files[at]), (ordered[at:end] & POSITION).astype(np.uint32)
 
 
+def longs(column: pa.Array) -> NDArray[np.int64]:
+    """An integer column without nulls."""
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
 def living_mask(rows: int, unread: bytes) -> Mask:
     """Which rows of a file are read, from the bitmap of those that are not; an empty text leaves none out."""
     mask = np.ones(rows, bool)

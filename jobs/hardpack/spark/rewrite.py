@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardpack.lake.files import DataFiles, FileRef
-from hardpack.spark.kernel import living_mask
+from hardpack.spark.kernel import living_mask, longs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +96,7 @@ def _living(files: DataFiles, group: Iterable[Living]) -> Iterator[pa.RecordBatc
 def _rising(batches: Iterable[pa.RecordBatch], offset: str) -> Iterator[pa.RecordBatch]:
     end = None
     for batch in batches:
-        offsets = _offsets(batch, offset)
+        offsets = longs(batch[offset])
         if (end is not None and offsets[0] < end) or (offsets[1:] < offsets[:-1]).any():
             raise _OutOfOrder
         end = offsets[-1]
@@ -110,17 +110,13 @@ def _sorted(files: DataFiles, group: Sequence[Living], offset: str) -> Iterator[
     bytes_seen, seen = 0, []
     for batch in _living(files, group):
         bytes_seen += batch.nbytes
-        seen.append(_offsets(batch, offset))
+        seen.append(longs(batch[offset]))
     offsets = np.sort(np.concatenate(seen))
     rounds = -(-bytes_seen // SORT_BYTES)
     bounds = [*offsets[:: -(-len(offsets) // rounds)], offsets[-1] + 1]
     for start, end in pairwise(bounds):
         parts = []
         for batch in _living(files, group):
-            inside = _offsets(batch, offset)
+            inside = longs(batch[offset])
             parts.append(batch.filter(pa.array((inside >= start) & (inside < end))))
         yield from pa.Table.from_batches(parts).sort_by(offset).combine_chunks().to_batches()
-
-
-def _offsets(batch: pa.RecordBatch, offset: str) -> np.ndarray:
-    return np.asarray(batch[offset].to_numpy(zero_copy_only=False)).astype(np.int64)

@@ -25,6 +25,7 @@ from hardpack.spark.kernel import (
     by_file,
     hashed,
     living_mask,
+    longs,
     rising,
     superseded,
 )
@@ -234,7 +235,7 @@ def _keyed(files: DataFiles, columns: KeyColumns, file: KeyFile) -> Iterator[tup
     value = columns.value if file.tombstones else ""
     for batch in files.read(file.ref, [columns.key, columns.offset, columns.control or "", value]):
         inside = readable[at : at + len(batch)]
-        offsets = np.asarray(batch[columns.offset].to_numpy(zero_copy_only=False)).astype(np.int64)
+        offsets = longs(batch[columns.offset])
         inside = inside & (offsets < file.checkpoint)
         if columns.control:
             inside &= _nulls(batch[columns.control])

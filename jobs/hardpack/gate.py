@@ -1,0 +1,78 @@
+"""The gate: the suite of guarantees on the rows before and after, and what a broken one is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardpack.audit import Audit
+from hardpack.errors import GateRefused
+from hardpack.home import default_home
+from hardpack.lake.door import IceTable
+from hardpack.report import LogReport
+from hardpack.spark.evidence import Sample, evidence
+
+if TYPE_CHECKING:
+    from hardpack_expectations.checkpoint import Verdict
+
+    from hardpack.passes import Job
+
+SUITE = "log_guarantees"
+
+
+def pass_gate(table: IceTable, job: Job, logs: Sequence[LogReport], audit: Audit) -> Verdict:
+    """Judge the staged result of a pass.
+
+    Args:
+        table: the table's door.
+        job: the pass.
+        logs: what it claims to have done.
+        audit: the files to read, and which of their rows.
+
+    Raises:
+        GateRefused: a guarantee does not hold.
+    """
+    with ExitStack() as hold:
+        rows = evidence(table, job.settings, audit.sides, hold, published=False, sample=audit.sample)
+        title = page_title(job.report.table, logs, f"phase {job.report.phase} gate {job.report.plan}")
+        promises = [promise(entry, audit.sample) for entry in logs]
+        verdict = judge(rows, job.report.table, title, promises, job.home)
+    if not verdict.success:
+        raise GateRefused(
+            f"{job.report.table}: the staged result broke {', '.join(verdict.failed)}, so nothing was published; "
+            f"see {verdict.page} and report it with the table's metadata. Its logs are left alone until "
+            f"`hardpack resume {job.report.table}`.",
+            verdict.broken,
+        )
+    return verdict
+
+
+def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
+    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short and plain."""
+    names = [str(entry.partition) for entry in logs]
+    few = "-".join(names) if len(names) <= 8 else f"{names[0]}-to-{names[-1]}-of-{len(names)}"
+    return re.sub(r"[^\w.-]+", "_", f"{table} partition {few[:80]} {what}")
+
+
+def promise(entry: LogReport, sample: Sample | None = None) -> dict[str, Any]:
+    """What a pass promises of a log, as the expectations take it; for a sample the files' counts make the ledger."""
+    counted = {} if sample is None else {"counted": [entry.rows_before, entry.rows_after], "share": sample.share}
+    return counted | {
+        "partition": str(entry.partition),
+        "bound": entry.checkpoint_after or 0,
+        "copied_to": entry.copied_to if entry.copied_to is not None else entry.checkpoint_after or 0,
+        "markers": entry.expired_marker,
+        "log_end": entry.log_end,
+        "expired": [list(r) for r in entry.expired],
+        "removed": entry.removed,
+    }
+
+
+def judge(rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path | None) -> Verdict:
+    """Run the suite on the evidence; imported late, as it is heavy."""
+    from hardpack_expectations.checkpoint import validate
+
+    return validate(rows, SUITE, table, title, promises, home or default_home())
