@@ -121,7 +121,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
     base = report.base or 0
-    files = DataFiles.of(table)
+    files = _files(door, table, heads[0].settings)
     columns = columns_at(table, heads[0].settings, base)
     whole = scan = _scan(door, heads, columns, base)
     repeated = None
@@ -167,6 +167,12 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         copied_to={h.name: h.reach.copied_to for h in heads},
     )
     return run(door, files, job, find_dead, whole)
+
+
+def _files(door: IceTable, table: Table, settings: Settings) -> DataFiles:
+    """The table's files, each of Spark's slots with its share of the rate."""
+    slots = max(1, door.spark.sparkContext.defaultParallelism)
+    return DataFiles.of(table, settings.log_cleaner_io_max_bytes_per_second / slots)
 
 
 def _key_files(
@@ -302,4 +308,4 @@ def expire_heads(
         copied_to={n: max([ends[n], *v.state.layout[-1:]]) for n, v in due.items()},
         expired={n: ranges[n] for n in due},
     )
-    return run(door, DataFiles.of(table), job, find_dead, scan)
+    return run(door, _files(door, table, settings), job, find_dead, scan)

@@ -115,3 +115,14 @@ def test_columns_follow_their_field_ids(topic):
     assert batch.schema.names == ["partition", "offset", "timestamp", "key", "payload", "extra"]
     assert batch["payload"].to_pylist() == ["v"] * 4
     assert batch["extra"] == pa.nulls(4, pa.int64())
+
+
+def test_a_file_that_could_not_be_begun_leaves_the_real_error(topic, monkeypatch):
+    files, (one, _) = DataFiles.of(topic), refs(topic)
+
+    def full(*_, **__):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("pyiceberg.io.pyarrow._to_requested_schema", full)
+    with pytest.raises(OSError, match="no space left"):
+        files.write(files.read_whole(one), one, 10**9)

@@ -7,6 +7,7 @@ not public). Columns are found by field id, so files older than a change of sche
 from __future__ import annotations
 
 import logging
+import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import ListType, LongType, MapType, NestedField
+
+from hardpack.lake.throttle import Throttle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,15 +77,22 @@ class DataFiles:
     properties: Mapping[str, str]
     location: str
     format_version: Literal[1, 2, 3]
+    rate: float = sys.float_info.max
+    """Bytes per second that one task may read and write."""
 
     @classmethod
-    def of(cls, table: Table) -> DataFiles:
+    def of(cls, table: Table, rate: float = sys.float_info.max) -> DataFiles:
         """Those of a table as it was loaded."""
         meta = table.metadata
         return cls(
             table.io, table.schema(), table.specs(), meta.name_mapping(), meta.properties, meta.location,
-            meta.format_version,
+            meta.format_version, rate,
         )  # fmt: skip
+
+    @cached_property
+    def throttle(self) -> Throttle:
+        """Of the task that holds this copy."""
+        return Throttle(self.rate)
 
     @cached_property
     def written(self) -> Schema:
@@ -115,6 +125,10 @@ class DataFiles:
         from pyiceberg.typedef import Record
 
         entry = file.entry
+        size = file.bytes
+        if known := entry.get("column-sizes"):
+            sizes = dict(zip(known["keys"], known["values"], strict=True))
+            size = sum(sizes.get(i, 0) for i in projected.field_ids)
         data_file = DataFile.from_args(
             file_path=file.path,
             file_format=FileFormat(str(entry["file-format"]).upper()),
@@ -123,7 +137,7 @@ class DataFiles:
             record_count=file.rows,
         )
         data_file.spec_id = entry["spec-id"]
-        return _task_to_record_batches(
+        batches = _task_to_record_batches(
             self.io,
             FileScanTask(data_file),
             AlwaysTrue(),
@@ -136,6 +150,9 @@ class DataFiles:
             self.specs.get(int(entry["spec-id"])),
             self.format_version,
         )
+        for batch in batches:
+            self.throttle.spend(size * len(batch) / file.rows)
+            yield batch
 
     def _with_lineage(self, file: FileRef) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -214,7 +231,7 @@ class _Writing:
         self.schema = sanitize_column_names(files.written)
         self.flush_bytes = min(FLUSH_BYTES, max(target_bytes // 4, 64 * 1024))
         self.waiting: list[pa.RecordBatch] = []
-        self.bytes = 0
+        self.bytes = self.written = 0
         self.output: Any = None
         self.writer: Any = None
         self.done: list[dict[str, Any]] = []
@@ -233,7 +250,7 @@ class _Writing:
         self._close()
 
     def discard(self) -> None:
-        begun = [{"file-path": self.output.location}] if self.output else []
+        begun = [{"file-path": self.output.location}] if self.output is not None else []
         self.files.discard([*self.done, *begun])
 
     def _flush(self) -> None:
@@ -250,7 +267,10 @@ class _Writing:
         ]
         self.writer.write(pa.Table.from_batches(ready).combine_chunks())
         self.waiting, self.bytes = [], 0
-        if self.writer._fos.tell() >= self.target:
+        end = self.writer._fos.tell()
+        self.files.throttle.spend(end - self.written)
+        self.written = end
+        if end >= self.target:
             self._close()
 
     def _open(self) -> None:
@@ -274,6 +294,7 @@ class _Writing:
         found = self.writer.close()
         self.done.append(_entry(self.like, self.output.location, len(self.output), found.to_serialized_dict()))
         self.writer = self.output = None
+        self.written = 0
 
 
 def _entry(like: FileRef, path: str, size: int, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Names and defaults: Kafka's TopicConfig and LogConfig. `segment.bytes` defaults 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Literal, Self
 
@@ -43,6 +44,10 @@ class Settings(BaseModel):
         None, ge=1, description="bytes of the offset map, 24 a key; a pass ends where it is full; unset: unlimited"
     )
     log_cleaner_io_buffer_load_factor: float = Field(0.9, gt=0, le=1, description="how full the offset map may get")
+
+    log_cleaner_io_max_bytes_per_second: float = Field(
+        sys.float_info.max, gt=0, description="most bytes a pass reads and writes in a second, in all its tasks"
+    )
 
     active_segment: Literal["newest", "none"] = Field("newest", description="`none` for a log no longer written")
     idle_tombstones: Literal["keep", "expire"] = Field(
