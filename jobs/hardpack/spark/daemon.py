@@ -25,11 +25,15 @@ _worker = daemon.worker
 
 
 def worker(sock: Any, authenticated: bool) -> int:
-    """Spark's worker, silent when Spark has closed it for being idle."""
+    """Spark's worker, silent when Spark has closed it for being idle.
+
+    Returns:
+        0 to be asked again; anything else ends the process.
+    """
     try:
         return int(_worker(sock, authenticated))
     except BrokenPipeError:
-        return 0
+        return 1
 
 
 daemon.worker = worker
