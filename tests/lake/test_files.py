@@ -126,3 +126,28 @@ def test_a_file_that_could_not_be_begun_leaves_the_real_error(topic, monkeypatch
     monkeypatch.setattr("pyiceberg.io.pyarrow._to_requested_schema", full)
     with pytest.raises(OSError, match="no space left"):
         files.write(files.read_whole(one), one, 10**9)
+
+
+def test_small_groups_share_a_task_and_leave_nothing_when_one_fails(topic, monkeypatch):
+    files, (one, other) = DataFiles.of(topic), refs(topic)
+    groups = [[Living(one, dead(1))], [Living(other, dead(0))]]
+    assert [len(pack) for pack in wide._packed(groups)] == [2]
+    monkeypatch.setattr(wide, "TASK_BYTES", one.bytes)
+    assert [len(pack) for pack in wide._packed(groups)] == [1, 1]
+    made = wide._rewrite_all(files, groups, "offset", 10**9)
+    assert [rows_in(files, new) for new in made] == [
+        [(o, f"k{o}".encode()) for o in (0, 2, 3, 4)], [(6, b"k6"), (7, b"k7")],
+    ]  # fmt: skip
+    real, begun = wide._rewrite, []
+
+    def second_fails(*args):
+        if begun:
+            raise OSError("no space left on device")
+        begun.append(real(*args))
+        return begun[0]
+
+    monkeypatch.setattr(wide, "_rewrite", second_fails)
+    with pytest.raises(OSError, match="no space"):
+        wide._rewrite_all(files, groups, "offset", 10**9)
+    with pytest.raises(FileNotFoundError):
+        rows_in(files, begun[0])

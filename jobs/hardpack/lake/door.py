@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaMember
@@ -70,6 +71,7 @@ class IceTable:
         self._java = self._ice.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
         self._cache = self._static("org.apache.iceberg.spark.SparkTableCache", "get")
         self._tasks = self._ice.spark.ScanTaskSetManager.get()
+        self._specs: dict[int, Any] = {}
         self._files = self._ice.spark.FileRewriteCoordinator.get()
 
     def _static(self, cls: str, name: str) -> Any:
@@ -99,8 +101,13 @@ class IceTable:
         return int(self._java.snapshot(snapshot).deleteManifests(self._java.io()).size())
 
     def _json(self, file: Any) -> dict[str, Any]:
-        spec = self._java.specs().get(file.specId())
-        return dict(json.loads(self._ice.ContentFileParser.toJson(file, spec)))
+        return dict(json.loads(self._ice.ContentFileParser.toJson(file, self._spec(file.specId()))))
+
+    def _spec(self, number: int) -> Any:
+        """A partition spec; asked for once, as every call into the JVM takes its time. So it is with the next two."""
+        if number not in self._specs:
+            self._specs[number] = self._java.specs().get(number)
+        return self._specs[number]
 
     def refs(self, tasks: Mapping[str, Any]) -> dict[str, FileRef]:
         """What it takes to read the tasks' files elsewhere, by path."""
@@ -121,15 +128,17 @@ class IceTable:
         array = self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, len(deletes))
         for at, delete in enumerate(deletes):
             array[at] = delete
-        spec = self._java.specs().get(file.specId())
-        whole = self._ice.expressions.ResidualEvaluator.unpartitioned(self._ice.expressions.Expressions.alwaysTrue())
-        return self._ice.BaseFileScanTask(
-            file,
-            array,
-            self._ice.SchemaParser.toJson(self._java.schema()),
-            self._ice.PartitionSpecParser.toJson(spec),
-            whole,
-        )
+        spec = self._ice.PartitionSpecParser.toJson(self._spec(file.specId()))
+        return self._ice.BaseFileScanTask(file, array, self._schema, spec, self._whole)
+
+    @cached_property
+    def _schema(self) -> Any:
+        return self._ice.SchemaParser.toJson(self._java.schema())
+
+    @cached_property
+    def _whole(self) -> Any:
+        """What no filter leaves to be evaluated: nothing."""
+        return self._ice.expressions.ResidualEvaluator.unpartitioned(self._ice.expressions.Expressions.alwaysTrue())
 
     @contextmanager
     def staged(self, tasks: Iterable[Any]) -> Iterator[str]:

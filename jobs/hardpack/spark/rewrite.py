@@ -23,6 +23,10 @@ SORT_BYTES = 256 * 1024 * 1024
 """Arrow bytes of a group out of offset order that are sorted at once; a larger one is read in several rounds."""
 
 
+TASK_BYTES = 16 * 1024 * 1024
+"""File bytes up to which small groups share a task: beginning one takes as long as copying more than a megabyte."""
+
+
 class _OutOfOrder(Exception):
     """Rows do not come in rising order of offset."""
 
@@ -63,10 +67,41 @@ def rewrite(
     if not tasks:
         return []
     # the longest first, so that none is left to run alone at the end
-    tasks.sort(key=lambda task: -sum(file.ref.rows for file in task))
-    work = spark.sparkContext.parallelize(tasks, len(tasks))
-    made = work.map(lambda task: _rewrite(files, task, offset, target_bytes)).collect()
+    tasks.sort(key=_bytes, reverse=True)
+    packs = _packed(tasks)
+    work = spark.sparkContext.parallelize(packs, len(packs))
+    made = work.flatMap(lambda pack: _rewrite_all(files, pack, offset, target_bytes)).collect()
     return [Made(tuple(file.ref.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
+
+
+def _bytes(group: Sequence[Living]) -> int:
+    return sum(file.ref.bytes for file in group)
+
+
+def _packed(groups: Iterable[list[Living]]) -> list[list[list[Living]]]:
+    packs: list[list[list[Living]]] = []
+    size = 0
+    for group in groups:
+        if not packs or size + _bytes(group) > TASK_BYTES:
+            packs.append([])
+            size = 0
+        packs[-1].append(group)
+        size += _bytes(group)
+    return packs
+
+
+def _rewrite_all(
+    files: DataFiles, groups: Iterable[Sequence[Living]], offset: str, target_bytes: int
+) -> list[list[dict[str, Any]]]:
+    """The new files of each group; those of none stay behind when one fails."""
+    done: list[list[dict[str, Any]]] = []
+    try:
+        for group in groups:
+            done.append(_rewrite(files, group, offset, target_bytes))
+    except BaseException:
+        files.discard(entry for new in done for entry in new)
+        raise
+    return done
 
 
 def _rewrite(files: DataFiles, group: Sequence[Living], offset: str, target_bytes: int) -> list[dict[str, Any]]:
