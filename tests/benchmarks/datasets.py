@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hardpack.demo.topic import create_topic
 from hardpack.lake.state import STATE_PROPERTY, write_state
 from hardpack.log.model import LogState
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 T0 = 1_700_000_000_000
@@ -80,9 +82,9 @@ def build(data: DataSet, folder: Path) -> str:
         return str(json.loads(done.read_text())["metadata"])
     catalog = open_lake(folder)
     name = f"bench.{data.name}"
-    if catalog.table_exists(name):
+    with suppress(NoSuchTableError):
         catalog.drop_table(name)
-        shutil.rmtree(folder / "warehouse" / "bench" / data.name, ignore_errors=True)
+    shutil.rmtree(folder / "warehouse" / "bench" / data.name, ignore_errors=True)
     settings = {"hardpack.active.segment": "none"}
     table = create_topic(catalog, name, settings)
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
@@ -107,7 +109,7 @@ def copy_of(metadata: str, folder: Path, name: str) -> str:
     """Another table of the same files, to be changed without changing the data set."""
     catalog = open_lake(folder)
     full = f"bench.{name}"
-    if catalog.table_exists(full):
+    with suppress(NoSuchTableError):
         catalog.drop_table(full)
     catalog.register_table(full, metadata)
     return full
