@@ -98,21 +98,21 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
     log.info("%s: %d files hold rows to drop, %d of them stay", job.report.table, len(dead), len(vectored))
     left = {p: refs[p].bytes * (refs[p].rows - len(d.unread)) // refs[p].rows for p, d in dead.items()}
     living = {path: size for path, size in left.items() if path not in vectored}
-    runs = [
-        run for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], living, [*vectored, *deletes])
-    ]
-    hit = {file.path: dead.get(file.path, DeadRows("")) for run in runs for file in run}
-    groups = [_living_of(run, refs, hit) for run in runs]
+    fixed = {*vectored, *deletes}
+    runs = [run for v in job.views for run in files_to_rewrite(job.groups[str(v.partition)], living, fixed)]
+    hit = {file.path for run in runs for file in run}
+    groups = [_living_of(run, refs, dead) for run in runs]
     made = rewrite(table.spark, files, groups, job.settings.column_offset, job.settings.segment_bytes)
     entries = [entry for one in made for entry in one.new]
     vectors: list[dict[str, Any]] = []
     try:
         vectors = write_vectors(files, vectored, refs)
+        taken = {path: len(positions) for path, positions in hidden.items()}
         written: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for entry in entries:
             written[files.partition_of(entry, job.settings.column_partition)].append(entry)
         logs = tuple(
-            _log_report(files, job, view, dead, hit, vectored, written[str(view.partition)], hidden)
+            _log_report(files, job, view, dead, hit, vectored, written[str(view.partition)], taken)
             for view in job.views
         )
         new = [table.content_file(entry) for entry in entries]
@@ -153,7 +153,7 @@ def change_of(job: Job, report: PassReport, remove: Iterable[Any], add: Iterable
 
 def _living_of(run: Iterable[DataFile], refs: Mapping[str, FileRef], dead: Mapping[str, DeadRows]) -> list[Living]:
     """The files of a run that have a row to copy."""
-    unread = {f.path: dead[f.path].unread for f in run}
+    unread = {f.path: dead[f.path].unread if f.path in dead else BitMap() for f in run}
     return [Living(refs[path], rows.serialize()) for path, rows in unread.items() if len(rows) < refs[path].rows]
 
 
@@ -196,15 +196,14 @@ def _log_report(
     rewritten: Collection[str],
     vectored: Mapping[str, BitMap],
     own: list[dict[str, Any]],
-    hidden: Mapping[str, BitMap],
+    taken: Mapping[str, int],
 ) -> LogReport:
     name = str(view.partition)
-    taken = {path: len(positions) for path, positions in hidden.items()}
     hit = [f for f in view.files if f.path in rewritten]
     left = [f for f in view.files if f.path not in rewritten]
     dying = [dead[f.path] for f in view.files if f.path in dead]
     causes = {cause: sum(rows.causes.get(cause, 0) for rows in dying) for cause in CAUSES}
-    after_vectors = taken | {path: len(positions) for path, positions in vectored.items()}
+    unseen = {f.path: len(vectored[f.path]) if f.path in vectored else taken.get(f.path, 0) for f in left}
     after = job.after[name]
     below = [f for f in left if f.max_offset < (after.checkpoint or 0)]
     waiting = [f.tombstones for f in below] + [files.nulls_in(f, job.settings.column_value) for f in own]
@@ -215,7 +214,7 @@ def _log_report(
         copied_to=job.copied_to[name],
         log_end=view.log_end,
         rows_before=view.rows - sum(taken.get(f.path, 0) for f in view.files),
-        rows_after=sum(f.rows - after_vectors.get(f.path, 0) for f in left) + sum(f["record-count"] for f in own),
+        rows_after=sum(f.rows - unseen[f.path] for f in left) + sum(f["record-count"] for f in own),
         bytes_before=view.bytes,
         bytes_after=sum(f.bytes for f in left) + sum(f["file-size-in-bytes"] for f in own),
         expired=job.expired.get(name, ()),

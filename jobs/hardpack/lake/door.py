@@ -104,7 +104,7 @@ class IceTable:
         return dict(json.loads(self._ice.ContentFileParser.toJson(file, self._spec(file.specId()))))
 
     def _spec(self, number: int) -> Any:
-        """A partition spec; asked for once, as every call into the JVM takes its time. So it is with the next two."""
+        """A partition spec; asked for once, as every call into the JVM takes its time."""
         if number not in self._specs:
             self._specs[number] = self._java.specs().get(number)
         return self._specs[number]
@@ -133,6 +133,7 @@ class IceTable:
 
     @cached_property
     def _schema(self) -> Any:
+        """The table's schema as JSON, the same for every task."""
         return self._ice.SchemaParser.toJson(self._java.schema())
 
     @cached_property

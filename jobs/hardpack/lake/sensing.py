@@ -111,7 +111,7 @@ def _look(
     late = _Late(table)
     for partition in {*stale, *added, *seen.views}:
         state, before = state_of(states, partition), seen.views.get(partition)
-        if before is None or partition in stale or before.state != state:
+        if partition in stale or (before and before.state != state):
             files, before = [f for found in seen.manifests.values() for f in found.get(partition, ())], None
         elif partition in added:
             files = added[partition]

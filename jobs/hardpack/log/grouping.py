@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hardpack.log.model import DataFile, Segment
 
@@ -57,26 +57,28 @@ def files_to_rewrite(
     return [run for group in groups for run in _runs([f for s in group for f in s.files], living, fixed)]
 
 
-def _runs(files: Sequence[DataFile], living: Mapping[str, int], fixed: Collection[str]) -> Iterator[list[DataFile]]:
+def _runs(files: Sequence[DataFile], living: Mapping[str, int], fixed: Collection[str]) -> list[list[DataFile]]:
     sizes = [living.get(f.path, f.bytes) for f in files]
-    runs: list[tuple[int, int]] = []
+
+    def joins(at: int, size: int) -> bool:
+        return files[at].path in living or (sizes[at] <= size and files[at].path not in fixed)
+
+    runs: list[tuple[int, int, int]] = []
     for at, file in enumerate(files):
         if file.path not in living or (runs and at < runs[-1][1]):
             continue
-        start, end = at, at + 1
+        start, end, size = at, at + 1, sizes[at]
         while True:
-            size = sum(sizes[start:end])
-
-            def joins(near: int, size: int = size) -> bool:
-                return files[near].path in living or (sizes[near] <= size and files[near].path not in fixed)
-
-            if end < len(files) and joins(end):
+            if end < len(files) and joins(end, size):
+                size += sizes[end]
                 end += 1
             elif runs and start == runs[-1][1]:
-                start, _ = runs.pop()
-            elif start > 0 and joins(start - 1):
+                start, _, before = runs.pop()
+                size += before
+            elif start > 0 and joins(start - 1, size):
                 start -= 1
+                size += sizes[start]
             else:
                 break
-        runs.append((start, end))
-    return (list(files[start:end]) for start, end in runs)
+        runs.append((start, end, size))
+    return [list(files[start:end]) for start, end, _ in runs]

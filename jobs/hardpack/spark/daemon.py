@@ -11,10 +11,10 @@ import gc
 import zipimport
 from typing import Any
 
-import duckdb  # noqa: F401  for the workers, as are the next two
-import pyarrow.dataset  # noqa: F401
+import duckdb  # noqa: F401  loaded for the workers
+import pyarrow.dataset  # noqa: F401  loaded for the workers
 import pyiceberg.io.fileformat
-import pyiceberg.io.pyarrow  # noqa: F401
+import pyiceberg.io.pyarrow  # noqa: F401  loaded for the workers
 from pyspark import daemon
 
 zipimport.zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]  # archives do not change
