@@ -5,6 +5,7 @@ Each log has its own settings, time and bounds, so that what is planned apart ca
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +17,7 @@ from pyroaring import BitMap
 
 from hardpack.lake.door import IceTable
 from hardpack.lake.files import DataFiles, FileRef
+from hardpack.lake.key_filter import KeyFilters
 from hardpack.lake.layout import columns_at
 from hardpack.lake.state import read_state
 from hardpack.log.grouping import group_segments
@@ -40,6 +42,7 @@ from hardpack.spark.dead_rows import (
     union,
 )
 from hardpack.spark.duplicates import may_repeat, repeated_rows
+from hardpack.spark.kernel import hash_function
 from hardpack.spark.narrow import Bounds, below, narrow_scan, with_bounds
 from hardpack.spark.offset_map import map_ends
 from hardpack.spark.superseded import KeyColumns, KeyFile, find_superseded
@@ -147,8 +150,9 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
             settings.column_key, settings.column_offset, settings.column_value, settings.column_control,
             report.plan.encode(),
         )  # fmt: skip
+        filters = _key_filters(files, settings)
         keyed = _key_files(heads, refs, found, hidden, files.merge_on_read)
-        for path, more in find_superseded(door.spark, files, keyed, keys).items():
+        for path, more in find_superseded(door.spark, files, keyed, keys, filters).items():
             entry = found.setdefault(path, DeadRows(files.partition_of(refs[path].entry, settings.column_partition)))
             unseen = hidden.get(path, BitMap())
             entry.add(SUPERSEDED, more.superseded - unseen)
@@ -170,9 +174,15 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
 
 
 def _files(door: IceTable, table: Table, settings: Settings) -> DataFiles:
-    """The table's files, each of Spark's slots with its share of the rate."""
-    slots = max(1, door.spark.sparkContext.defaultParallelism)
-    return DataFiles.of(table, settings.log_cleaner_io_max_bytes_per_second / slots)
+    """The table's files, each task that may run at once with its share of the rate."""
+    threads = settings.log_cleaner_threads or sys.maxsize
+    at_once = min(threads, max(1, door.spark.sparkContext.defaultParallelism))
+    return DataFiles.of(table, settings.log_cleaner_io_max_bytes_per_second / at_once, threads)
+
+
+def _key_filters(files: DataFiles, settings: Settings) -> KeyFilters:
+    key = files.schema.find_field(settings.column_key)
+    return KeyFilters(files.io, files.location, f"{hash_function()} {key.field_id}", settings.key_filter_min_rows)
 
 
 def _key_files(

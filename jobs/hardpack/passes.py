@@ -19,7 +19,7 @@ from hardpack.gate import pass_gate
 from hardpack.lake.door import Change, IceTable
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.history import commits
-from hardpack.lake.puffin import is_vector, write_vectors
+from hardpack.lake.row_deletes import on_one_file, write_positions
 from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
 from hardpack.log.grouping import files_to_rewrite
 from hardpack.log.horizons import Range
@@ -106,7 +106,7 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
     entries = [entry for one in made for entry in one.new]
     vectors: list[dict[str, Any]] = []
     try:
-        vectors = write_vectors(files, vectored, refs)
+        vectors = write_positions(files, vectored, refs)
         taken = {path: len(positions) for path, positions in hidden.items()}
         written: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for entry in entries:
@@ -164,11 +164,11 @@ def _vectored(
     dead: Mapping[str, DeadRows],
     deletes: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> dict[str, BitMap]:
-    """The files that stay as they are, with what their new deletion vectors name."""
+    """The files that stay as they are, with what their new deletion vectors or position deletes name."""
     if not files.merge_on_read:
         return {}
     # other deletes may lie on several files, so that they cannot be replaced with one file's
-    fit = {path: rows for path, rows in dead.items() if all(is_vector(d) for d in deletes.get(path, ()))}
+    fit = {path: rows for path, rows in dead.items() if all(map(on_one_file, deletes.get(path, ())))}
     return {
         path: rows.unread
         for path, rows in fit.items()

@@ -133,11 +133,9 @@ def make_plan(
     """
     settings = settings_of(table)
     check_layout(table, settings)
-    stable = last_stable or {}
-    views = [
-        replace(view, last_stable=stable.get(str(view.partition)))
-        for view in chosen(table_name(table), read_logs(table, settings, memory=memory), partitions)
-    ]
+    views = chosen(table_name(table), read_logs(table, settings, memory=memory), partitions)
+    if last_stable:
+        views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
     plans = [_plan_log(view, settings, now, force) for view in views]
     if not only_expire:
         _refuse_null_keys(table_name(table), views, plans, settings)
@@ -201,7 +199,13 @@ def _refuse_null_keys(table: str, views: list[LogView], plans: list[LogPlan], se
         return
     ends = {p.partition: p.bound for p in plans if p.action == "clean"}
     counts = {
-        v.partition: sum(f.null_keys or 0 for f in v.files if f.min_offset < ends[v.partition] and not f.row_deletes)
+        v.partition: sum(
+            f.null_keys or 0
+            for s in v.segments
+            if s.base_offset < ends[v.partition]
+            for f in s.files
+            if not f.row_deletes
+        )
         for v in views
         if v.partition in ends
     }

@@ -64,7 +64,12 @@ MANY = DataSet("many_small", 500, 5 * M, 5 * M, 1_835_000, 10_000)
 ONE = DataSet("one_log", 1, 5 * M, 5 * M, 1_835_000, 500_000)
 LONG_TAIL = DataSet("local_tail_4", 4, 76 * M, 1 * M, 500_000, 475_000, draw="local", near=0.025)
 KEYS = DataSet("keys_100m", 4, 4, 110 * M, 100 * M, 1_000_000, draw="new", tombstones=True)
-ALL = {d.name: d for d in (UNIFORM, LOCAL, SPARSE, ZIPF, TOMBSTONES, MANY, ONE, LONG_TAIL, KEYS)}
+SHARES = tuple(
+    DataSet(f"head_{share}", 4, M * (100 - share) // 10, M * share // 10, 36_700 * share, 500_000)
+    for share in (2, 10, 25, 50)
+)
+"""Ten million rows, so many of a hundred of them in the head."""
+ALL = {d.name: d for d in (UNIFORM, LOCAL, SPARSE, ZIPF, TOMBSTONES, MANY, ONE, LONG_TAIL, KEYS, *SHARES)}
 
 
 def open_lake(folder: Path) -> Catalog:

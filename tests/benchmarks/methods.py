@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
@@ -117,10 +118,19 @@ def in_duckdb(run: Run) -> None:
         )
 
 
-PREPARE: Mapping[str, Callable[[Run], None]] = {"hardpack, deletion vectors": allow_vectors}
+def forget_keys(run: Run) -> None:
+    """Remove the filters that a turn before left, so that this one makes its own."""
+    shutil.rmtree(run.folder.parent / "metadata" / "hardpack-keys", ignore_errors=True)
+
+
+PREPARE: Mapping[str, Callable[[Run], None]] = {
+    "hardpack": forget_keys,
+    "hardpack, deletion vectors": allow_vectors,
+}
 """What is done to the table before the clock runs."""
 METHODS: Mapping[str, Callable[[Run], None]] = {
     "hardpack": hardpack,
+    "hardpack, keys filtered before": hardpack,
     "hardpack, deletion vectors": hardpack,
     "row_number + INSERT OVERWRITE": row_number,
     "MERGE copy-on-write": merge,

@@ -9,6 +9,7 @@ import pytest
 from tests.benchmarks import datasets
 from tests.benchmarks.__main__ import fingerprint
 from tests.benchmarks.measure import cost_of
+from tests.benchmarks.plots import PLOTS, drawn, points_of
 
 
 def read(catalog, metadata, query):
@@ -49,3 +50,16 @@ def test_a_failure_is_a_figure_too():
     cost = cost_of(lambda: 1 / 0)
     assert cost.failure == "ZeroDivisionError: division by zero"
     assert cost_of(lambda: sum(range(10**6))).cpu_seconds > 0
+
+
+def test_a_plot_shows_the_medians_of_its_family():
+    data = {"name": "uniform_half_x2", "tail": 20_000_000, "head": 20_000_000}
+    sets = [
+        {"data": data, "medians": {"hardpack": {"seconds": 40.0}, "DELETE": {"failure": "out of memory"}}},
+        {"data": data | {"name": "zipf"}, "medians": {"hardpack": {"seconds": 7.0}}},
+    ]
+    by_rows, *others = PLOTS
+    points = list(points_of(by_rows, sets))
+    assert points == [{"at": 40.0, "seconds": 40.0, "method": "hardpack"}]
+    assert drawn(by_rows, points).to_dict()["layer"][0]["mark"]["type"] == "line"
+    assert not any(list(points_of(plot, sets)) for plot in others)

@@ -66,12 +66,22 @@ def test_rows_travel_as_bytes():
     assert all(np.array_equal(getattr(rows, n), getattr(again, n)) for n in ("high", "low", "offset", "place"))
 
 
-def test_a_hash_depends_on_key_and_salt_alone():
+def test_one_half_of_a_hash_is_the_same_in_every_pass():
     one, other = pa.array([b"a", b"b", b""]), pa.array([b"b", b"a", b""])
-    high, low = hashed(one, b"s")
-    high_2, low_2 = hashed(other, b"s")
+    high, low = hashed(one, "0", b"s")
+    high_2, low_2 = hashed(other, "0", b"s")
     assert (high[[1, 0, 2]].tolist(), low[[1, 0, 2]].tolist()) == (high_2.tolist(), low_2.tolist())
-    assert len({*high.tolist(), *low.tolist(), *hashed(one, b"t")[0].tolist()}) == 9
+    later, low_3 = hashed(one, "0", b"t")
+    assert later.tolist() == high.tolist()
+    assert len({*high.tolist(), *low.tolist(), *low_3.tolist(), *hashed(one, "1", b"s")[0].tolist()}) == 12
+
+
+def test_keys_that_share_the_half_which_others_can_reckon_are_told_apart():
+    count = 3000
+    rows = Keyed(*(np.array(v, np.uint64) for v in ([7] * count, range(count), range(count), range(count))))
+    found = among(rows, np.array([7] * 1000, np.uint64), np.arange(0, 2000, 2).astype(np.uint64))
+    assert found.tolist() == [n // 2 if n < 2000 and n % 2 == 0 else -1 for n in range(count)]
+    assert not superseded(rows)[0].any()
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2**32 - 1)), max_size=40))

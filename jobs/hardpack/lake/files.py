@@ -79,14 +79,16 @@ class DataFiles:
     format_version: Literal[1, 2, 3]
     rate: float = sys.float_info.max
     """Bytes per second that one task may read and write."""
+    threads: int = sys.maxsize
+    """Tasks that may read and write at once."""
 
     @classmethod
-    def of(cls, table: Table, rate: float = sys.float_info.max) -> DataFiles:
+    def of(cls, table: Table, rate: float = sys.float_info.max, threads: int = sys.maxsize) -> DataFiles:
         """Those of a table as it was loaded."""
         meta = table.metadata
         return cls(
             table.io, table.schema(), table.specs(), meta.name_mapping(), meta.properties, meta.location,
-            meta.format_version, rate,
+            meta.format_version, rate, threads,
         )  # fmt: skip
 
     @cached_property
@@ -103,8 +105,8 @@ class DataFiles:
 
     @property
     def merge_on_read(self) -> bool:
-        """Whether dead rows may stay under deletion vectors, as far as the table says."""
-        return self.format_version >= 3 and self.properties.get("write.delete.mode") == "merge-on-read"
+        """Whether dead rows may stay in their files under row-level deletes, as far as the table says."""
+        return self.format_version >= 2 and self.properties.get("write.delete.mode") == "merge-on-read"
 
     def read(self, file: FileRef, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of all rows of a file, in the file's order and whatever was deleted, batch by batch."""

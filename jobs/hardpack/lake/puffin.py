@@ -24,11 +24,6 @@ FRAME = 20
 """Bytes of a blob before its bitmap: length, magic, number of bitmaps, and the key of the only one."""
 
 
-def is_vector(delete: Mapping[str, Any]) -> bool:
-    """Whether a delete file, as Iceberg's JSON, is a deletion vector."""
-    return str(delete["file-format"]).lower() == "puffin"
-
-
 def read_vector(files: DataFiles, delete: Mapping[str, Any]) -> BitMap:
     """The positions that a vector names.
 

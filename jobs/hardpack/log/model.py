@@ -104,6 +104,7 @@ class LogView:
 
     partition: Partition
     segments: tuple[Segment, ...]
+    """In order of offset."""
     state: LogState
     last_stable: int | None = None
     """Last stable offset: rows from here on are not decided yet; None when all are."""
@@ -120,7 +121,7 @@ class LogView:
     @property
     def log_end(self) -> int:
         """Offset after the last row ever seen; compaction may have removed that row."""
-        return max([self.state.log_end, *(s.last_offset + 1 for s in self.segments)])
+        return max(self.state.log_end, self.segments[-1].last_offset + 1 if self.segments else 0)
 
     @property
     def files(self) -> tuple[DataFile, ...]:

@@ -1,7 +1,8 @@
 """How dead rows leave a data file: by rewriting it, or under a deletion vector until more have gathered.
 
 Kafka has no such choice, it copies every segment. A vector is the cheaper way while few rows are dead, and each reader
-pays for it; a key that was deleted is never merely hidden.
+pays for it; a key that was deleted is never merely hidden. Where the format has no vectors, a position delete file
+of the one data file stands for it.
 """
 
 from __future__ import annotations

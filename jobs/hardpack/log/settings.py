@@ -44,7 +44,9 @@ class Settings(BaseModel):
         None, ge=1, description="bytes of the offset map, 24 a key; a pass ends where it is full; unset: unlimited"
     )
     log_cleaner_io_buffer_load_factor: float = Field(0.9, gt=0, le=1, description="how full the offset map may get")
-
+    log_cleaner_threads: int | None = Field(
+        None, ge=1, description="most tasks of a pass that read or write files at once; unset: as many as Spark runs"
+    )
     log_cleaner_io_max_bytes_per_second: float = Field(
         sys.float_info.max, gt=0, description="most bytes a pass reads and writes in a second, in all its tasks"
     )
@@ -62,10 +64,15 @@ class Settings(BaseModel):
         0.2,
         ge=0,
         le=1,
-        description="with write.delete.mode=merge-on-read on format v3: dead share up to which a file is not rewritten",
+        description="with write.delete.mode=merge-on-read: dead share up to which a file is not rewritten",
     )
     deletion_vector_min_bytes: int = Field(
         4 * 1024 * 1024, ge=0, description="a file smaller than this is rewritten, whatever its dead share"
+    )
+    key_filter_min_rows: int = Field(
+        100_000,
+        ge=1,
+        description="clean files of at least so many rows get a filter of their keys; as large as can be for none",
     )
     audit_rows: int = Field(
         1_000_000,

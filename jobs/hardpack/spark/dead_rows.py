@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyroaring import BitMap
 
 from hardpack.lake.files import DataFiles
-from hardpack.lake.puffin import is_vector, read_vector
+from hardpack.lake.row_deletes import on_one_file, read_positions
 from hardpack.spark.transactions import decided
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def expired_markers(rows: DataFrame, due: Mapping[str, Collection[int]]) -> Data
 def hidden_rows(
     files: DataFiles, deletes: Mapping[str, Sequence[Mapping[str, Any]]], sizes: Mapping[str, int], rows: DataFrame
 ) -> dict[str, BitMap]:
-    """Positions that row-level deletes took, by data file: as a vector names them, else all that a scan does not find.
+    """Positions that row-level deletes took, by data file: as deletes of it alone name them, else what a scan misses.
 
     Args:
         files: reads the table's files.
@@ -109,10 +109,14 @@ def hidden_rows(
     """
     from pyspark.sql import functions as F
 
-    vectors = {path: found[0] for path, found in deletes.items() if len(found) == 1 and is_vector(found[0])}
+    own = {path: found for path, found in deletes.items() if all(map(on_one_file, found))}
+
+    def read(found: Sequence[Mapping[str, Any]]) -> BitMap:
+        return BitMap.union(*(read_positions(files, delete) for delete in found))
+
     with ThreadPoolExecutor(READERS) as pool:
-        hidden = dict(zip(vectors, pool.map(lambda delete: read_vector(files, delete), vectors.values()), strict=True))
-    if others := [path for path in deletes if path not in vectors]:
+        hidden = dict(zip(own, pool.map(read, own.values()), strict=True))
+    if others := [path for path in deletes if path not in own]:
         found = collect(_caused(rows.where(F.col("file").isin(others)), F.lit(LIVING)))
         hidden |= {path: BitMap(range(sizes[path])) for path in others}
         for path, living in found.items():

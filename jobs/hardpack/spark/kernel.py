@@ -68,22 +68,32 @@ def _hasher() -> Any:
     return db
 
 
-def hashed(keys: pa.Array, salt: bytes) -> tuple[Longs, Longs]:
-    """The two halves of every key's hash, with DuckDB's own.
+def hashed(keys: pa.Array, log: str, salt: bytes) -> tuple[Longs, Longs]:
+    """The two halves of every key's hash, with DuckDB's own: the first the same in all passes, the second of this one.
 
     Args:
         keys: binary, no nulls.
-        salt: what tells this log and pass from others.
+        log: whose keys; the same key in another log has another hash.
+        salt: what tells this pass from others.
     """
     import pyarrow as pa
 
     db = _hasher()
     db.register("keys", pa.table({"k": keys}))
     # the salt stands before the key: two keys that collide behind one salt need not behind the other
-    found = db.execute("select hash(?::blob || k) a, hash(?::blob || k) b from keys", [salt, b"\x9b" + salt + b"\x3d"])
+    name = log.encode() + b"\x00"
+    found = db.execute("select hash(?::blob || k) a, hash(?::blob || k) b from keys", [name, b"\x9b" + salt + name])
     halves = found.fetchnumpy()
     db.unregister("keys")
     return np.asarray(halves["a"], np.uint64), np.asarray(halves["b"], np.uint64)
+
+
+@cache
+def hash_function() -> str:
+    """Tells DuckDB's hash function from that of another version: what it makes of one key."""
+    import pyarrow as pa
+
+    return f"{int(hashed(pa.array([b'hardpack']), '', b'')[0][0]):016x}"
 
 
 def superseded(rows: Keyed) -> tuple[Mask, Mask]:
@@ -144,10 +154,11 @@ def among(rows: Keyed, high: Longs, low: Longs) -> NDArray[np.int64]:
     # two keys may share the upper half
     wrong = hit & (low[at] != rows.low[order])
     at[~hit | wrong] = -1
-    for number in np.flatnonzero(wrong):
-        row = order[number]
-        same = np.flatnonzero((high == rows.high[row]) & (low == rows.low[row]))
-        at[number] = same[0] if len(same) else -1
+    if wrong.any():
+        mixed = np.flatnonzero(np.isin(high, rows.high[order[wrong]]))
+        held = dict(zip(zip(high[mixed].tolist(), low[mixed].tolist(), strict=True), mixed.tolist(), strict=True))
+        rest = order[wrong]
+        at[wrong] = [held.get(pair, -1) for pair in zip(rows.high[rest].tolist(), rows.low[rest].tolist(), strict=True)]
     out = np.empty(len(rows), np.int64)
     out[order] = at
     return out

@@ -69,7 +69,11 @@ def rewrite(
     # the longest first, so that none is left to run alone at the end
     tasks.sort(key=_bytes, reverse=True)
     packs = _packed(tasks)
-    work = spark.sparkContext.parallelize(packs, len(packs))
+    slices = min(len(packs), files.threads)
+    # a slice is some packs that follow each other, and must not get all the long ones
+    packs = [pack for first in range(slices) for pack in packs[first::slices]]
+    tasks = [task for pack in packs for task in pack]
+    work = spark.sparkContext.parallelize(packs, slices)
     made = work.flatMap(lambda pack: _rewrite_all(files, pack, offset, target_bytes)).collect()
     return [Made(tuple(file.ref.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
 

@@ -15,6 +15,7 @@ import numpy as np
 from pyroaring import BitMap
 
 from hardpack.lake.files import DataFiles, FileRef
+from hardpack.lake.key_filter import KeyFilters, Wanted
 from hardpack.spark.kernel import (
     FILE_SHIFT,
     HEAD,
@@ -81,7 +82,7 @@ class Found:
 
 
 def find_superseded(
-    spark: SparkSession, files: DataFiles, keyed: Sequence[KeyFile], columns: KeyColumns
+    spark: SparkSession, files: DataFiles, keyed: Sequence[KeyFile], columns: KeyColumns, filters: KeyFilters
 ) -> dict[str, Found]:
     """Dead positions by file path, of the superseded rows and of those without a key.
 
@@ -90,6 +91,7 @@ def find_superseded(
         files: reads the table's files.
         keyed: the files with rows below their log's checkpoint, in order of log and offset; their numbers count up.
         columns: what to read.
+        filters: of clean files, to be used and made.
     """
     head, tail = [k for k in keyed if not k.tail], [k for k in keyed if k.tail]
     few = bool(tail) and _rows(head) <= FEW_KEYS
@@ -97,7 +99,7 @@ def find_superseded(
     keys = [Keyed.from_bytes(piece) for (number, _), piece in pieces if number < 0]
     found = [piece for piece in pieces if piece[0][0] >= 0]
     if few:
-        found += _beneath(spark.sparkContext, files, columns, tail, keys)
+        found += _beneath(spark.sparkContext, files, columns, filters, tail, keys)
     out: dict[str, Found] = {}
     paths = {k.number: k.ref.path for k in keyed}
     for (number, kind), bitmap in found:
@@ -112,20 +114,21 @@ def _met(sc: Any, files: DataFiles, columns: KeyColumns, keyed: Sequence[KeyFile
     buckets = max(1, min(-(-_rows(keyed) // ROWS_PER_BUCKET), 65_536))
     # what another task's tombstone erases must be told from what is superseded
     settle = not any(k.tombstones for k in keyed)
-    sent = _parallel(sc, keyed).flatMap(lambda task: _send(files, columns, task, buckets, settle))
+    sent = _parallel(sc, keyed, files.threads).flatMap(lambda task: _send(files, columns, task, buckets, settle))
     met = sent.partitionBy(buckets, lambda bucket: bucket).mapPartitions(lambda rows: _meet(rows, few))
     pieces: list[Piece] = met.reduceByKey(_or, min(buckets, 200)).collect()
     return pieces
 
 
 def _beneath(
-    sc: Any, files: DataFiles, columns: KeyColumns, tail: Sequence[KeyFile], keys: Sequence[Keyed]
+    sc: Any, files: DataFiles, columns: KeyColumns, filters: KeyFilters, tail: Sequence[KeyFile], keys: Sequence[Keyed]
 ) -> list[Piece]:
     """Rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
     every = Keyed.concat(keys)
     order = np.argsort(every.high)
     held = sc.broadcast((every.high[order], every.low[order], (every.place[order] & TOMBSTONE) != 0))
-    found: list[Piece] = _parallel(sc, tail).flatMap(lambda task: _probe(files, columns, task, *held.value)).collect()
+    probed = _parallel(sc, tail, files.threads).flatMap(lambda task: _probe(files, columns, filters, task, *held.value))
+    found: list[Piece] = probed.collect()
     held.destroy()
     return found
 
@@ -134,7 +137,7 @@ def _rows(keyed: Iterable[KeyFile]) -> int:
     return sum(k.ref.rows for k in keyed)
 
 
-def _parallel(sc: Any, keyed: Sequence[KeyFile]) -> Any:
+def _parallel(sc: Any, keyed: Sequence[KeyFile], threads: int) -> Any:
     tasks: list[list[KeyFile]] = []
     rows = ROWS_PER_TASK
     for file in keyed:
@@ -143,7 +146,7 @@ def _parallel(sc: Any, keyed: Sequence[KeyFile]) -> Any:
             rows = 0
         tasks[-1].append(file)
         rows += file.ref.rows
-    return sc.parallelize(tasks, len(tasks))
+    return sc.parallelize(tasks, min(len(tasks), threads))
 
 
 def _send(
@@ -163,7 +166,8 @@ def _send(
         settled, _ = superseded(rows)
         yield from ((piece[0][0] % buckets, piece) for piece in _pieces("superseded", rows.place[settled]))
         rows = rows.where(~settled)
-    bucket = (rows.high % np.uint64(buckets)).astype(np.int64)
+    # of the salted half, so that nobody can choose keys that all fall into one
+    bucket = (rows.low % np.uint64(buckets)).astype(np.int64)
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
     for number in range(buckets):
@@ -194,19 +198,27 @@ def _meet(sent: Iterable[tuple[int, Any]], few: bool) -> Iterator[Piece]:
 def _probe(
     files: DataFiles,
     columns: KeyColumns,
-    task: Sequence[KeyFile],
+    filters: KeyFilters,
+    task: Iterable[KeyFile],
     high: np.ndarray,
     low: np.ndarray,
     tombstone: np.ndarray,
 ) -> Iterator[Piece]:
+    wanted = Wanted(high)
     for file in task:
-        found = Found()
+        if filters.rules_out(file.ref, file.log, wanted):
+            continue
+        found, hashes = Found(), []
         for rows, without in _keyed(files, columns, file):
             at = among(rows, high, low)
             hit = at >= 0
             found.keyless.update(without)
             found.superseded.update(_positions(rows.place[hit]))
             found.erased.update(_positions(rows.place[hit][tombstone[at[hit]]]))
+            hashes.append(rows.high)
+        # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
+        if not (file.unread or found.superseded or found.keyless):
+            filters.keep(file.ref, file.log, hashes)
         for kind in ("superseded", "erased", "keyless"):
             if places := getattr(found, kind):
                 yield (file.number, kind), places.serialize()
@@ -251,7 +263,7 @@ def _keyed(files: DataFiles, columns: KeyColumns, file: KeyFile) -> Iterator[tup
         keys = batch[columns.key]
         if not chosen.all():
             keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
-        high, low = hashed(keys.cast(pa.binary()), columns.salt + file.log.encode() + b"\x00")
+        high, low = hashed(keys.cast(pa.binary()), file.log, columns.salt)
         yield Keyed(high, low, offsets.astype(np.uint64), place), keyless
 
 

@@ -1,0 +1,119 @@
+"""Key filters: beside a clean file that a pass read in vain, the hashes of its keys, so that later passes need not.
+
+A filter is a small Parquet file under the table's location that no snapshot knows of. It may be lost at any time, as
+orphan removal takes it, and is made again; one that is damaged, or made by another hash or of other columns, is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyiceberg.io import FileIO
+
+    from hardpack.lake.files import FileRef
+
+    Longs = NDArray[np.uint64]
+
+log = logging.getLogger(__name__)
+
+BITS = 48
+"""Of each hash kept: half a million keys against a million others meet by chance in one file of five hundred."""
+LEAST_BITS, MOST_BITS = 16, 27
+IDENTITY = b"hardpack.keys"
+
+
+class Wanted:
+    """The keys that a pass looks for, ready to be held against many filters.
+
+    Args:
+        hashes: of the keys, sorted.
+    """
+
+    def __init__(self, hashes: Longs) -> None:
+        self._hashes = hashes >> np.uint64(64 - BITS)
+        # sixteen times as many places as keys: most of a filter's hashes fall on a free one
+        self._bits = min(MOST_BITS, max(LEAST_BITS, len(hashes).bit_length() + 4))
+        self._taken = np.zeros(1 << self._bits, bool)
+        self._taken[self._hashes >> np.uint64(BITS - self._bits)] = True
+
+    def any_in(self, kept: Longs) -> bool:
+        """Whether one of the keys may be among those of a filter."""
+        near = kept[self._taken[kept >> np.uint64(BITS - self._bits)]]
+        if not len(near):
+            return False
+        at = np.searchsorted(self._hashes, near)
+        at[at == len(self._hashes)] = 0
+        return bool((self._hashes[at] == near).any())
+
+
+@dataclass(frozen=True)
+class KeyFilters:
+    """The filters of one table's data files."""
+
+    io: FileIO
+    location: str
+    """Of the table."""
+    identity: str
+    """What the hashes depend on beside the file: the column and the hash function."""
+    min_rows: int
+    """Files of fewer rows have none."""
+
+    def rules_out(self, file: FileRef, log_name: str, wanted: Wanted) -> bool:
+        """Whether the file has a filter and none of the keys is in it."""
+        if file.rows < self.min_rows:
+            return False
+        kept = self._read(file, log_name)
+        return kept is not None and not wanted.any_in(kept)
+
+    def keep(self, file: FileRef, log_name: str, hashes: Sequence[Longs]) -> None:
+        """Make the filter of a file of which every row has a key, from the hashes of all of them.
+
+        Should it fail, the file has no filter: a pass does not depend on it.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if file.rows < self.min_rows:
+            return
+        sorted_once = np.unique(np.concatenate(hashes) >> np.uint64(64 - BITS)).astype(np.int64)
+        named = {IDENTITY: self._identity(file, log_name)}
+        table = pa.table({"hash": sorted_once}).replace_schema_metadata(named)
+        try:
+            with self.io.new_output(self.path(file)).create(overwrite=True) as out:
+                pq.write_table(
+                    table, out, use_dictionary=False, column_encoding={"hash": "DELTA_BINARY_PACKED"},
+                    compression="none", write_statistics=False, write_page_checksum=True,
+                )  # fmt: skip
+        except Exception as error:  # whatever it is, the pass can do without
+            log.warning("no key filter of a file of %s was kept: %s", self.location, type(error).__name__)
+
+    def path(self, file: FileRef) -> str:
+        """Where a data file's filter is."""
+        name = hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()
+        return f"{self.location.rstrip('/')}/metadata/hardpack-keys/{name}.parquet"
+
+    def _identity(self, file: FileRef, log_name: str) -> bytes:
+        return f"{self.identity} {file.rows} {file.bytes} {log_name}".encode()
+
+    def _read(self, file: FileRef, log_name: str) -> Longs | None:
+        import pyarrow.parquet as pq
+
+        try:
+            with self.io.new_input(self.path(file)).open() as stream:
+                found = pq.read_table(stream, use_threads=False, page_checksum_verification=True)
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # whatever it is, the file can be read instead
+            log.warning("a key filter of %s cannot be read and is made again: %s", self.location, type(error).__name__)
+            return None
+        if (found.schema.metadata or {}).get(IDENTITY) != self._identity(file, log_name):
+            return None
+        return np.asarray(found["hash"].to_numpy()).astype(np.uint64)

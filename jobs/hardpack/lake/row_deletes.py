@@ -1,0 +1,97 @@
+"""Dead rows that stay in their file: named in deletion vectors on format v3, in position delete files on v2.
+
+A delete file made here lies on one data file, which it names, so that a later pass can put another in its place.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyroaring import BitMap
+
+from hardpack.lake.puffin import read_vector, write_vectors
+
+if TYPE_CHECKING:
+    from hardpack.lake.files import DataFiles, FileRef
+
+PATH, POSITION = ("file_path", 2147483546), ("pos", 2147483545)
+"""Columns of a position delete file and the field ids that the spec reserves."""
+
+
+def on_one_file(delete: Mapping[str, Any]) -> bool:
+    """Whether a delete file, as Iceberg's JSON, lies on a single data file, in a format that is read here."""
+    return bool(delete.get("referenced-data-file")) and _format(delete) in ("puffin", "parquet")
+
+
+def _format(delete: Mapping[str, Any]) -> str:
+    return str(delete["file-format"]).lower()
+
+
+def read_positions(files: DataFiles, delete: Mapping[str, Any]) -> BitMap:
+    """The positions that a delete file of one data file names.
+
+    Args:
+        files: reads the table's files.
+        delete: Iceberg's JSON of a delete file for which `on_one_file` holds.
+    """
+    import pyarrow.parquet as pq
+
+    if _format(delete) == "puffin":
+        return read_vector(files, delete)
+    with files.io.new_input(str(delete["file-path"])).open() as stream:
+        positions = pq.read_table(stream, columns=[POSITION[0]])[POSITION[0]]
+    return BitMap(positions.to_numpy().astype("uint32"))
+
+
+def write_positions(files: DataFiles, dead: Mapping[str, BitMap], refs: Mapping[str, FileRef]) -> list[dict[str, Any]]:
+    """Write what names the dead rows of some data files, as the table's format has it; no snapshot knows of it.
+
+    Args:
+        files: writes the table's files.
+        dead: positions by data file path, below 2**32.
+        refs: the data files by path.
+
+    Returns:
+        Iceberg's JSON of the delete files, one for each data file.
+    """
+    if files.format_version >= 3:
+        return write_vectors(files, dead, refs)
+    done: list[dict[str, Any]] = []
+    try:
+        for path, positions in dead.items():
+            done.append(_delete_file(files, path, positions, refs[path].entry))
+    except BaseException:
+        files.discard(done)
+        raise
+    return done
+
+
+def _delete_file(files: DataFiles, path: str, positions: BitMap, home: Mapping[str, Any]) -> dict[str, Any]:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = (pa.string(), pa.int64())
+    schema = pa.schema(
+        [
+            pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(number)})
+            for (name, number), kind in zip((PATH, POSITION), types, strict=True)
+        ]
+    )
+    paths = pa.repeat(pa.scalar(path), len(positions))
+    rows = pa.table([paths, np.asarray(positions.to_array(), np.int64)], schema=schema)
+    output = files.io.new_output(files.new_location(f"hardpack-{uuid.uuid4()}-deletes.parquet"))
+    with output.create() as stream:
+        pq.write_table(rows, stream, compression="zstd")
+    return {
+        "spec-id": home["spec-id"],
+        "content": "position-deletes",
+        "file-path": output.location,
+        "file-format": "parquet",
+        "partition": home["partition"],
+        "file-size-in-bytes": len(output),
+        "record-count": len(positions),
+        "referenced-data-file": path,
+    }

@@ -1,0 +1,117 @@
+"""Filters of keys: never one that hides a key, lost or damaged ones do no harm; no JVM."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hardpack.lake.files import DataFiles
+from hardpack.lake.key_filter import BITS, KeyFilters, Wanted
+from hardpack.spark.kernel import hashed
+from hardpack.spark.superseded import KeyColumns, KeyFile, _probe
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap
+
+from tests.lake.test_files import refs
+from tests.topics import append, new_topic, row
+
+LONGS = st.integers(0, 2**64 - 1)
+"""Numbers that often differ in their last bits alone."""
+NEAR = st.one_of(LONGS, st.integers(0, 2**18), st.integers(2**64 - 2**18, 2**64 - 1))
+
+
+@given(st.lists(NEAR, min_size=1, max_size=60), st.lists(NEAR, max_size=60))
+def test_a_key_is_found_when_it_is_there(wanted, kept):
+    short = sorted({n >> (64 - BITS) for n in kept})
+    found = Wanted(np.array(sorted(wanted), np.uint64)).any_in(np.array(short, np.uint64))
+    assert found == bool({n >> (64 - BITS) for n in wanted} & set(short))
+
+
+@pytest.fixture
+def topic(catalog):
+    table = new_topic(catalog)
+    append(table, {0: [row(o, f"k{o}") for o in range(50)]})
+    append(table, {0: [row(o, f"k{o}") for o in range(50, 90)]})
+    return table
+
+
+@pytest.fixture
+def filters(topic):
+    return KeyFilters(topic.io, topic.location(), "hash 4", 40)
+
+
+class Counting(DataFiles):
+    """Remembers which files were read."""
+
+    reads: list
+
+    def read(self, file, columns):
+        self.__dict__.setdefault("reads", []).append(file.path)
+        return super().read(file, columns)
+
+
+def probed(topic, filters, keys, unread=b""):
+    """What a pass with these keys in its head finds in the files, and which it read."""
+    files = Counting.of(topic)
+    import pyarrow as pa
+
+    high, low = hashed(pa.array(sorted(keys), pa.binary()), "0", b"salt")
+    order = np.argsort(high)
+    tail = [KeyFile(n, ref, "0", 90, 120, True, unread) for n, ref in enumerate(refs(topic))]
+    columns = KeyColumns("key", "offset", "value", None, b"salt")
+    pieces = list(_probe(files, columns, filters, tail, high[order], low[order], np.zeros(len(high), bool)))
+    found = {number: BitMap.deserialize(places).to_array().tolist() for (number, _), places in pieces}
+    numbers = {ref.path: n for n, ref in enumerate(refs(topic))}
+    return found, [numbers[path] for path in files.__dict__.get("reads", [])]
+
+
+def kept(topic, filters):
+    return [n for n, ref in enumerate(refs(topic)) if Path(filters.path(ref).removeprefix("file://")).exists()]
+
+
+def test_a_clean_file_is_not_read_a_second_time_in_vain(topic, filters):
+    assert probed(topic, filters, [b"k3"]) == ({0: [3]}, [0, 1])
+    assert kept(topic, filters) == [1]
+    assert probed(topic, filters, [b"k4"]) == ({0: [4]}, [0])
+    assert probed(topic, filters, [b"other"]) == ({}, [0])
+    assert kept(topic, filters) == [0, 1]
+    assert probed(topic, filters, [b"other"]) == ({}, [])
+    assert probed(topic, filters, [b"k50", b"k89"]) == ({1: [0, 39]}, [1])
+
+
+def test_a_filter_that_cannot_be_trusted_is_none(topic, filters):
+    probed(topic, filters, [b"other"])
+    of_another = KeyFilters(filters.io, filters.location, "hash 5", 40)
+    assert probed(topic, of_another, [b"k3"]) == ({0: [3]}, [0, 1])
+    probed(topic, filters, [b"other"])
+    damaged, lost = (Path(filters.path(ref).removeprefix("file://")) for ref in refs(topic))
+    damaged.write_bytes(damaged.read_bytes()[:-30] + b"?" * 30)
+    lost.unlink()
+    assert probed(topic, filters, [b"k3", b"k50"]) == ({0: [3], 1: [0]}, [0, 1])
+
+
+def test_a_flipped_bit_is_noticed(topic, filters):
+    probed(topic, filters, [b"other"])
+    path = Path(filters.path(refs(topic)[0]).removeprefix("file://"))
+    blob = bytearray(path.read_bytes())
+    blob[60] ^= 1
+    path.write_bytes(blob)
+    assert probed(topic, filters, [b"k3"])[0] == {0: [3]}
+
+
+def test_small_files_and_files_with_hidden_or_keyless_rows_get_none(topic, filters):
+    append(topic, {0: [row(o, None if o == 100 else f"k{o}") for o in range(90, 140)]})
+    assert probed(topic, KeyFilters(filters.io, filters.location, "hash 4", 51), [b"other"])[1] == [0, 1, 2]
+    probed(topic, filters, [b"other"], BitMap([1]).serialize())
+    assert kept(topic, filters) == []
+    probed(topic, filters, [b"other"])
+    assert kept(topic, filters) == [0, 1]
+
+
+def test_a_pass_does_without_filters_where_none_can_be_written(topic, filters, caplog):
+    folder = Path(filters.path(refs(topic)[0]).removeprefix("file://")).parent
+    folder.parent.mkdir(exist_ok=True)
+    folder.write_text("in the way")
+    assert probed(topic, filters, [b"k3"]) == ({0: [3]}, [0, 1])
+    assert "no key filter" in caplog.text
+    assert "k3" not in caplog.text

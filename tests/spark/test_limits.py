@@ -1,0 +1,43 @@
+"""Limits that a pass is held to, by measuring what its tasks did."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hardpack import heads
+
+from tests.topics import T0, append, name_of, new_topic, row, rows_of
+
+pytestmark = pytest.mark.spark
+
+
+def most_at_once(times):
+    marks = sorted([(start, 1) for start, _ in times] + [(end, -1) for _, end in times])
+    running = [0]
+    for _, step in marks:
+        running.append(running[-1] + step)
+    return max(running)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_more_tasks_read_at_once_than_threads_are_allowed(hp, catalog, monkeypatch, tmp_path, threads):
+    table = new_topic(catalog, log_cleaner_threads=threads, segment_bytes=14)
+    for at in range(5):
+        append(table, {p: [row(2 * at, "a"), row(2 * at + 1, f"b{at}")] for p in (0, 1)})
+    notes = tmp_path / "reads"
+    notes.mkdir()
+
+    class Slow(heads.DataFiles):
+        def read_whole(self, file):
+            start = time.time()
+            time.sleep(0.3)
+            yield from super().read_whole(file)
+            Path(notes, file.path.rsplit("/", 1)[1]).write_text(f"{start} {time.time()}")
+
+    monkeypatch.setattr(heads, "DataFiles", Slow)
+    monkeypatch.setattr("hardpack.spark.rewrite.TASK_BYTES", 1)
+    hp.clean(hp.plan(name_of(table), now=T0))
+    times = [tuple(map(float, note.read_text().split())) for note in notes.iterdir()]
+    assert len(times) == 6
+    assert most_at_once(times) == threads
+    assert [r.offset for r in rows_of(table)] == [1, 3, 5, 6, 7, 8, 9]
