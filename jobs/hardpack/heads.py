@@ -182,7 +182,9 @@ def _files(door: IceTable, table: Table, settings: Settings) -> DataFiles:
 
 def _key_filters(files: DataFiles, settings: Settings) -> KeyFilters:
     key = files.schema.find_field(settings.column_key)
-    return KeyFilters(files.io, files.location, f"{hash_function()} {key.field_id}", settings.key_filter_min_rows)
+    # control rows are no part of a filter
+    identity = f"{hash_function()} {key.field_id} {settings.column_control}"
+    return KeyFilters(files.io, files.location, identity, settings.key_filter_min_rows)
 
 
 def _key_files(

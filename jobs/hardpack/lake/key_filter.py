@@ -62,7 +62,7 @@ class KeyFilters:
     location: str
     """Of the table."""
     identity: str
-    """What the hashes depend on beside the file: the column and the hash function."""
+    """What the hashes depend on beside the file: the hash function, the key's column and what tells a control row."""
     min_rows: int
     """Files of fewer rows have none."""
 
