@@ -74,6 +74,9 @@ def audited(
         shared = [*(p for p in shared if p not in clean), *_few(rng, clean & set(shared), limit, lambda p: rows[p])]
         changes = [*(c for c in changes if not c.within(clean)), *few(c for c in changes if c.within(clean))]
     full = few(changes)
+    # a change may have read far more rows than are wanted
+    compared = set(_few(rng, (p for c in full for p in c.read), limit, lambda p: rows[p]))
+    read = [p for c in changes for p in c.read]
     values = any(job.expired.values())
 
     def side(paths: Iterable[str], of: Mapping[str, Any], before: bool, after: bool, wide: bool = False) -> Side:
@@ -83,8 +86,8 @@ def audited(
     return Audit(
         [
             side(shared, tasks, before=True, after=True),
-            side((p for c in rest for p in c.read), tasks, before=True, after=False),
-            side((p for c in full for p in c.read), tasks, before=True, after=False, wide=True),
+            side((p for p in read if p not in compared), tasks, before=True, after=False),
+            side((p for p in read if p in compared), tasks, before=True, after=False, wide=True),
             side((p for c in rest for p in c.new), new, before=False, after=True),
             side((p for c in full for p in c.new), new, before=False, after=True, wide=True),
         ],

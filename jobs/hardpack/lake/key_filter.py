@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,12 +66,12 @@ class KeyFilters:
     min_rows: int
     """Files of fewer rows have none."""
 
-    def rules_out(self, file: FileRef, log_name: str, wanted: Wanted) -> bool:
-        """Whether the file has a filter and none of the keys is in it."""
+    def rules_out(self, file: FileRef, log_name: str, wanted: Callable[[], Wanted]) -> bool:
+        """Whether the file has a filter and none of the keys is in it; the keys are asked for when it has one."""
         if file.rows < self.min_rows:
             return False
         kept = self._read(file, log_name)
-        return kept is not None and not wanted.any_in(kept)
+        return kept is not None and not wanted().any_in(kept)
 
     def keep(self, file: FileRef, log_name: str, hashes: Sequence[Longs]) -> None:
         """Make the filter of a file of which every row has a key, from the hashes of all of them.

@@ -48,7 +48,8 @@ class Sample:
         """Whether a row is looked at."""
         from pyspark.sql import functions as F
 
-        chosen = F.pmod(F.xxhash64(key), F.lit(self.share)) == self.seed % self.share
+        # as text the seed is no part of the code that Spark generates, which then serves the next sample too
+        chosen = F.pmod(F.xxhash64(key, F.lit(str(self.seed))), F.lit(self.share)) == 0
         return chosen | key.isNull() | control.isNotNull()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -204,7 +205,7 @@ def _probe(
     low: np.ndarray,
     tombstone: np.ndarray,
 ) -> Iterator[Piece]:
-    wanted = Wanted(high)
+    wanted = cache(lambda: Wanted(high))
     for file in task:
         if filters.rules_out(file.ref, file.log, wanted):
             continue
