@@ -9,16 +9,19 @@ from pyiceberg.table import Table
 from hardpack.errors import BadInput
 from hardpack.lake.layout import POLICY, check_layout, table_name
 from hardpack.lake.sensing import read_logs
-from hardpack.log.settings import NOT_SETTINGS, PREFIX, Settings, read_settings
+from hardpack.log.settings import NONE, NOT_SETTINGS, PREFIX, Settings, read_settings
 
 
-def adopt(table: Table, settings: Mapping[str, str], dry_run: bool = False) -> Settings:
+def adopt(
+    table: Table, settings: Mapping[str, str], dry_run: bool = False, policy: Mapping[str, str] = NONE
+) -> Settings:
     """Check a table as it would be with the settings; set them when all is well.
 
     Args:
         table: as pyiceberg loaded it.
         settings: names without the prefix `hardpack.`, and their values; an empty value removes the property.
         dry_run: only check.
+        policy: settings of the table's policy.
 
     Returns:
         The settings then in force.
@@ -34,7 +37,7 @@ def adopt(table: Table, settings: Mapping[str, str], dry_run: bool = False) -> S
         wanted.setdefault(POLICY, "compact")
     gone = [PREFIX + k for k, v in settings.items() if v == "" and PREFIX + k in table.properties]
     future = {k: v for k, v in table.properties.items() if k not in gone} | wanted
-    result = read_settings(name, future)
+    result = read_settings(name, future, policy)
     check_layout(table, result)
     read_logs(table, result)
     if not dry_run:

@@ -21,6 +21,7 @@ from hardpack.lake.state import state_of
 from hardpack.log.model import LogState, Partition
 from hardpack.log.settings import Settings
 from hardpack.plan import Plan, make_plan
+from hardpack.policy import Policies, policies_in_force
 from hardpack.report import PassReport, VerifyReport
 from hardpack.status import LogStatus, table_status
 
@@ -41,13 +42,13 @@ def clock() -> int:
 
 
 @contextmanager
-def _marking(table: Table) -> Iterator[None]:
+def _marking(table: Table, policy: Mapping[str, str]) -> Iterator[None]:
     """Mark the logs uncleanable in which a pass would have broken a guarantee."""
     try:
         yield
     except GateRefused as refusal:
         try:
-            mark_uncleanable(table, refusal.partitions, "a pass would have broken a guarantee")
+            mark_uncleanable(table, refusal.partitions, "a pass would have broken a guarantee", policy)
         except HardpackError as error:
             log.warning("the logs could not be marked uncleanable: %s", error)
         raise
@@ -67,9 +68,11 @@ class Hardpack:
         spark: SparkSession | None = None,
         home: Path | None = None,
         memory: Memory | None = None,
+        policies: Policies | None = None,
     ) -> None:
         self.catalog = catalog
         self._memory = memory or Memory()
+        self.policies = policies or policies_in_force()
         self.home = home or default_home()
         self._spark = spark
 
@@ -81,6 +84,7 @@ class Hardpack:
         spark: SparkSession | None = None,
         home: Path | None = None,
         memory: Memory | None = None,
+        policies: Policies | None = None,
     ) -> Self:
         """Open a catalog as pyiceberg's configuration names it; no JVM starts before a verb needs one.
 
@@ -90,11 +94,16 @@ class Hardpack:
             spark: a session to use instead of one made when needed.
             home: folder for results and Data Docs.
             memory: what earlier looks at the tables' metadata left, so that only new manifests are read.
+            policies: instead of those of the policy file.
 
         Raises:
-            BadInput: the catalog is not configured or not there.
+            BadInput: the catalog is not configured or not there, or the policy file is wrong.
         """
-        return cls(open_catalog(catalog, properties), spark, home, memory)
+        return cls(open_catalog(catalog, properties), spark, home, memory, policies)
+
+    def _policy(self, table: str) -> Mapping[str, str]:
+        """What the table's policy sets."""
+        return self.policies.settings(table) if self.policies else {}
 
     @property
     def spark(self) -> SparkSession:
@@ -123,12 +132,14 @@ class Hardpack:
         """How every log of the matching tables stands; metadata only."""
         at = clock() if now is None else now
         return [
-            s for name in self.tables(pattern) for s in table_status(open_table(self.catalog, name), at, self._memory)
+            s
+            for name in self.tables(pattern)
+            for s in table_status(open_table(self.catalog, name), at, self._memory, self._policy(name))
         ]
 
     def adopt(self, table: str, settings: Mapping[str, str] | None = None, dry_run: bool = False) -> Settings:
         """Check a table and set its properties under `hardpack.`; see `hardpack.adopt.adopt`."""
-        return adopt(open_table(self.catalog, table), settings or {}, dry_run)
+        return adopt(open_table(self.catalog, table), settings or {}, dry_run, self._policy(table))
 
     def plan(
         self,
@@ -140,8 +151,11 @@ class Hardpack:
     ) -> Plan:
         """What a pass would do and why; metadata only, nothing changed. See `hardpack.plan.make_plan`."""
         at = clock() if now is None else now
-        opened = open_table(self.catalog, table)
-        return make_plan(opened, at, partitions, force, last_stable=last_stable, memory=self._memory)
+        opened, policy = open_table(self.catalog, table), self.policies.of(table) if self.policies else None
+        return make_plan(
+            opened, at, partitions, force, last_stable=last_stable, memory=self._memory, policy=self._policy(table),
+            order=policy.order if policy else "filthiest",
+        )  # fmt: skip
 
     def clean(self, plan: Plan) -> PassReport:
         """Phase one of a plan. Applied twice it does nothing the second time (invariant 6).
@@ -153,7 +167,7 @@ class Hardpack:
         from hardpack.clean import phase_one
 
         opened = open_table(self.catalog, plan.table)
-        with _marking(opened):
+        with _marking(opened, self._policy(plan.table)):
             return phase_one(self._door(plan.table), opened, plan, self.home)
 
     def clean_or_replan(self, plan: Plan) -> PassReport:
@@ -177,17 +191,17 @@ class Hardpack:
         from hardpack.retention import apply_retention
 
         at = clock() if now is None else now
-        return apply_retention(self._door(table), open_table(self.catalog, table), at, partitions)
+        return apply_retention(self._door(table), open_table(self.catalog, table), at, partitions, self._policy(table))
 
     def pause(self, table: str, partitions: Sequence[Partition] | None = None) -> dict[str, LogState]:
         """Keep logs from being cleaned until they are resumed; see `hardpack.control.pause`."""
-        return pause(open_table(self.catalog, table), partitions)
+        return pause(open_table(self.catalog, table), partitions, self._policy(table))
 
     def resume(
         self, table: str, partitions: Sequence[Partition] | None = None, trust_late_rows: bool = False
     ) -> dict[str, LogState]:
         """Undo a pause and clear what made logs uncleanable; see `hardpack.control.resume`."""
-        return resume(open_table(self.catalog, table), partitions, trust_late_rows)
+        return resume(open_table(self.catalog, table), partitions, trust_late_rows, self._policy(table))
 
     def expire_tombstones(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -196,8 +210,9 @@ class Hardpack:
         from hardpack.clean import phase_two
 
         opened = open_table(self.catalog, table)
-        plan = make_plan(opened, clock() if now is None else now, partitions, only_expire=True)
-        with _marking(opened):
+        at, policy = clock() if now is None else now, self._policy(table)
+        plan = make_plan(opened, at, partitions, only_expire=True, policy=policy)
+        with _marking(opened, policy):
             return phase_two(self._door(table), opened, plan, self.home)
 
     def clean_like_kafka(
@@ -221,16 +236,17 @@ class Hardpack:
             for p in plan.doing("clean", "expire")
             if p.action == "expire" or state_of(states, p.partition).last_clean.get("now") == plan.now
         ]
-        again = make_plan(opened, plan.now, due, only_expire=True)
-        with _marking(opened):
+        again = make_plan(opened, plan.now, due, only_expire=True, policy=self._policy(plan.table))
+        with _marking(opened, self._policy(plan.table)):
             return phase_two(self._door(plan.table), opened, again, self.home)
 
     def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:
         """The expectations on the published table, with their Data Docs."""
         from hardpack.verify import verify
 
+        at = clock() if now is None else now
         opened = open_table(self.catalog, table)
-        return verify(self._door(table), opened, clock() if now is None else now, partitions, self.home)
+        return verify(self._door(table), opened, at, partitions, self.home, self._policy(table))
 
     def _door(self, table: str) -> IceTable:
         from hardpack.lake.door import IceTable

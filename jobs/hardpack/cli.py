@@ -200,6 +200,28 @@ def adopt(
         out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
 
 
+@app.command()
+def policies(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="only the policy of this table")] = None,
+    schema: Annotated[bool, typer.Option(help="print the JSON schema of the policy file")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """The policies of the policy file: which tables each names, when they are cleaned, and by which settings."""
+    from hardpack.policy import VARIABLE, Policies, load_policies, policy_file
+
+    if schema:
+        sys.stdout.write(json.dumps(Policies.model_json_schema(), indent=1) + "\n")
+        return
+    path = policy_file()
+    if path is None:
+        raise BadInput(f"there is no policy file; name one in {VARIABLE} or put hardpack.yaml into HARDPACK_HOME.")
+    found = load_policies(path)
+    chosen = found.policies if table is None else [p for p in (found.of(table),) if p]
+    if not chosen:
+        raise BadInput(f"{table}: no policy of {path} names this table.")
+    _show(list(chosen), as_json, "policies_table")
+
+
 @demo.command("flights")
 def demo_flights(table: Annotated[str, typer.Option(help="table to make")] = "demo.flights") -> None:
     """336,776 flights of 2013 keyed by aircraft, four partitions, twelve months."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from pyiceberg.exceptions import CommitFailedException
@@ -16,30 +16,40 @@ from hardpack.lake.layout import settings_of, table_name
 from hardpack.lake.sensing import read_logs
 from hardpack.lake.state import STATE_PROPERTY, state_of, write_state
 from hardpack.log.model import LogState, Partition
+from hardpack.log.settings import NONE
 
 TRIES = 5
 
 
-def pause(table: Table, partitions: Iterable[Partition] | None) -> dict[str, LogState]:
+def pause(
+    table: Table, partitions: Iterable[Partition] | None, policy: Mapping[str, str] = NONE
+) -> dict[str, LogState]:
     """Keep logs from being selected; pauses count, each is undone by one resume (LogCleanerManager.pauseCleaning).
 
     Args:
         table: as pyiceberg loaded it.
         partitions: which logs, None for all.
+        policy: settings of the table's policy.
 
     Returns:
         The logs' states, by partition.
     """
-    return _alter(table, partitions, lambda _, state: replace(state, paused=state.paused + 1))
+    return _alter(table, partitions, policy, lambda _, state: replace(state, paused=state.paused + 1))
 
 
-def resume(table: Table, partitions: Iterable[Partition] | None, trust_late_rows: bool = False) -> dict[str, LogState]:
+def resume(
+    table: Table,
+    partitions: Iterable[Partition] | None,
+    trust_late_rows: bool = False,
+    policy: Mapping[str, str] = NONE,
+) -> dict[str, LogState]:
     """Undo one pause of each log and clear what made it uncleanable (LogCleanerManager.resumeCleaning).
 
     Args:
         table: as pyiceberg loaded it.
         partitions: which logs, None for all that are paused or uncleanable.
         trust_late_rows: let rows that arrived below removed tombstones be cleaned, though a deleted key may come back.
+        policy: settings of the table's policy.
 
     Raises:
         BadInput: a log was named that is neither paused nor uncleanable.
@@ -57,12 +67,14 @@ def resume(table: Table, partitions: Iterable[Partition] | None, trust_late_rows
         expired_to = -1 if trust_late_rows else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
 
-    return _alter(table, partitions, resumed)
+    return _alter(table, partitions, policy, resumed)
 
 
-def mark_uncleanable(table: Table, partitions: Iterable[Partition], reason: str) -> dict[str, LogState]:
+def mark_uncleanable(
+    table: Table, partitions: Iterable[Partition], reason: str, policy: Mapping[str, str] = NONE
+) -> dict[str, LogState]:
     """Leave logs alone until somebody resumes them; Kafka forgets such a mark only when the broker restarts."""
-    return _alter(table, partitions, lambda _, state: replace(state, uncleanable=reason))
+    return _alter(table, partitions, policy, lambda _, state: replace(state, uncleanable=reason))
 
 
 @retry(
@@ -72,10 +84,13 @@ def mark_uncleanable(table: Table, partitions: Iterable[Partition], reason: str)
     retry_error_callback=lambda _: _give_up(),
 )
 def _alter(
-    table: Table, partitions: Iterable[Partition] | None, change: Callable[[str, LogState], LogState]
+    table: Table,
+    partitions: Iterable[Partition] | None,
+    policy: Mapping[str, str],
+    change: Callable[[str, LogState], LogState],
 ) -> dict[str, LogState]:
     table.refresh()
-    known = {str(v.partition) for v in read_logs(table, settings_of(table))}
+    known = {str(v.partition) for v in read_logs(table, settings_of(table, policy))}
     wanted = sorted(known) if partitions is None else [str(p) for p in partitions]
     if missing := [p for p in wanted if p not in known]:
         raise BadInput(

@@ -17,7 +17,7 @@ from hardpack.lake.sensing import Memory, read_logs
 from hardpack.log.horizons import Range, due_markers, due_ranges
 from hardpack.log.model import LogView, Partition
 from hardpack.log.selection import decide
-from hardpack.log.settings import Settings
+from hardpack.log.settings import NONE, Order, Settings
 
 Action = Literal["clean", "expire", "none"]
 
@@ -48,6 +48,10 @@ class LogPlan(BaseModel):
     def bytes(self) -> int:
         """What a pass may have to read."""
         return self.clean_bytes + self.cleanable_bytes
+
+    def urgency(self, order: Order) -> tuple[float, float]:
+        """Smaller for what goes first: by ratio as in Kafka (grabFilthiestCompactedLog), or by ms overdue before it."""
+        return (-self.overdue_ms if order == "overdue" else 0, -self.ratio)
 
 
 class Plan(BaseModel):
@@ -116,8 +120,10 @@ def make_plan(
     only_expire: bool = False,
     last_stable: Mapping[str, int] | None = None,
     memory: Memory | None = None,
+    policy: Mapping[str, str] = NONE,
+    order: Order = "filthiest",
 ) -> Plan:
-    """Decide for every log of a table, the filthiest first.
+    """Decide for every log of a table.
 
     Args:
         table: as pyiceberg loaded it; its current snapshot is the plan's base.
@@ -127,11 +133,13 @@ def make_plan(
         only_expire: the plan is for phase two alone, which does not touch keyless rows.
         last_stable: by partition the offset from which on rows are not final, for who knows of a high watermark.
         memory: what earlier looks at the table left.
+        policy: settings of the table's policy.
+        order: which log comes first, the filthiest as in Kafka or the most overdue.
 
     Raises:
         BadInput: a wrong table or setting, an unknown partition, or keyless rows that the settings refuse.
     """
-    settings = settings_of(table)
+    settings = settings_of(table, policy)
     check_layout(table, settings)
     views = chosen(table_name(table), read_logs(table, settings, memory=memory), partitions)
     if last_stable:
@@ -148,7 +156,7 @@ def make_plan(
         force=force,
         settings=settings,
         merge_on_read=DataFiles.of(table).merge_on_read,
-        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", -p.ratio, str(p.partition)))),
+        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), str(p.partition)))),
     )
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from hardpack.log.settings import Settings, dotted
 from hardpack.plan import Plan
+from hardpack.policy import Policy
 from hardpack.report import LogReport, PassReport, VerifyReport
 from hardpack.status import LogStatus
 
@@ -59,6 +60,21 @@ def settings_table(title: str, settings: Settings) -> Table:
     meaning = {name: str(field.description) for name, field in type(settings).model_fields.items()}
     values = settings.model_dump()
     return grid(title, ("setting", "value", ""), ((dotted(n), str(v), meaning[n]) for n, v in values.items()))
+
+
+def policies_table(policies: Iterable[Policy]) -> Table:
+    """What each policy names, when and how."""
+    return grid(
+        "policies, the first that names a table is the table's",
+        ("policy", "tables", "schedule", "order", "unit", "pool", "settings"),
+        (
+            (
+                p.name, "\n".join(p.tables), p.schedule or "by hand", p.order, decimal(p.unit_bytes), p.pool,
+                "\n".join(f"{k}={v}" for k, v in p.settings.items()) or "-",
+            )
+            for p in policies
+        ),
+    )  # fmt: skip
 
 
 def plan_table(plan: Plan) -> Table:

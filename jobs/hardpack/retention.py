@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyiceberg.table import Table
@@ -17,12 +17,19 @@ from hardpack.lake.state import read_state
 from hardpack.log.horizons import after_retention
 from hardpack.log.model import LogState, LogView, Partition
 from hardpack.log.retention import Retained, expired_segments
+from hardpack.log.settings import NONE
 from hardpack.passes import Job, change_of
 from hardpack.plan import chosen
 from hardpack.report import LogReport, PassReport
 
 
-def apply_retention(door: IceTable, table: Table, now: int, partitions: Sequence[Partition] | None) -> PassReport:
+def apply_retention(
+    door: IceTable,
+    table: Table,
+    now: int,
+    partitions: Sequence[Partition] | None,
+    policy: Mapping[str, str] = NONE,
+) -> PassReport:
     """Retention of a table's logs at one time.
 
     Args:
@@ -30,8 +37,9 @@ def apply_retention(door: IceTable, table: Table, now: int, partitions: Sequence
         table: the same through pyiceberg's, freshly loaded.
         now: ms since the epoch.
         partitions: only these logs; None for all.
+        policy: settings of the table's policy.
     """
-    settings, name, snapshot = settings_of(table), table_name(table), table.current_snapshot()
+    settings, name, snapshot = settings_of(table, policy), table_name(table), table.current_snapshot()
     check_layout(table, settings)
     views = chosen(name, read_logs(table, settings), partitions)
     base = snapshot.snapshot_id if snapshot else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.table import Table
 
@@ -9,7 +11,7 @@ from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.sensing import Memory, read_logs
 from hardpack.log.model import LogView, Partition
 from hardpack.log.selection import checkpoint_of, decide
-from hardpack.log.settings import Settings
+from hardpack.log.settings import NONE, Settings
 
 
 class LogStatus(BaseModel):
@@ -37,13 +39,15 @@ class LogStatus(BaseModel):
     next_horizon: int | None
 
 
-def table_status(table: Table, now: int, memory: Memory | None = None) -> list[LogStatus]:
+def table_status(
+    table: Table, now: int, memory: Memory | None = None, policy: Mapping[str, str] = NONE
+) -> list[LogStatus]:
     """Every log of an adopted table.
 
     Raises:
         BadInput: the table or a setting is wrong.
     """
-    settings = settings_of(table)
+    settings = settings_of(table, policy)
     check_layout(table, settings)
     return [_log_status(table_name(table), view, settings, now) for view in read_logs(table, settings, memory=memory)]
 

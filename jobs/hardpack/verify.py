@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from hardpack.lake.history import ancestors, commits
 from hardpack.lake.layout import settings_of, table_name
 from hardpack.lake.state import PLAN_SUMMARY
 from hardpack.log.model import Partition
-from hardpack.log.settings import Settings
+from hardpack.log.settings import NONE, Settings
 from hardpack.report import CAUSES, Check, LogReport, PassReport, VerifyReport
 from hardpack.spark.evidence import Side, evidence
 
@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
 
 
-def verify(door: IceTable, table: Table, now: int, partitions: Iterable[Partition] | None, home: Path) -> VerifyReport:
+def verify(
+    door: IceTable,
+    table: Table,
+    now: int,
+    partitions: Iterable[Partition] | None,
+    home: Path,
+    policy: Mapping[str, str] = NONE,
+) -> VerifyReport:
     """Run the expectations on the current snapshot, against the one before each log's last phase one.
 
     Args:
@@ -36,9 +43,10 @@ def verify(door: IceTable, table: Table, now: int, partitions: Iterable[Partitio
         now: for the report.
         partitions: only these logs; None for all that a pass has touched.
         home: folder for validation results and Data Docs.
+        policy: settings of the table's policy.
     """
     started = time.monotonic()
-    name, settings, current = table_name(table), settings_of(table), table.current_snapshot()
+    name, settings, current = table_name(table), settings_of(table, policy), table.current_snapshot()
     passes = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
     checks: list[Check] = []
     pages: list[str] = []

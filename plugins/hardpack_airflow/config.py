@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from airflow.sdk import CronDataIntervalTimetable, conf
+from typing import TYPE_CHECKING
+
+from airflow.sdk import conf
+
+if TYPE_CHECKING:
+    from hardpack.policy import Policy
 
 SECTION = "hardpack"
 DEFAULTS = {
@@ -22,7 +27,23 @@ def setting(name: str) -> str:
     return str(conf.get(SECTION, name, fallback=DEFAULTS[name]))
 
 
-def timetable() -> CronDataIntervalTimetable | None:
-    """The schedule in UTC, None when it is set to nothing: runs by hand only."""
-    schedule = setting("schedule")
-    return CronDataIntervalTimetable(schedule, timezone="UTC") if schedule else None
+def default_policy() -> Policy:
+    """The one policy there is without a policy file.
+
+    Raises:
+        ValidationError: a setting of the section is wrong.
+    """
+    from hardpack.policy import Policy
+
+    return Policy(
+        name="hardpack",
+        tables=tuple(globs(setting("tables"))),
+        schedule=setting("schedule"),
+        unit_bytes=int(setting("unit_bytes")),
+        pool=setting("pool"),
+    )
+
+
+def globs(text: str) -> list[str]:
+    """Tables or globs written with commas between."""
+    return [name for part in text.split(",") if (name := part.strip())]

@@ -16,22 +16,22 @@ def run_time(context: Mapping[str, Any]) -> int:
 
 def look(
     catalog: str,
-    tables: str,
+    policy: Mapping[str, Any],
+    tables: Sequence[str],
     partitions: Sequence[str] | None,
     force: bool,
     now: int,
-    unit_bytes: int,
     memory: Any = None,
 ) -> dict[str, Any]:
-    """Plan every adopted table that a glob matches.
+    """Plan every adopted table of a policy that one of some globs matches.
 
     Args:
         catalog: name in pyiceberg's configuration.
-        tables: a table or a glob.
+        policy: the policy.
+        tables: tables or globs.
         partitions: only these logs, None for all.
         force: clean whatever is cleanable.
         now: ms.
-        unit_bytes: most bytes of one unit of work.
         memory: what earlier looks left, from `new_memory`; None to look anew.
 
     Returns:
@@ -39,12 +39,16 @@ def look(
         table).
     """
     from hardpack import Hardpack, HardpackError
+    from hardpack.policy import Policy
 
-    hp = Hardpack.connect(catalog, memory=memory)
-    units: list[tuple[float, dict[str, str]]] = []
+    hp, own = Hardpack.connect(catalog, memory=memory), Policy.model_validate(policy)
+    units: list[tuple[tuple[float, float], dict[str, str]]] = []
     reasons: list[str] = []
     errors: list[str] = []
-    for table in hp.tables(tables):
+    for table in sorted({name for glob in tables for name in hp.tables(glob)}):
+        if hp.policies and (its := hp.policies.of(table)) and its.name != own.name:
+            (errors if table in tables else reasons).append(f"{table}: is cleaned by policy {its.name}")
+            continue
         try:
             plan = hp.plan(table, now, partitions or None, force)
         except Exception as error:  # one broken table must not hide the others
@@ -53,12 +57,12 @@ def look(
             )
             continue
         reasons += [f"{table}/{p.partition}: {p.action}, {p.reason}" for p in plan.logs]
-        for unit in plan.units(unit_bytes):
+        for unit in plan.units(own.unit_bytes):
             names = ",".join(str(p.partition) for p in unit.logs)
-            ratio = max(p.ratio for p in unit.logs)
-            units.append((ratio, {"label": shortened(f"{table} {names}"), "plan": unit.to_json()}))
-    # the filthiest first, whichever table it is of
-    ordered = [unit for _, unit in sorted(units, key=lambda pair: -pair[0])]
+            urgency = min(p.urgency(own.order) for p in unit.logs)
+            units.append((urgency, {"label": shortened(f"{table} {names}"), "plan": unit.to_json()}))
+    # the most urgent first, whichever table it is of
+    ordered = [unit for _, unit in sorted(units, key=lambda pair: pair[0])]
     return {"units": ordered, "reasons": reasons, "errors": errors}
 
 

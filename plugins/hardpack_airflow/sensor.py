@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from hardpack_airflow.config import setting
+from hardpack_airflow.config import globs, setting
 from hardpack_airflow.look import run_time
 from hardpack_airflow.trigger import DirtyLogsTrigger
 
@@ -18,7 +18,8 @@ from hardpack_airflow.trigger import DirtyLogsTrigger
 class DirtyLogsSensor(BaseSensorOperator):
     """Ends well when a log of the tables is due, else is skipped and says why.
 
-    :param tables: a table or a glob such as `db.*` (templated)
+    :param policy: the policy, JSON
+    :param tables: tables or globs such as `db.*`, with commas between (templated)
     :param partitions: JSON list of logs, empty for all (templated)
     :param force: JSON boolean, clean whatever is cleanable (templated)
     :param wait: seconds to go on looking before giving up; 0 looks once
@@ -27,14 +28,21 @@ class DirtyLogsSensor(BaseSensorOperator):
     template_fields: Sequence[str] = ("tables", "partitions", "force")
 
     def __init__(
-        self, *, tables: str, partitions: str = "[]", force: str = "false", wait: float = 0, **kwargs: Any
+        self,
+        *,
+        policy: str,
+        tables: str,
+        partitions: str = "[]",
+        force: str = "false",
+        wait: float = 0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.tables, self.partitions, self.force, self.wait = tables, partitions, force, wait
+        self.policy, self.tables, self.partitions, self.force, self.wait = policy, tables, partitions, force, wait
 
     def execute(self, context: Context) -> Any:
         """Hand over to the trigger."""
-        question = asked(self.tables, self.partitions, self.force, run_time(context))
+        question = asked(self.policy, self.tables, self.partitions, self.force, run_time(context))
         trigger = DirtyLogsTrigger(question, self.wait, self.poke_interval)
         self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.wait + self.timeout))
 
@@ -53,13 +61,13 @@ class DirtyLogsSensor(BaseSensorOperator):
         return event
 
 
-def asked(tables: str, partitions: str, force: str, now: int) -> dict[str, Any]:
+def asked(policy: str, tables: str, partitions: str, force: str, now: int) -> dict[str, Any]:
     """The arguments of `look` from a DAG's rendered parameters."""
     return {
         "catalog": setting("catalog"),
-        "tables": tables,
+        "policy": json.loads(policy),
+        "tables": globs(tables),
         "partitions": json.loads(partitions) or None,
         "force": bool(json.loads(force)),
         "now": now,
-        "unit_bytes": int(setting("unit_bytes")),
     }

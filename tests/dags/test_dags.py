@@ -69,6 +69,24 @@ def test_the_folder_is_valid_and_light(airflow_env, capsys):
     assert catchup == [False]
 
 
+def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        "policies:\n- {name: orders, tables: [shop.orders], schedule: '*/10 * * * *', pool: orders}\n"
+        "- {name: rest, tables: ['*.*'], schedule: ''}\n"
+    )
+    env = airflow_env[2] | {"HARDPACK_POLICIES": str(path)}
+    _, errors, heavy, dags, _ = json.loads(python(PARSE, env).split("##")[1])
+    assert (errors, heavy) == ({}, [])
+    assert set(dags) == {"hardpack_orders", "hardpack_rest"}
+    assert {task[0] for task in dags["hardpack_orders"].values()} == {"orders"}
+    path.write_text("policies: [{name: orders, tables: [shop.orders], shedule: x}]")
+    _, errors, _, dags, _ = json.loads(python(PARSE, env).split("##")[1])
+    (said,) = errors.values()
+    assert "policies.0.shedule" in said
+    assert dags == {}
+
+
 def test_the_plugin_loads(airflow_env):
     code = (
         "from airflow import plugins_manager as p; import json;"
@@ -108,6 +126,11 @@ def test_a_run_cleans_and_the_next_one_skips(airflow_env):
     table = new_topic(catalog)
     append(table, {0: [row(0, "a"), row(1, "a")], 1: [row(0, "b")]})
     append(table, {0: [row(2, "b")], 1: [row(1, "b")]})
+
+    before = table.current_snapshot().snapshot_id
+    _, states, _ = run_dag(env, tables=name_of(table), dry_run=True)
+    assert (states["plan"], states["unit.phase_one"]) == ("success", "skipped")
+    assert table.refresh().current_snapshot().snapshot_id == before
 
     state, states, run_id = run_dag(env, tables=name_of(table))
     assert (state, set(states.values())) == ("success", {"success"})

@@ -11,7 +11,8 @@ def seen(catalog, monkeypatch, pattern):
     from hardpack import Hardpack
 
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
-    return look("hardpack", pattern, None, False, T0, 10**12)
+    policy = {"name": "all", "tables": ["*.*"], "unit.bytes": 10**12}
+    return look("hardpack", policy, [pattern], None, False, T0)
 
 
 def test_the_filthiest_table_comes_first(catalog, monkeypatch):

@@ -55,6 +55,18 @@ class Change:
     partitions: tuple[str, Sequence[int | str]] = ("", ())
 
 
+@dataclass(frozen=True)
+class _PerFile:
+    """What is called for every file, looked up once: each step of a name is a call into the JVM of its own."""
+
+    to_json: Any
+    from_json: Any
+    read_tree: Any
+    specs: Any
+    scan_task: Any
+    no_deletes: Any
+
+
 class IceTable:
     """One Iceberg table as Spark's catalog loads it.
 
@@ -71,7 +83,7 @@ class IceTable:
         self._java = self._ice.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
         self._cache = self._static("org.apache.iceberg.spark.SparkTableCache", "get")
         self._tasks = self._ice.spark.ScanTaskSetManager.get()
-        self._specs: dict[int, Any] = {}
+        self._specs: dict[int, tuple[Any, str]] = {}
         self._files = self._ice.spark.FileRewriteCoordinator.get()
 
     def _static(self, cls: str, name: str) -> Any:
@@ -101,13 +113,25 @@ class IceTable:
         return int(self._java.snapshot(snapshot).deleteManifests(self._java.io()).size())
 
     def _json(self, file: Any) -> dict[str, Any]:
-        return dict(json.loads(self._ice.ContentFileParser.toJson(file, self._spec(file.specId()))))
+        return dict(json.loads(self._jvm.to_json(file, self._spec(file.specId())[0])))
 
-    def _spec(self, number: int) -> Any:
-        """A partition spec; asked for once, as every call into the JVM takes its time."""
+    def _spec(self, number: int) -> tuple[Any, str]:
+        """A partition spec and its JSON."""
         if number not in self._specs:
-            self._specs[number] = self._java.specs().get(number)
+            spec = self._java.specs().get(number)
+            self._specs[number] = spec, self._ice.PartitionSpecParser.toJson(spec)
         return self._specs[number]
+
+    @cached_property
+    def _jvm(self) -> _PerFile:
+        return _PerFile(
+            to_json=self._ice.ContentFileParser.toJson,
+            from_json=self._ice.ContentFileParser.fromJson,
+            read_tree=self._ice.util.JsonUtil.mapper().readTree,
+            specs=self._java.specs(),
+            scan_task=self._ice.BaseFileScanTask,
+            no_deletes=self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, 0),
+        )
 
     def refs(self, tasks: Mapping[str, Any]) -> dict[str, FileRef]:
         """What it takes to read the tasks' files elsewhere, by path."""
@@ -120,16 +144,16 @@ class IceTable:
 
     def content_file(self, entry: Mapping[str, Any]) -> Any:
         """Iceberg's data or delete file from its JSON."""
-        node = self._ice.util.JsonUtil.mapper().readTree(json.dumps(entry))
-        return self._ice.ContentFileParser.fromJson(node, self._java.specs())
+        return self._jvm.from_json(self._jvm.read_tree(json.dumps(entry)), self._jvm.specs)
 
     def task_of(self, file: Any, deletes: Sequence[Any] = ()) -> Any:
         """A scan task of a data file, with deletes that need not be committed, as little as the file."""
-        array = self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, len(deletes))
-        for at, delete in enumerate(deletes):
-            array[at] = delete
-        spec = self._ice.PartitionSpecParser.toJson(self._spec(file.specId()))
-        return self._ice.BaseFileScanTask(file, array, self._schema, spec, self._whole)
+        array = self._jvm.no_deletes
+        if deletes:
+            array = self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, len(deletes))
+            for at, delete in enumerate(deletes):
+                array[at] = delete
+        return self._jvm.scan_task(file, array, self._schema, self._spec(file.specId())[1], self._whole)
 
     @cached_property
     def _schema(self) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
@@ -17,7 +19,7 @@ from pyiceberg.types import (
 )
 
 from hardpack.errors import BadInput
-from hardpack.log.settings import PREFIX, Settings, dotted, read_settings
+from hardpack.log.settings import NONE, PREFIX, Settings, dotted, read_settings
 
 POLICY = PREFIX + "cleanup.policy"
 
@@ -42,8 +44,12 @@ def table_name(table: Table) -> str:
     return ".".join(table.name())
 
 
-def settings_of(table: Table) -> Settings:
+def settings_of(table: Table, policy: Mapping[str, str] = NONE) -> Settings:
     """The settings in force, of a table that was adopted.
+
+    Args:
+        table: as pyiceberg loaded it.
+        policy: what its policy sets, where the table does not.
 
     Raises:
         BadInput: not adopted, or a wrong setting.
@@ -51,7 +57,7 @@ def settings_of(table: Table) -> Settings:
     name = table_name(table)
     if POLICY not in table.properties:
         raise BadInput(f"{name}: table property {POLICY} is not set; `hardpack adopt {name}` checks and sets it.")
-    return read_settings(name, table.properties)
+    return read_settings(name, table.properties, policy)
 
 
 def check_layout(table: Table, settings: Settings) -> None:

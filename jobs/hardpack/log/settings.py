@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -156,20 +157,25 @@ class Settings(BaseModel):
 
 
 NOT_SETTINGS = frozenset({"state"})
+NONE: Mapping[str, str] = MappingProxyType({})
+"""No policy."""
+Order = Literal["filthiest", "overdue"]
+"""Which of several logs is cleaned first."""
 
 
-def read_settings(table: str, properties: Mapping[str, str]) -> Settings:
+def read_settings(table: str, properties: Mapping[str, str], policy: Mapping[str, str] = NONE) -> Settings:
     """The settings in force for a table.
 
     Args:
         table: its name, for messages.
         properties: the table's properties; those under `hardpack.` are read, and Iceberg's target file size.
+        policy: what the table's policy sets, where the table does not; names without the prefix.
 
     Raises:
         BadInput: a name nobody knows, a value out of range, or two values that contradict each other.
     """
     own = {k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)}
-    given = {k: v for k, v in own.items() if k not in NOT_SETTINGS}
+    given = {**policy, **{k: v for k, v in own.items() if k not in NOT_SETTINGS}}
     if "segment.bytes" not in given and (target := properties.get("write.target-file-size-bytes")):
         given["segment.bytes"] = target
     try:
@@ -178,18 +184,16 @@ def read_settings(table: str, properties: Mapping[str, str]) -> Settings:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"])
         if not name:
-            raise BadInput(
-                f"{table}: {first['ctx']['error']!s}; set one of the two table properties hardpack.* anew."
-            ) from None
+            places = "settings, of the table or its policy," if policy else "table properties hardpack.*"
+            raise BadInput(f"{table}: {first['ctx']['error']!s}; set one of the two {places} anew.") from None
+        theirs = name in policy and name not in own
+        what = f"the policy's setting {name}" if theirs else f"table property hardpack.{name}"
         if first["type"] == "extra_forbidden":
             raise BadInput(
-                f"{table}: table property hardpack.{name} is not a setting; "
-                "remove it or mend its name (`hardpack adopt --help` lists all)."
+                f"{table}: {what} is not a setting; remove it or mend its name (`hardpack adopt --help` lists all)."
             ) from None
-        raise BadInput(
-            f"{table}: table property hardpack.{name} is {first['input']!r}, expected: {_wish(first['msg'])}; "
-            f"mend it with `hardpack adopt {table} --set {name}=VALUE`."
-        ) from None
+        mend = "mend it in the policy file" if theirs else f"mend it with `hardpack adopt {table} --set {name}=VALUE`"
+        raise BadInput(f"{table}: {what} is {first['input']!r}, expected: {_wish(first['msg'])}; {mend}.") from None
 
 
 def _wish(message: str) -> str:

@@ -1,0 +1,129 @@
+"""Policies: which tables are cleaned together, when, in which order and by which settings; one YAML file for all.
+
+A table is of the first policy that names it. Its own properties win over the policy's settings, those over the
+defaults. Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from hardpack.errors import BadInput
+from hardpack.home import default_home
+from hardpack.log.settings import Order, dotted, read_settings
+
+VARIABLE = "HARDPACK_POLICIES"
+
+Glob = Annotated[str, Field(min_length=1)]
+
+
+class Policy(BaseModel):
+    """One policy, and one DAG. Sizes are bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, alias_generator=dotted)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$", description="names the DAG: hardpack_NAME")
+    tables: tuple[Glob, ...] = Field(min_length=1, description="tables or globs such as db.*")
+    schedule: str = Field("0 * * * *", description="cron, UTC; empty: runs by hand only")
+    settings: dict[str, str] = Field({}, description="settings of tables that do not set them themselves")
+    unit_bytes: int = Field(100 * 1024**3, ge=1, description="most bytes of one mapped unit of work")
+    pool: str = Field("hardpack", min_length=1, description="Airflow's pool that every task takes a slot of")
+    order: Order = Field("filthiest", description="which log goes first: the dirtiest as in Kafka, or the most overdue")
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _as_text(cls, given: object) -> object:
+        """YAML's numbers and truth values as a table property has them."""
+        if not isinstance(given, Mapping):
+            return given
+        return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
+
+    @model_validator(mode="after")
+    def _settings_hold(self) -> Self:
+        try:
+            read_settings(f"policy {self.name}", {}, self.settings)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def names(self, table: str) -> bool:
+        """Whether one of its globs is the table's name or matches it."""
+        return any(fnmatchcase(table, glob) for glob in self.tables)
+
+
+class Policies(BaseModel):
+    """The file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    policies: tuple[Policy, ...] = Field(min_length=1, description="the first that names a table is the table's")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [p.name for p in self.policies]
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(f"two policies are called {twice[0]!r}; give each a name of its own")
+        return self
+
+    def of(self, table: str) -> Policy | None:
+        """The policy of a table, None when none names it."""
+        return next((p for p in self.policies if p.names(table)), None)
+
+    def settings(self, table: str) -> Mapping[str, str]:
+        """What the table's policy sets."""
+        policy = self.of(table)
+        return policy.settings if policy else {}
+
+    def named(self, name: str) -> Policy:
+        """One policy by its name.
+
+        Raises:
+            BadInput: there is none.
+        """
+        for policy in self.policies:
+            if policy.name == name:
+                return policy
+        raise BadInput(f"there is no policy {name!r}, the file has {', '.join(p.name for p in self.policies)}.")
+
+
+def policy_file() -> Path | None:
+    """The file in force: HARDPACK_POLICIES, else `hardpack.yaml` in the home when it is there."""
+    if given := os.environ.get(VARIABLE):
+        return Path(given)
+    usual = default_home() / "hardpack.yaml"
+    return usual if usual.exists() else None
+
+
+def load_policies(path: Path) -> Policies:
+    """The policies of a file.
+
+    Raises:
+        BadInput: it cannot be read, is no YAML, or says something wrong; the sentence names the place.
+    """
+    try:
+        return Policies.model_validate(yaml.safe_load(path.read_text()))
+    except OSError as error:
+        raise BadInput(f"{path}: the policies cannot be read ({error.strerror}); mend {VARIABLE}.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise BadInput(f"{path}: this is no YAML{where} ({getattr(error, 'problem', error)}).") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        said = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
+        mend = "`hardpack policies --schema` prints what is expected"
+        raise BadInput(f"{path}: {place}: {said.rstrip('.')}; {mend}.") from None
+
+
+def policies_in_force() -> Policies | None:
+    """Those of the file, None when there is no file."""
+    path = policy_file()
+    return load_policies(path) if path else None

@@ -1,0 +1,174 @@
+"""One DAG for each policy. Call `compaction_dag` in a DAG file of your own, or leave it to `dags/compaction.py`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task, task_group
+from airflow.sdk.exceptions import AirflowFailException
+
+from hardpack_airflow.config import default_policy
+from hardpack_airflow.look import look, run_time
+from hardpack_airflow.operators import HardpackOperator
+from hardpack_airflow.report import lines, write_report
+from hardpack_airflow.sensor import DirtyLogsSensor, asked
+
+if TYPE_CHECKING:
+    from hardpack.policy import Policy
+
+log = logging.getLogger(__name__)
+VERBS = ("phase_one", "phase_two", "verify")
+DOC = """Kafka's log compaction for Iceberg tables: policy **{name}**, tables {tables}.
+
+`sense` looks at metadata for logs over a threshold and skips the rest when there is none; `plan` orders them, the
+{first} first, in units of bounded size. Then per unit: `phase_one` drops superseded rows, `phase_two` the tombstones
+past their delete horizon, `verify` checks the guarantees on the published table. `report` sums up.
+
+A plan that was applied is not applied again, and a log is not cleaned at a time before its last pass, so any task may
+be cleared. The horizons of tombstones count from the run's time, also in a backfill.
+
+Trigger it with *dry run* to read in the log of `plan` what a run would do; nothing is changed then.
+"""
+
+
+def compaction_dags() -> Iterator[DAG]:
+    """A DAG for each policy of the policy file; without a file one, of the section `[hardpack]` in Airflow's settings.
+
+    Raises:
+        BadInput: the policy file is wrong; Airflow shows the sentence as an import error of the DAG file.
+    """
+    from hardpack.policy import policies_in_force
+
+    found = policies_in_force()
+    for policy in found.policies if found else (default_policy(),):
+        yield compaction_dag(policy)
+
+
+def dag_id(policy: str) -> str:
+    """The id of a policy's DAG."""
+    return "hardpack" if policy == "hardpack" else f"hardpack_{policy}"
+
+
+def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
+    """The DAG of a policy: sense, plan, then per unit phase one, phase two and verify, then report.
+
+    Args:
+        policy: what is cleaned and when.
+        dag_arguments: for the DAG, over those that the policy makes.
+    """
+    schedule = CronDataIntervalTimetable(policy.schedule, timezone="UTC") if policy.schedule else None
+    arguments = {
+        "dag_id": dag_id(policy.name),
+        "description": "Log compaction: sense, plan, clean, expire, verify, report",
+        "doc_md": DOC.format(
+            name=policy.name,
+            tables=", ".join(f"`{t}`" for t in policy.tables),
+            first="most overdue" if policy.order == "overdue" else "filthiest",
+        ),
+        "schedule": schedule,
+        "start_date": datetime(2026, 1, 1),
+        "catchup": False,
+        "max_active_runs": 1,
+        "tags": ["hardpack", "compaction"],
+        "default_args": {
+            "owner": "hardpack", "retries": 2, "retry_delay": timedelta(minutes=1), "pool": policy.pool,
+        },
+        "params": _form(policy),
+    }  # fmt: skip
+    with DAG(**arguments | dag_arguments) as dag:
+        _tasks(policy)
+    return dag
+
+
+def _form(policy: Policy) -> dict[str, Param]:
+    return {
+        "tables": Param(
+            ", ".join(policy.tables), type="string", title="Tables", minLength=1,
+            description="tables or globs such as db.*, with commas between; of these the ones that are this policy's",
+        ),
+        "partitions": Param(
+            [], type="array", items={"type": "string"}, title="Partitions", description="only these logs; empty: all"
+        ),
+        "force": Param(
+            False, type="boolean", title="Force", description="clean whatever is cleanable, whatever the dirty ratio"
+        ),
+        "dry_run": Param(
+            False, type="boolean", title="Dry run", description="only say what would be done, in the log of plan"
+        ),
+    }  # fmt: skip
+
+
+def _tasks(policy: Policy) -> None:
+    text = policy.model_dump_json(by_alias=True)
+    sense = DirtyLogsSensor(
+        task_id="sense",
+        policy=text,
+        tables="{{ params.tables }}",
+        partitions="{{ params.partitions | tojson }}",
+        force="{{ params.force | tojson }}",
+        timeout=600,
+    )
+
+    @task
+    def plan() -> list[dict[str, str]]:
+        """The units of work in the policy's order; none of a dry run, which only says what would be done."""
+        return _planned(text)
+
+    @task_group
+    def unit(of: dict[str, str]) -> None:
+        """One unit: both phases and their check."""
+        one, two, check = (
+            HardpackOperator(task_id=verb, verb=verb, unit=of, map_index_template="{{ task.unit['label'] }}")
+            for verb in VERBS
+        )
+        one >> two >> check
+
+    @task(trigger_rule="all_done_min_one_success")
+    def report() -> str:
+        """What the run did, also when some unit failed; fails when one did or a table was refused."""
+        return _reported()
+
+    units = plan()
+    sense >> units
+    unit.expand(of=units) >> report()
+
+
+def _planned(policy: str) -> list[dict[str, str]]:
+    context = get_current_context()
+    params, ti = context["params"], context["ti"]
+    partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
+    seen = look(**asked(policy, params["tables"], partitions, force, run_time(context)))
+    for line in seen["reasons"]:
+        log.info("%s", line)
+    ti.xcom_push(key="errors", value=seen["errors"])
+    if seen["errors"] and not seen["units"]:
+        raise ValueError("; ".join(seen["errors"]))
+    units: list[dict[str, str]] = seen["units"]
+    if not params["dry_run"]:
+        return units
+    ti.xcom_push(key="dry_run", value=[json.loads(unit["plan"]) for unit in units])
+    for unit in units:
+        log.info("would clean %s", unit["label"])
+    log.info("this is a dry run: nothing is changed")
+    return []
+
+
+def _reported() -> str:
+    context = get_current_context()
+    ti = context["ti"]
+    units = ti.xcom_pull(task_ids="plan")
+    pulled = {v: ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=list(range(len(units)))) for v in VERBS}
+    results = {v: [r for r in found if r is not None] for v, found in pulled.items()}
+    errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
+    if missing := len(units) - len(results[VERBS[-1]]):
+        errors.append(f"{missing} of {len(units)} units did not reach the end, see their tasks")
+    path = write_report(context["dag_run"].run_id, run_time(context), results, errors)
+    for line in lines(results):
+        log.info("%s", line)
+    if errors:
+        raise AirflowFailException("; ".join(errors))
+    return str(path)
