@@ -217,6 +217,8 @@ def _log_report(
         rows_after=sum(f.rows - unseen[f.path] for f in left) + sum(f["record-count"] for f in own),
         bytes_before=view.bytes,
         bytes_after=sum(f.bytes for f in left) + sum(f["file-size-in-bytes"] for f in own),
+        bytes_read=sum(f.bytes for f in hit),
+        bytes_written=sum(f["file-size-in-bytes"] for f in own),
         expired=job.expired.get(name, ()),
         tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
         files_rewritten=len(hit),

@@ -43,6 +43,10 @@ class LogPlan(BaseModel):
     ratio: float
     overdue_ms: int
     expired: tuple[Range, ...]
+    uncleanable: bool = False
+    """Whether a failed pass marked the log, which is left alone until it is resumed."""
+    last_clean: int | None = None
+    """Time of the last phase one, ms."""
 
     @property
     def bytes(self) -> int:
@@ -198,6 +202,8 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool) -> LogPl
         ratio=decision.ratio,
         overdue_ms=decision.overdue_ms,
         expired=expired,
+        uncleanable=bool(view.state.uncleanable),
+        last_clean=view.state.last_clean.get("now"),
     )
 
 

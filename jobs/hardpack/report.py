@@ -28,6 +28,10 @@ class LogReport(BaseModel):
     rows_after: int
     bytes_before: int
     bytes_after: int
+    bytes_read: int = 0
+    """Of the files that were rewritten."""
+    bytes_written: int = 0
+    """Of the files made of them."""
     superseded: int = 0
     null_key: int = 0
     expired_tombstone: int = 0

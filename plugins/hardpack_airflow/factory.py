@@ -13,8 +13,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from hardpack_airflow.config import default_policy
 from hardpack_airflow.look import look, run_time
+from hardpack_airflow.metrics import send
 from hardpack_airflow.operators import HardpackOperator
-from hardpack_airflow.report import lines, write_report
+from hardpack_airflow.report import gauges, lines, write_report
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _tasks(policy: Policy) -> None:
     @task(trigger_rule="all_done_min_one_success")
     def report() -> str:
         """What the run did, also when some unit failed; fails when one did or a table was refused."""
-        return _reported()
+        return _reported(policy.name)
 
     units = plan()
     sense >> units
@@ -157,7 +158,7 @@ def _planned(policy: str) -> list[dict[str, str]]:
     return []
 
 
-def _reported() -> str:
+def _reported(policy: str) -> str:
     context = get_current_context()
     ti = context["ti"]
     units = ti.xcom_pull(task_ids="plan")
@@ -169,6 +170,7 @@ def _reported() -> str:
     path = write_report(context["dag_run"].run_id, run_time(context), results, errors)
     for line in lines(results):
         log.info("%s", line)
+    send(policy, gauges(results))
     if errors:
         raise AirflowFailException("; ".join(errors))
     return str(path)

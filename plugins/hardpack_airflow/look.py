@@ -36,15 +36,17 @@ def look(
 
     Returns:
         `units` (plans as JSON text, each with its label), `reasons` (one line per log), `errors` (one per refused
-        table).
+        table), `gauges` (by name; see `hardpack.metrics`).
     """
     from hardpack import Hardpack, HardpackError
+    from hardpack.metrics import sensed
     from hardpack.policy import Policy
 
     hp, own = Hardpack.connect(catalog, memory=memory), Policy.model_validate(policy)
     units: list[tuple[tuple[float, float], dict[str, str]]] = []
     reasons: list[str] = []
     errors: list[str] = []
+    plans = []
     for table in sorted({name for glob in tables for name in hp.tables(glob)}):
         if hp.policies and (its := hp.policies.of(table)) and its.name != own.name:
             (errors if table in tables else reasons).append(f"{table}: is cleaned by policy {its.name}")
@@ -56,6 +58,7 @@ def look(
                 str(error) if isinstance(error, HardpackError) else f"{table}: {type(error).__name__}: {error}"
             )
             continue
+        plans.append(plan)
         reasons += [f"{table}/{p.partition}: {p.action}, {p.reason}" for p in plan.logs]
         for unit in plan.units(own.unit_bytes):
             names = ",".join(str(p.partition) for p in unit.logs)
@@ -63,7 +66,7 @@ def look(
             units.append((urgency, {"label": shortened(f"{table} {names}"), "plan": unit.to_json()}))
     # the most urgent first, whichever table it is of
     ordered = [unit for _, unit in sorted(units, key=lambda pair: pair[0])]
-    return {"units": ordered, "reasons": reasons, "errors": errors}
+    return {"units": ordered, "reasons": reasons, "errors": errors, "gauges": dict(sensed(plans))}
 
 
 def new_memory() -> Any:

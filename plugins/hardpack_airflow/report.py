@@ -30,6 +30,15 @@ def write_report(run_id: str, now: int, results: dict[str, Sequence[dict[str, An
     return path
 
 
+def gauges(results: dict[str, Sequence[dict[str, Any]]]) -> dict[str, float]:
+    """What the passes of a run did, by the names of `hardpack.metrics`."""
+    from hardpack.metrics import cleaned
+    from hardpack.report import PassReport
+
+    passes = [*results["phase_one"], *results["phase_two"]]
+    return dict(cleaned(PassReport.model_validate(report) for report in passes))
+
+
 def lines(results: dict[str, Sequence[dict[str, Any]]]) -> list[str]:
     """One line per log and pass."""
     out = []

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from hardpack_airflow.config import globs, setting
 from hardpack_airflow.look import run_time
+from hardpack_airflow.metrics import send
 from hardpack_airflow.trigger import DirtyLogsTrigger
 
 
@@ -50,6 +51,7 @@ class DirtyLogsSensor(BaseSensorOperator):
         """Say what was seen; skip when nothing is due."""
         if "failure" in event:
             raise (AirflowFailException if event.get("hopeless") else AirflowException)(event["failure"])
+        send(json.loads(self.policy)["name"], event["gauges"])
         for line in event["reasons"]:
             self.log.info("%s", line)
         for line in event["errors"]:

@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,10 @@ def home(tmp_path_factory):
     return folder
 
 
-def run(home):
+def run(home, **env):
     done = subprocess.run(
         [sys.executable, "-m", "infra.local.demo", "run", "--port", str(free_port())],
-        cwd=ROOT, env=os.environ | {"HARDPACK_HOME": str(home)}, capture_output=True, text=True, timeout=1000,
+        cwd=ROOT, env=os.environ | {"HARDPACK_HOME": str(home)} | env, capture_output=True, text=True, timeout=1000,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     return done.stdout
@@ -44,8 +45,35 @@ def snapshot(home):
     return load_catalog("hardpack", **properties).load_table("demo.flights").current_snapshot()
 
 
+class Listener(threading.Thread):
+    """A StatsD on loopback; `seen` has the last value of each metric."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.socket, self.seen = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), {}
+        self.socket.bind(("127.0.0.1", 0))
+
+    @property
+    def env(self):
+        port = str(self.socket.getsockname()[1])
+        return {"AIRFLOW__METRICS__STATSD_ON": "True", "AIRFLOW__METRICS__STATSD_PORT": port}
+
+    def run(self):
+        while True:
+            for line in self.socket.recv(65536).decode().splitlines():
+                name, _, value = line.partition(":")
+                self.seen[name] = value
+
+
 def test_the_main_job_from_nothing_and_again(home):
-    first = run(home)
+    listener = Listener()
+    listener.start()
+    first = run(home, **listener.env)
+    gauges = {n.removeprefix("airflow.hardpack."): v for n, v in listener.seen.items() if ".hardpack." in n}
+    assert gauges["max-dirty-percent"] == "100.0|g"
+    assert gauges["uncleanable-partitions-count"] == "0.0|g"
+    assert 0 < float(gauges["cleaner-recopy-percent"].removesuffix("|g")) < 50
+    assert {"max-compaction-delay-secs", "uncleanable-bytes", "max-clean-time-secs"} <= set(gauges)
     assert "demo.flights: every guarantee holds" in first
     before = snapshot(home)
     assert before.summary.additional_properties["hardpack.plan"].startswith("one:")

@@ -1,0 +1,23 @@
+"""Sends gauges to wherever Airflow sends its own metrics: StatsD, Datadog or OpenTelemetry, as `[metrics]` says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
+
+
+def send(policy: str, gauges: Mapping[str, float]) -> None:
+    """Set gauges, named `hardpack.NAME`, of a policy with another name `hardpack.POLICY.NAME`, and tagged by policy.
+
+    What goes wrong is logged: a run does not fail for want of a metric.
+    """
+    prefix = "hardpack" if policy == "hardpack" else f"hardpack.{policy}"
+    try:
+        from airflow.sdk.observability import stats
+
+        for name, value in gauges.items():
+            stats.gauge(f"{prefix}.{name}", value, tags={"policy": policy})
+    except Exception as error:  # whatever it is, the run goes on
+        log.warning("metrics could not be sent: %s: %s", type(error).__name__, error)
