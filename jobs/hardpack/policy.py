@@ -81,17 +81,6 @@ class Policies(BaseModel):
         policy = self.of(table)
         return policy.settings if policy else {}
 
-    def named(self, name: str) -> Policy:
-        """One policy by its name.
-
-        Raises:
-            BadInput: there is none.
-        """
-        for policy in self.policies:
-            if policy.name == name:
-                return policy
-        raise BadInput(f"there is no policy {name!r}, the file has {', '.join(p.name for p in self.policies)}.")
-
 
 def policy_file() -> Path | None:
     """The file in force: HARDPACK_POLICIES, else `hardpack.yaml` in the home when it is there."""

@@ -11,11 +11,8 @@ if TYPE_CHECKING:
 
 SECTION = "hardpack"
 DEFAULTS = {
-    "schedule": "0 * * * *",
     "tables": "*.*",
     "catalog": "hardpack",
-    "unit_bytes": str(100 * 1024**3),
-    "pool": "hardpack",
     "driver_memory": "2g",
     "spark_conn_id": "spark_default",
     "jobs": "",
@@ -35,13 +32,9 @@ def default_policy() -> Policy:
     """
     from hardpack.policy import Policy
 
-    return Policy(
-        name="hardpack",
-        tables=tuple(globs(setting("tables"))),
-        schedule=setting("schedule"),
-        unit_bytes=int(setting("unit_bytes")),
-        pool=setting("pool"),
-    )
+    found = {name: conf.get(SECTION, name, fallback=None) for name in ("schedule", "unit_bytes", "pool")}
+    given = {name: value for name, value in found.items() if value is not None}
+    return Policy.model_validate({"name": "hardpack", "tables": globs(setting("tables")), **given})
 
 
 def globs(text: str) -> list[str]:

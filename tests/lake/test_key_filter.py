@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hardpack.lake.files import DataFiles
 from hardpack.lake.key_filter import BITS, KeyFilters, Wanted
@@ -15,9 +16,8 @@ from pyroaring import BitMap
 from tests.lake.test_files import refs
 from tests.topics import append, new_topic, row
 
-LONGS = st.integers(0, 2**64 - 1)
+NEAR = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 2**18), st.integers(2**64 - 2**18, 2**64 - 1))
 """Numbers that often differ in their last bits alone."""
-NEAR = st.one_of(LONGS, st.integers(0, 2**18), st.integers(2**64 - 2**18, 2**64 - 1))
 
 
 @given(st.lists(NEAR, min_size=1, max_size=60), st.lists(NEAR, max_size=60))
@@ -43,8 +43,6 @@ def filters(topic):
 class Counting(DataFiles):
     """Remembers which files were read."""
 
-    reads: list
-
     def read(self, file, columns):
         self.__dict__.setdefault("reads", []).append(file.path)
         return super().read(file, columns)
@@ -53,8 +51,6 @@ class Counting(DataFiles):
 def probed(topic, filters, keys, unread=b""):
     """What a pass with these keys in its head finds in the files, and which it read."""
     files = Counting.of(topic)
-    import pyarrow as pa
-
     high, low = hashed(pa.array(sorted(keys), pa.binary()), "0", b"salt")
     order = np.argsort(high)
     tail = [KeyFile(n, ref, "0", 90, 120, True, unread) for n, ref in enumerate(refs(topic))]

@@ -65,6 +65,18 @@ class FileRef:
         """Spec id and partition values: files of one home may become one file."""
         return int(self.entry["spec-id"]), repr(self.entry["partition"])
 
+    def delete_entry(self, location: str, file_format: str, rows: int) -> dict[str, Any]:
+        """Iceberg's JSON of a delete file that names so many rows of this file alone; sizes are to be added."""
+        return {
+            "spec-id": self.entry["spec-id"],
+            "content": "position-deletes",
+            "file-path": location,
+            "file-format": file_format,
+            "partition": self.entry["partition"],
+            "record-count": rows,
+            "referenced-data-file": self.path,
+        }
+
 
 @dataclass(frozen=True)
 class DataFiles:

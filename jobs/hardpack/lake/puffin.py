@@ -56,20 +56,9 @@ def write_vectors(files: DataFiles, dead: Mapping[str, BitMap], refs: Mapping[st
     out, blobs, entries = bytearray(MAGIC), [], []
     location = files.new_location(f"hardpack-{uuid.uuid4()}-deletes.puffin")
     for path, positions in dead.items():
-        blob, home = _blob(positions), refs[path].entry
-        entries.append(
-            {
-                "spec-id": home["spec-id"],
-                "content": "position-deletes",
-                "file-path": location,
-                "file-format": "puffin",
-                "partition": home["partition"],
-                "record-count": len(positions),
-                "referenced-data-file": path,
-                "content-offset": len(out),
-                "content-size-in-bytes": len(blob),
-            }
-        )
+        blob = _blob(positions)
+        place = {"content-offset": len(out), "content-size-in-bytes": len(blob)}
+        entries.append(refs[path].delete_entry(location, "puffin", len(positions)) | place)
         blobs.append(
             {
                 "type": "deletion-vector-v1",

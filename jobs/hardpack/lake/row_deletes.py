@@ -61,14 +61,14 @@ def write_positions(files: DataFiles, dead: Mapping[str, BitMap], refs: Mapping[
     done: list[dict[str, Any]] = []
     try:
         for path, positions in dead.items():
-            done.append(_delete_file(files, path, positions, refs[path].entry))
+            done.append(_delete_file(files, refs[path], positions))
     except BaseException:
         files.discard(done)
         raise
     return done
 
 
-def _delete_file(files: DataFiles, path: str, positions: BitMap, home: Mapping[str, Any]) -> dict[str, Any]:
+def _delete_file(files: DataFiles, file: FileRef, positions: BitMap) -> dict[str, Any]:
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -80,18 +80,10 @@ def _delete_file(files: DataFiles, path: str, positions: BitMap, home: Mapping[s
             for (name, number), kind in zip((PATH, POSITION), types, strict=True)
         ]
     )
-    paths = pa.repeat(pa.scalar(path), len(positions))
+    paths = pa.repeat(pa.scalar(file.path), len(positions))
     rows = pa.table([paths, np.asarray(positions.to_array(), np.int64)], schema=schema)
     output = files.io.new_output(files.new_location(f"hardpack-{uuid.uuid4()}-deletes.parquet"))
     with output.create() as stream:
         pq.write_table(rows, stream, compression="zstd")
-    return {
-        "spec-id": home["spec-id"],
-        "content": "position-deletes",
-        "file-path": output.location,
-        "file-format": "parquet",
-        "partition": home["partition"],
-        "file-size-in-bytes": len(output),
-        "record-count": len(positions),
-        "referenced-data-file": path,
-    }
+    entry = file.delete_entry(output.location, "parquet", len(positions))
+    return entry | {"file-size-in-bytes": len(output)}

@@ -1,6 +1,7 @@
 """Which rows a later row of their key supersedes: plain NumPy on hashed keys, no Spark.
 
-A key stands as 128 bits of hash, as in Kafka's SkimpyOffsetMap (there MD5); log and salt are hashed with it.
+A key stands as 128 bits of hash, as in Kafka's SkimpyOffsetMap (there MD5); the log is hashed with it and, in one half,
+a salt.
 """
 
 from __future__ import annotations
