@@ -216,10 +216,10 @@ def policies(
     if path is None:
         raise BadInput(f"there is no policy file; name one in {VARIABLE} or put hardpack.yaml into HARDPACK_HOME.")
     found = load_policies(path)
-    chosen = found.policies if table is None else [p for p in (found.of(table),) if p]
+    chosen = [p for p in found.policies if table is None or p is found.of(table)]
     if not chosen:
         raise BadInput(f"{table}: no policy of {path} names this table.")
-    _show(list(chosen), as_json, "policies_table")
+    _show(chosen, as_json, "policies_table")
 
 
 @demo.command("flights")

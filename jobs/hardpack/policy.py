@@ -20,7 +20,6 @@ from hardpack.home import default_home
 from hardpack.log.settings import Order, dotted, read_settings
 
 VARIABLE = "HARDPACK_POLICIES"
-
 Glob = Annotated[str, Field(min_length=1)]
 
 
