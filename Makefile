@@ -88,6 +88,7 @@ preflight-port:
 	@$(PYTHON) infra/preflight.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r infra/uv.lock.txt
-	$(BIN)/uv pip sync -q --require-hashes requirements.lock
+	$(BIN)/uv pip sync -q --require-hashes --compile-bytecode requirements.lock
 	$(BIN)/uv pip install -q --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q jobs plugins expectations
 	@touch $@
