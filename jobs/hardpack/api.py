@@ -15,7 +15,7 @@ from hardpack.errors import BadInput, CommitUnknown, Conflict, GateRefused, Hard
 from hardpack.home import default_home
 from hardpack.lake.catalog import find_tables, open_catalog, open_table
 from hardpack.lake.history import trusted_states
-from hardpack.lake.layout import POLICY
+from hardpack.lake.layout import POLICY, table_name
 from hardpack.lake.sensing import Memory
 from hardpack.lake.state import state_of
 from hardpack.log.model import LogState, Partition
@@ -148,14 +148,33 @@ class Hardpack:
         partitions: Sequence[Partition] | None = None,
         force: bool = False,
         last_stable: Mapping[str, int] | None = None,
+        interval: tuple[int, int] | None = None,
     ) -> Plan:
         """What a pass would do and why; metadata only, nothing changed. See `hardpack.plan.make_plan`."""
         at = clock() if now is None else now
-        opened, policy = open_table(self.catalog, table), self.policies.of(table) if self.policies else None
+        return self.plan_of(open_table(self.catalog, table), at, partitions, force, last_stable, interval)
+
+    def plan_of(
+        self,
+        table: Table,
+        now: int,
+        partitions: Sequence[Partition] | None = None,
+        force: bool = False,
+        last_stable: Mapping[str, int] | None = None,
+        interval: tuple[int, int] | None = None,
+    ) -> Plan:
+        """The same for a table that is loaded already."""
+        name = table_name(table)
+        policy = self.policies.of(name) if self.policies else None
         return make_plan(
-            opened, at, partitions, force, last_stable=last_stable, memory=self._memory, policy=self._policy(table),
-            order=policy.order if policy else "filthiest",
+            table, now, partitions, force, last_stable=last_stable, memory=self._memory, policy=self._policy(name),
+            order=policy.order if policy else "filthiest", interval=interval,
         )  # fmt: skip
+
+    def policy_text(self, table: str) -> str:
+        """All that the policy file says of a table, as text that differs when it does."""
+        policy = self.policies.of(table) if self.policies else None
+        return policy.model_dump_json() if policy else ""
 
     def clean(self, plan: Plan) -> PassReport:
         """Phase one of a plan. Applied twice it does nothing the second time (invariant 6).

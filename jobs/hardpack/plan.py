@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pyiceberg.table import Table
 
 from hardpack.errors import BadInput
@@ -16,8 +16,8 @@ from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.sensing import Memory, read_logs
 from hardpack.log.horizons import Range, due_markers, due_ranges
 from hardpack.log.model import LogView, Partition
-from hardpack.log.selection import decide
-from hardpack.log.settings import NONE, Order, Settings
+from hardpack.log.selection import decide, has_rows_of, steady_until
+from hardpack.log.settings import LONG_MAX, NONE, Order, Settings
 
 Action = Literal["clean", "expire", "none"]
 
@@ -47,6 +47,8 @@ class LogPlan(BaseModel):
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
     last_clean: int | None = None
     """Time of the last phase one, ms."""
+    until: int = Field(0, exclude=True)
+    """The time before which the decision stays as it is while the table does, ms; only who made the plan knows it."""
 
     @property
     def bytes(self) -> int:
@@ -73,6 +75,11 @@ class Plan(BaseModel):
     merge_on_read: bool = False
     """Whether files with few dead rows may stay under deletion vectors."""
     logs: tuple[LogPlan, ...]
+
+    @property
+    def until(self) -> int:
+        """The time before which another plan of the same table says the same, ms."""
+        return min((log.until for log in self.logs), default=LONG_MAX)
 
     @property
     def id(self) -> str:
@@ -126,6 +133,7 @@ def make_plan(
     memory: Memory | None = None,
     policy: Mapping[str, str] = NONE,
     order: Order = "filthiest",
+    interval: tuple[int, int] | None = None,
 ) -> Plan:
     """Decide for every log of a table.
 
@@ -139,6 +147,7 @@ def make_plan(
         memory: what earlier looks at the table left.
         policy: settings of the table's policy.
         order: which log comes first, the filthiest as in Kafka or the most overdue.
+        interval: only logs whose cleanable head has rows of this time, ms, the end not included.
 
     Raises:
         BadInput: a wrong table or setting, an unknown partition, or keyless rows that the settings refuse.
@@ -148,7 +157,7 @@ def make_plan(
     views = chosen(table_name(table), read_logs(table, settings, memory=memory), partitions)
     if last_stable:
         views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
-    plans = [_plan_log(view, settings, now, force) for view in views]
+    plans = [_plan_log(view, settings, now, force, interval) for view in views]
     if not only_expire:
         _refuse_null_keys(table_name(table), views, plans, settings)
     snapshot = table.current_snapshot()
@@ -179,7 +188,7 @@ def chosen(table: str, views: list[LogView], partitions: Iterable[Partition] | N
     return [by_name[p] for p in wanted]
 
 
-def _plan_log(view: LogView, settings: Settings, now: int, force: bool) -> LogPlan:
+def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:
     decision = decide(view, settings, now, force)
     expired = due_ranges(view.state, now)
     waiting = bool(expired or due_markers(view.state, now))
@@ -187,6 +196,8 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool) -> LogPl
     reason = decision.reason
     if not decision.due and waiting and (force or settings.idle_tombstones == "expire"):
         action, reason = "expire", f"tombstones past their horizon; {reason}"
+    if action != "none" and interval and not has_rows_of(view, decision, interval):
+        action, reason = "none", "no cleanable row is of the interval asked for"
     return LogPlan(
         partition=view.partition,
         action=action,
@@ -204,6 +215,7 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool) -> LogPl
         expired=expired,
         uncleanable=bool(view.state.uncleanable),
         last_clean=view.state.last_clean.get("now"),
+        until=steady_until(view, settings, decision, now),
     )
 
 

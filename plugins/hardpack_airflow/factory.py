@@ -30,7 +30,8 @@ DOC = """Kafka's log compaction for Iceberg tables: policy **{name}**, tables {t
 past their delete horizon, `verify` checks the guarantees on the published table. `report` sums up.
 
 A plan that was applied is not applied again, and a log is not cleaned at a time before its last pass, so any task may
-be cleared. The horizons of tombstones count from the run's time, also in a backfill.
+be cleared. A backfill looks at the logs whose cleanable head has rows of its interval; its time is the interval's end,
+from which the horizons of tombstones count.
 
 Trigger it with *dry run* to read in the log of `plan` what a run would do; nothing is changed then.
 """
@@ -142,7 +143,7 @@ def _planned(policy: str) -> list[dict[str, str]]:
     context = get_current_context()
     params, ti = context["params"], context["ti"]
     partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
-    seen = look(**asked(policy, params["tables"], partitions, force, run_time(context)))
+    seen = look(**asked(policy, params["tables"], partitions, force, context))
     for line in seen["reasons"]:
         log.info("%s", line)
     ti.xcom_push(key="errors", value=seen["errors"])

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hardpack.plan import Plan
+    from hardpack.watch import Watch
 
 LONGEST_LABEL = 200
+MOST_REASONS = 20
+"""Logs of a table of which a look says why."""
+_WATCHES: dict[str, Watch] = {}
+"""What this process saw of each catalog."""
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def run_time(context: Mapping[str, Any]) -> int:
     """The run's `now` in ms: the end of its data interval, else when it was due to run."""
     at = context.get("data_interval_end") or context["dag_run"].run_after
     return int(at.timestamp() * 1000)
+
+
+def run_interval(context: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The data interval of a backfill in ms, the time whose rows it is about; None for other runs."""
+    run = context["dag_run"]
+    start, end = context.get("data_interval_start"), context.get("data_interval_end")
+    if getattr(run.run_type, "value", run.run_type) != "backfill" or start is None or end is None:
+        return None
+    return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
 
 
 def look(
@@ -21,9 +40,11 @@ def look(
     partitions: Sequence[str] | None,
     force: bool,
     now: int,
-    memory: Any = None,
+    interval: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Plan every adopted table of a policy that one of some globs matches.
+
+    What a process saw it remembers, so that its next look reads only what is new.
 
     Args:
         catalog: name in pyiceberg's configuration.
@@ -32,48 +53,50 @@ def look(
         partitions: only these logs, None for all.
         force: clean whatever is cleanable.
         now: ms.
-        memory: what earlier looks left, from `new_memory`; None to look anew.
+        interval: only logs whose cleanable head has rows of this time, `(start, end)` in ms.
 
     Returns:
-        `units` (plans as JSON text, each with its label), `reasons` (one line per log), `errors` (one per refused
-        table), `gauges` (by name; see `hardpack.metrics`).
+        `units` (plans as JSON text, each with its label), `reasons` (why logs are cleaned or not), `errors` (one per
+        refused table), `gauges` (by name; see `hardpack.metrics`).
     """
-    from hardpack import Hardpack, HardpackError
+    from hardpack import Hardpack
     from hardpack.metrics import sensed
     from hardpack.policy import Policy
+    from hardpack.watch import Watch, sentence
 
-    hp, own = Hardpack.connect(catalog, memory=memory), Policy.model_validate(policy)
     units: list[tuple[tuple[float, float], dict[str, str]]] = []
     reasons: list[str] = []
     errors: list[str] = []
     plans = []
-    for table in sorted({name for glob in tables for name in hp.tables(glob)}):
-        if hp.policies and (its := hp.policies.of(table)) and its.name != own.name:
-            (errors if table in tables else reasons).append(f"{table}: is cleaned by policy {its.name}")
-            continue
-        try:
-            plan = hp.plan(table, now, partitions or None, force)
-        except Exception as error:  # one broken table must not hide the others
-            errors.append(
-                str(error) if isinstance(error, HardpackError) else f"{table}: {type(error).__name__}: {error}"
-            )
-            continue
-        plans.append(plan)
-        reasons += [f"{table}/{p.partition}: {p.action}, {p.reason}" for p in plan.logs]
-        for unit in plan.units(own.unit_bytes):
-            names = ",".join(str(p.partition) for p in unit.logs)
-            urgency = min(p.urgency(own.order) for p in unit.logs)
-            units.append((urgency, {"label": shortened(f"{table} {names}"), "plan": unit.to_json()}))
+    own, span = Policy.model_validate(policy), (interval[0], interval[1]) if interval else None
+    with _ONE_AT_A_TIME:
+        watch = _WATCHES.setdefault(catalog, Watch())
+        hp = Hardpack.connect(catalog, memory=watch.memory)
+        for table, plan in watch.plans(hp, tables, now, partitions, force, span):
+            if hp.policies and (its := hp.policies.of(table)) and its.name != own.name:
+                (errors if table in tables else reasons).append(f"{table}: is cleaned by policy {its.name}")
+                continue
+            if isinstance(plan, Exception):
+                errors.append(sentence(table, plan))
+                continue
+            plans.append(plan)
+            reasons += _reasons(plan)
+            for unit in plan.units(own.unit_bytes):
+                names = ",".join(str(p.partition) for p in unit.logs)
+                urgency = min(p.urgency(own.order) for p in unit.logs)
+                units.append((urgency, {"label": shortened(f"{table} {names}"), "plan": unit.to_json()}))
     # the most urgent first, whichever table it is of
     ordered = [unit for _, unit in sorted(units, key=lambda pair: pair[0])]
     return {"units": ordered, "reasons": reasons, "errors": errors, "gauges": dict(sensed(plans))}
 
 
-def new_memory() -> Any:
-    """What one look leaves for the next, so that it reads only new manifests."""
-    from hardpack.lake.sensing import Memory
-
-    return Memory()
+def _reasons(plan: Plan) -> Iterator[str]:
+    """One line per log; of a table with many logs only the first, which are the most urgent."""
+    for log in plan.logs[:MOST_REASONS]:
+        yield f"{plan.table}/{log.partition}: {log.action}, {log.reason}"
+    if rest := plan.logs[MOST_REASONS:]:
+        due = sum(log.action != "none" for log in rest)
+        yield f"{plan.table}: and {len(rest)} more logs, {due} of them to be cleaned"
 
 
 def shortened(label: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from hardpack_airflow.config import globs, setting
-from hardpack_airflow.look import run_time
+from hardpack_airflow.look import run_interval, run_time
 from hardpack_airflow.metrics import send
 from hardpack_airflow.trigger import DirtyLogsTrigger
 
@@ -43,7 +43,7 @@ class DirtyLogsSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Hand over to the trigger."""
-        question = asked(self.policy, self.tables, self.partitions, self.force, run_time(context))
+        question = asked(self.policy, self.tables, self.partitions, self.force, context)
         trigger = DirtyLogsTrigger(question, self.wait, self.poke_interval)
         self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.wait + self.timeout))
 
@@ -63,13 +63,14 @@ class DirtyLogsSensor(BaseSensorOperator):
         return event
 
 
-def asked(policy: str, tables: str, partitions: str, force: str, now: int) -> dict[str, Any]:
-    """The arguments of `look` from a DAG's rendered parameters."""
+def asked(policy: str, tables: str, partitions: str, force: str, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `look` from a DAG's rendered parameters and its run."""
     return {
         "catalog": setting("catalog"),
         "policy": json.loads(policy),
         "tables": globs(tables),
         "partitions": json.loads(partitions) or None,
         "force": bool(json.loads(force)),
-        "now": now,
+        "now": run_time(context),
+        "interval": run_interval(context),
     }

@@ -8,8 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
-from hardpack_airflow.look import look, new_memory
+from hardpack_airflow.look import look
+
+TRIES = 6
+"""Of a look while the catalog does not answer, in half a minute or more."""
 
 
 class DirtyLogsTrigger(BaseTrigger):
@@ -29,13 +33,19 @@ class DirtyLogsTrigger(BaseTrigger):
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {"question": self.question, "wait": self.wait, "poke_interval": self.poke_interval}
 
+    @retry(
+        retry=retry_if_exception(lambda error: type(error).__name__ == "Unavailable"),
+        stop=stop_after_attempt(TRIES), wait=wait_exponential_jitter(initial=1, max=30), reraise=True,
+    )  # fmt: skip
+    async def _look(self) -> dict[str, Any]:
+        return await asyncio.to_thread(look, **self.question)
+
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look, wait, look again; an error of the catalog ends it with its sentence."""
+        """Look, wait, look again; an error ends it with its sentence, a catalog that is away only after some tries."""
         deadline = time.monotonic() + self.wait
-        memory = await asyncio.to_thread(new_memory)
         while True:
             try:
-                seen = await asyncio.to_thread(look, **self.question, memory=memory)
+                seen = await self._look()
             except Exception as error:  # the event carries it to the task, which fails with it
                 yield TriggerEvent({"failure": f"{error}", "hopeless": type(error).__name__ == "BadInput"})
                 return

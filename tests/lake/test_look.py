@@ -44,14 +44,14 @@ def test_an_outage_in_the_middle_hides_nothing_else(catalog, monkeypatch):
     good, away = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog)
     append(good, {0: [row(0, "a")]})
     append(good, {0: [row(1, "a")]})
-    real = Hardpack.plan
+    real = Hardpack.plan_of
 
-    def plan(self, table, *arguments):
-        if table == name_of(away):
+    def plan_of(self, table, *arguments, **named):
+        if name_of(table) == name_of(away):
             raise OSError("connection reset")
-        return real(self, table, *arguments)
+        return real(self, table, *arguments, **named)
 
-    monkeypatch.setattr(Hardpack, "plan", plan)
+    monkeypatch.setattr(Hardpack, "plan_of", plan_of)
     found = seen(catalog, monkeypatch, "t.*")
     assert f"{name_of(away)}: OSError: connection reset" in found["errors"]
     assert any(u["label"].startswith(name_of(good)) for u in found["units"])

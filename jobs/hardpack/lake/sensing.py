@@ -30,20 +30,37 @@ class _Seen:
     manifests: dict[str, dict[Partition, list[DataFile]]] = field(default_factory=dict)
     views: dict[Partition, LogView] = field(default_factory=dict)
     flagged: set[Partition | None] = field(default_factory=set)
+    files: int = 0
+    """How many data files are remembered."""
 
 
 class Memory:
-    """What was read of the tables' manifests, so that another look reads only new ones. For one thread at a time."""
+    """What was read of the tables' manifests, so that another look reads only new ones. For one thread at a time.
 
-    def __init__(self) -> None:
+    Args:
+        most_files: data files that are remembered, about a kilobyte each; of the tables looked at longest ago nothing
+            is, once there are more.
+    """
+
+    def __init__(self, most_files: int = 2_000_000) -> None:
+        self.most_files = most_files
         self._tables: dict[str, _Seen] = {}
 
     def of(self, table: Table, reader: ManifestReader) -> _Seen:
         """What is known of a table; nothing when other columns are looked at now."""
-        seen = self._tables.get(str(table.metadata.table_uuid))
+        seen = self._tables.pop(str(table.metadata.table_uuid), None)
         if seen is None or seen.reads != reader.reads:
-            seen = self._tables[str(table.metadata.table_uuid)] = _Seen(reader.reads)
+            seen = _Seen(reader.reads)
+        self._tables[str(table.metadata.table_uuid)] = seen
         return seen
+
+    def forget(self) -> None:
+        """Let go of the tables looked at longest ago, as long as there are too many files; the last one stays."""
+        kept = 0
+        for uuid, seen in reversed(self._tables.copy().items()):
+            kept += seen.files
+            if kept > self.most_files and kept > seen.files:
+                del self._tables[uuid]
 
 
 def read_logs(
@@ -71,6 +88,8 @@ def read_logs(
     states = trusted_states(table)
     with _uncollected():
         _look(table, reader, seen, snapshot, states)
+    if memory:
+        memory.forget()
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
     text = isinstance(reader.partition.field_type, StringType)
@@ -100,8 +119,11 @@ def _look(
     new = {path: reader.files(m) for path, m in listed.items() if path not in seen.manifests}
     flagged = reader.partitions_with_deletes(m for m in manifests if m.content == ManifestContent.DELETES)
     # files left these logs, or what is known of their files changed
-    stale = {p for path, found in seen.manifests.items() if path not in listed for p in found}
+    gone = [found for path, found in seen.manifests.items() if path not in listed]
+    stale = {p for found in gone for p in found}
     stale.update(seen.views if flagged != seen.flagged else ())
+    seen.files += sum(len(f) for found in new.values() for f in found.values())
+    seen.files -= sum(len(f) for found in gone for f in found.values())
     seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
     seen.flagged = flagged
     added: dict[Partition, list[DataFile]] = defaultdict(list)

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from hardpack.log.model import LogView, Segment
-from hardpack.log.settings import Settings
+from hardpack.log.settings import LONG_MAX, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,40 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
     draft = Decision(dirty, uncleanable, end, clean, cleanable, late, False, "")
     due, reason = _verdict(log, draft, settings, now, bounded_by, force)
     return replace(draft, due=due, reason=reason)
+
+
+def has_rows_of(log: LogView, decision: Decision, interval: tuple[int, int]) -> bool:
+    """Whether the cleanable head has rows of a time, as far as the bounds of its segments tell.
+
+    Args:
+        log: the view of the log.
+        decision: where its head begins and ends.
+        interval: ms, the end not included.
+    """
+    start, end = interval
+    head = from_offset(log.segments, decision.first_dirty)
+    return any(
+        (s.first_timestamp is None or s.first_timestamp < end) and s.largest_timestamp >= start
+        for s in head
+        if s.base_offset < decision.bound
+    )
+
+
+def steady_until(log: LogView, settings: Settings, decision: Decision, now: int) -> int:
+    """The time before which the decision stays as it is, ms, as long as the log stays as it is.
+
+    Segments become old enough for min.compaction.lag.ms or overdue, and delete horizons pass; all else that a
+    decision looks at lies in the log.
+    """
+    if decision.overdue_ms or log.state.last_clean.get("now", -1) >= now:
+        return now
+    dirty = from_offset(closed_segments(log, settings), decision.first_dirty)
+    ages = [s.largest_timestamp + settings.min_compaction_lag_ms for s in dirty if settings.min_compaction_lag_ms]
+    overdue_at = [
+        s.first_timestamp + settings.max_compaction_lag_ms + 1 for s in dirty if s.first_timestamp is not None
+    ]
+    waits = [ms for _, ms in log.state.horizons] + [ms for ms, _ in log.state.markers]
+    return min((at for at in (*ages, *overdue_at, *waits) if at > now), default=LONG_MAX)
 
 
 def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by: str, force: bool) -> tuple[bool, str]:

@@ -1,0 +1,104 @@
+"""What a look at very many tables costs: python -m tests.benchmarks.sensing --tables 1000 --logs 100.
+
+The tables' metadata is made by this script; data files are named in it and not there. `cold` is the first look of a
+process, `warm` the next one: `unchanged` with nothing new, `changed` after some tables got a commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hardpack import Hardpack
+from hardpack.demo.topic import create_topic
+from hardpack.watch import Watch
+from pyiceberg.catalog import Catalog
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
+
+from tests.benchmarks.datasets import T0, open_lake
+
+ROWS = 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sensing", description=__doc__)
+    parser.add_argument("--tables", type=int, default=1000)
+    parser.add_argument("--logs", type=int, default=100, help="of each table; a commit adds a file to each")
+    parser.add_argument("--commits", type=int, default=2, help="to each table, before the first look")
+    parser.add_argument("--changed", type=int, default=10, help="tables that get a commit before the last look")
+    parser.add_argument("--rounds", type=int, default=3, help="the median counts")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        catalog = open_lake(Path(folder))
+        for number in range(args.tables):
+            table = create_topic(catalog, f"db.t{number:05}", {})
+            for commit in range(args.commits):
+                add_commit(table, args.logs, commit)
+            print(f"{number + 1} tables made", end="\r", flush=True)
+        for turn in range(args.rounds):
+            print(json.dumps({"round": turn + 1} | measure(catalog, args, args.commits + turn)), flush=True)
+
+
+def measure(catalog: Catalog, args: argparse.Namespace, commit: int) -> dict[str, Any]:
+    """Seconds of a cold look and of two warm ones, and the process's peak memory."""
+    watch, found = Watch(), dict[str, Any]()
+    names = [f"db.t{number:05}" for number in range(args.changed)]
+
+    def look(now: int) -> None:
+        plans = dict(watch.plans(Hardpack(catalog, memory=watch.memory), ["db.*"], now))
+        assert len(plans) == args.tables
+        assert all(len(plan.logs) == args.logs for plan in plans.values())  # type: ignore[union-attr]  # no exception
+
+    found["cold_s"] = seconds(lambda: look(T0))
+    found["unchanged_s"] = seconds(lambda: look(T0 + 1))
+    for name in names:
+        add_commit(catalog.load_table(name), args.logs, commit)
+    found["changed_s"] = seconds(lambda: look(T0 + 2))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    ratios = {"cold_by_unchanged": found["cold_s"] / found["unchanged_s"]}
+    return {n: round(v, 3) for n, v in (found | ratios).items()} | {"peak_memory": peak}
+
+
+def seconds(act: Callable[[], None]) -> float:
+    """How long something takes."""
+    started = time.monotonic()
+    act()
+    return time.monotonic() - started
+
+
+def add_commit(table: Table, logs: int, commit: int) -> None:
+    """One file for each log, named in the metadata alone."""
+    ids = {field.name: field.field_id for field in table.schema().fields}
+    low, high, at = commit * ROWS, commit * ROWS + ROWS - 1, (T0 + commit * 60_000) * 1000
+    with table.transaction() as pending, pending.update_snapshot().fast_append() as append:
+        for log in range(logs):
+            append.append_data_file(
+                DataFile.from_args(
+                    content=DataFileContent.DATA,
+                    file_path=f"{table.location()}/data/partition={log}/{commit:05}-{log:05}.parquet",
+                    file_format=FileFormat.PARQUET,
+                    partition=Record(log),
+                    record_count=ROWS,
+                    file_size_in_bytes=36_000_000,
+                    null_value_counts=dict.fromkeys(ids.values(), 0),
+                    lower_bounds={ids["offset"]: _long(low), ids["timestamp"]: _long(at)},
+                    upper_bounds={ids["offset"]: _long(high), ids["timestamp"]: _long(at + 59_000_000)},
+                )
+            )
+
+
+def _long(value: int) -> bytes:
+    return struct.pack("<q", value)
+
+
+if __name__ == "__main__":
+    main()
