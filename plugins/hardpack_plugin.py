@@ -1,22 +1,22 @@
 """Registers hardpack with Airflow; everything else is in the installed package hardpack_airflow."""
 
 from airflow.plugins_manager import AirflowPlugin
-from hardpack_airflow.docs import PREFIX, app
-from hardpack_airflow.links import DataDocsLink
+from hardpack_airflow.links import DataDocsLink, TableLink
+from hardpack_airflow.web import PREFIX, app
 
 
 class HardpackPlugin(AirflowPlugin):
-    """Data Docs in Airflow's menu, and the link from a task to its own page."""
+    """The pages in Airflow's menu, and the links from a task to its table and to its page of Data Docs."""
 
     name = "hardpack"
     fastapi_apps = [{"app": app, "url_prefix": PREFIX, "name": "hardpack"}]
     external_views = [
         {
-            "name": "Data Docs",
-            "href": f"{PREFIX}/docs/index.html",
+            "name": "Compaction",
+            "href": f"{PREFIX}/",
             "destination": "nav",
-            "url_route": "hardpack-docs",
+            "url_route": "hardpack",
             "category": "browse",
         }
     ]
-    operator_extra_links = [DataDocsLink()]
+    operator_extra_links = [DataDocsLink(), TableLink()]

@@ -131,11 +131,11 @@ class Hardpack:
     def status(self, pattern: str = "*.*", now: int | None = None) -> list[LogStatus]:
         """How every log of the matching tables stands; metadata only."""
         at = clock() if now is None else now
-        return [
-            s
-            for name in self.tables(pattern)
-            for s in table_status(open_table(self.catalog, name), at, self._memory, self._policy(name))
-        ]
+        return [s for name in self.tables(pattern) for s in self.status_of(open_table(self.catalog, name), at)]
+
+    def status_of(self, table: Table, now: int) -> list[LogStatus]:
+        """The same of a table that is loaded already."""
+        return table_status(table, now, self._memory, self._policy(table_name(table)))
 
     def adopt(self, table: str, settings: Mapping[str, str] | None = None, dry_run: bool = False) -> Settings:
         """Check a table and set its properties under `hardpack.`; see `hardpack.adopt.adopt`."""

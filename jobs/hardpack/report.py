@@ -111,3 +111,19 @@ class VerifyReport(BaseModel):
     checks: tuple[Check, ...] = ()
     data_docs: tuple[str, ...] = ()
     note: str = ""
+
+
+class RunReport(BaseModel):
+    """What one run of a DAG did: the reports of its units, verb by verb. Counts only, no key and no value."""
+
+    version: Literal[1] = 1
+    run: str
+    """Airflow's id of the run."""
+    dag: str = ""
+    now: int
+    """The time that the run acted at, ms."""
+    phase_one: list[PassReport] = []
+    phase_two: list[PassReport] = []
+    verify: list[VerifyReport] = []
+    errors: list[str] = []
+    """One sentence for each table that was refused and for units that did not reach the end."""

@@ -37,6 +37,8 @@ class LogStatus(BaseModel):
     tombstones_waiting: int | None
     """None when the table's metadata does not count them."""
     next_horizon: int | None
+    uncleanable: bool = False
+    """Whether a failed pass marked the log, which is left alone until it is resumed."""
 
 
 def table_status(
@@ -74,4 +76,5 @@ def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogS
         dirty_age_ms=max(0, now - min(head)) if head else 0,
         tombstones_waiting=view.tombstones_waiting,
         next_horizon=min([*horizons, *(ms for ms, _ in view.state.markers)], default=None),
+        uncleanable=bool(view.state.uncleanable),
     )

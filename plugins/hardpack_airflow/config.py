@@ -16,6 +16,8 @@ DEFAULTS = {
     "driver_memory": "2g",
     "spark_conn_id": "spark_default",
     "jobs": "",
+    "report_days": "90",
+    "reports_s3": "",
 }
 
 

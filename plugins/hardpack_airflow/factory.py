@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task, task_group
 from airflow.sdk.exceptions import AirflowFailException
 
-from hardpack_airflow.config import default_policy
+from hardpack_airflow.config import default_policy, setting
 from hardpack_airflow.look import look, run_time
 from hardpack_airflow.metrics import send
 from hardpack_airflow.operators import HardpackOperator
-from hardpack_airflow.report import gauges, lines, write_report
+from hardpack_airflow.publish import publish
+from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, write_report
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
 
 if TYPE_CHECKING:
@@ -160,6 +162,8 @@ def _planned(policy: str) -> list[dict[str, str]]:
 
 
 def _reported(policy: str) -> str:
+    from hardpack.home import default_home
+
     context = get_current_context()
     ti = context["ti"]
     units = ti.xcom_pull(task_ids="plan")
@@ -168,7 +172,11 @@ def _reported(policy: str) -> str:
     errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
     if missing := len(units) - len(results[VERBS[-1]]):
         errors.append(f"{missing} of {len(units)} units did not reach the end, see their tasks")
-    path = write_report(context["dag_run"].run_id, run_time(context), results, errors)
+    run = context["dag_run"]
+    path = write_report(run.dag_id, run.run_id, run_time(context), results, errors)
+    publish([path])
+    if gone := forget_reports(default_home(), time.time() - float(setting("report_days")) * DAY_SECONDS):
+        log.info("%d files of reports older than %s days are gone", gone, setting("report_days"))
     for line in lines(results):
         log.info("%s", line)
     send(policy, gauges(results))

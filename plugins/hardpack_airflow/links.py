@@ -1,4 +1,4 @@
-"""The link from a task to the page of Data Docs it wrote."""
+"""The links from a task to the page of Data Docs it wrote and to its table's page."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ class DataDocsLink(BaseOperatorLink):
         pages = report.get("data_docs") or ""
         page = pages if isinstance(pages, str) else next(iter(pages), "")
         return docs_address(page)
+
+
+class TableLink(BaseOperatorLink):
+    """The page of the table that the task worked on; made when the task has ended."""
+
+    name = "Table"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Address on Airflow's own server."""
+        from airflow.sdk.execution_time.xcom import XCom
+
+        report = XCom.get_value(ti_key=ti_key, key="return_value") or {}
+        return f"/hardpack/tables/{quote(report['table'], safe='')}" if report.get("table") else ""
 
 
 def docs_address(page: str) -> str:

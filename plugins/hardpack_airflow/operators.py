@@ -13,9 +13,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
-from hardpack_airflow.links import DataDocsLink
+from hardpack_airflow.links import DataDocsLink, TableLink
+from hardpack_airflow.publish import pages_of, publish
 
+VERIFY = "verify"
 AGAIN = (4, 5)
 """Exit codes of a conflict and of a service that did not answer: trying again may help."""
 
@@ -30,12 +33,14 @@ class HardpackOperator(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit")
-    operator_extra_links = (DataDocsLink(),)
+    operator_extra_links = (DataDocsLink(), TableLink())
 
     def __init__(self, *, verb: str, unit: Any, **kwargs: Any) -> None:
         kwargs.setdefault("conn_id", setting("spark_conn_id"))
         kwargs.setdefault("driver_memory", setting("driver_memory"))
         kwargs.setdefault("name", f"hardpack-{verb}")
+        if verb == VERIFY:
+            kwargs.setdefault("outlets", [COMPACTED])
         super().__init__(**kwargs)
         self.verb, self.unit = verb, unit
 
@@ -58,7 +63,22 @@ class HardpackOperator(SparkSubmitOperator):
                 self._raise_own(result)
                 raise
             report: dict[str, Any] = json.loads(result.read_text())
+        publish(pages_of(report))
+        if self.verb == VERIFY:
+            self._tell(context, report["table"])
         return report
+
+    def _tell(self, context: Context, table: str) -> None:
+        """An event of the table's asset: what the unit's passes did, log by log."""
+        ti, group = context["ti"], self.task_id.removesuffix(VERIFY)
+        passes = {
+            verb: ti.xcom_pull(task_ids=f"{group}{verb}", map_indexes=ti.map_index)
+            for verb in ("phase_one", "phase_two")
+        }
+        done = {verb: report for verb, report in passes.items() if report and report["snapshot"]}
+        if done:
+            extra = {verb: compacted(report) for verb, report in done.items()}
+            context["outlet_events"][COMPACTED].add(asset_of(setting("catalog"), table), extra=extra)
 
     def _raise_own(self, result: Path) -> None:
         """Raise the job's own sentence if it left one."""

@@ -1,33 +1,58 @@
-"""The run's report: one JSON file per run, and the same as log lines."""
+"""The run's report: one JSON file per run, and the same as log lines; how long reports stay."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+DAY_SECONDS = 86_400
 
-def write_report(run_id: str, now: int, results: dict[str, Sequence[dict[str, Any]]], errors: Sequence[str]) -> Path:
-    """Write what a run did.
+
+def write_report(
+    dag: str, run: str, now: int, results: dict[str, Sequence[dict[str, Any]]], errors: Sequence[str]
+) -> Path:
+    """Write what a run did; the schema is `hardpack.report.RunReport`'s, `docs/run_report.schema.json`.
 
     Args:
-        run_id: Airflow's.
+        dag: Airflow's id of the DAG.
+        run: Airflow's id of the run.
         now: the run's time, ms.
         results: per verb the reports of the units.
         errors: one sentence per table that was refused.
 
     Returns:
-        The file, `reports/<run id>.json` in the home.
+        The file, `reports/<dag>.<run id>.json` in the home.
     """
     from hardpack.home import default_home
+    from hardpack.report import RunReport
 
+    report = RunReport.model_validate({"run": run, "dag": dag, "now": now, "errors": list(errors), **results})
     folder = default_home() / "reports"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', run_id)}.json"
-    path.write_text(json.dumps({"version": 1, "run": run_id, "now": now, **results, "errors": list(errors)}, indent=1))
+    path = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', f'{dag}.{run}')}.json"
+    path.write_text(report.model_dump_json(indent=1))
     return path
+
+
+def forget_reports(home: Path, before: float) -> int:
+    """Remove reports, results and pages of Data Docs last written before a time, in seconds since the epoch.
+
+    Returns:
+        How many files went.
+    """
+    gone = 0
+    for folder in (home / "reports", home / "validations", home / "data_docs" / "validations"):
+        # the deepest first, so that a folder is empty by the time it comes
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_dir():
+                if not any(path.iterdir()):
+                    path.rmdir()
+            elif path.stat().st_mtime < before:
+                path.unlink()
+                gone += 1
+    return gone
 
 
 def gauges(results: dict[str, Sequence[dict[str, Any]]]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import ListType, LongType, MapType, NestedField
 
+from hardpack.lake.layout import table_name
 from hardpack.lake.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class FileRef:
 class DataFiles:
     """What it takes to read and write one table's data files anywhere."""
 
+    name: str
+    """The table's."""
     io: FileIO
     schema: Schema
     specs: Mapping[int, PartitionSpec]
@@ -99,8 +102,8 @@ class DataFiles:
         """Those of a table as it was loaded."""
         meta = table.metadata
         return cls(
-            table.io, table.schema(), table.specs(), meta.name_mapping(), meta.properties, meta.location,
-            meta.format_version, rate, threads,
+            table_name(table), table.io, table.schema(), table.specs(), meta.name_mapping(), meta.properties,
+            meta.location, meta.format_version, rate, threads,
         )  # fmt: skip
 
     @cached_property

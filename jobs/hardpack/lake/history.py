@@ -35,7 +35,7 @@ def ancestors(table: Table) -> Iterator[Snapshot]:
 def commits(table: Table) -> Iterator[Commit]:
     """Our commits among the current snapshot's ancestors, newest first."""
     for snapshot in ancestors(table):
-        summary = _summary(snapshot)
+        summary = summary_of(snapshot)
         if PASS_SUMMARY in summary:
             yield Commit(
                 snapshot.snapshot_id, snapshot.parent_snapshot_id, summary[PLAN_SUMMARY], summary[PASS_SUMMARY]
@@ -56,7 +56,7 @@ def trusted_states(table: Table) -> dict[str, LogState]:
     for log in undone:
         states[log] = LogState(paused=states[log].paused, uncleanable=states[log].uncleanable)
     for snapshot in past.since_emptied if undone else ():
-        summary = _summary(snapshot)
+        summary = summary_of(snapshot)
         then = read_state(name, summary) if STATE_PROPERTY in summary else {}
         for log in undone & then.keys():
             states[log] = replace(then[log], snapshot=(snapshot.snapshot_id, snapshot.sequence_number or 0))
@@ -93,12 +93,13 @@ class _Past:
 
 def _emptied(snapshot: Snapshot, parent: Snapshot | None) -> bool:
     """Whether somebody else's snapshot took every row that was there, as TRUNCATE and INSERT OVERWRITE do."""
-    summary = _summary(snapshot)
+    summary = summary_of(snapshot)
     if PLAN_SUMMARY in summary or parent is None:
         return False
-    before = int(_summary(parent).get("total-records", 0))
+    before = int(summary_of(parent).get("total-records", 0))
     return before > 0 and int(summary.get("deleted-records", 0)) >= before
 
 
-def _summary(snapshot: Snapshot) -> dict[str, str]:
+def summary_of(snapshot: Snapshot) -> dict[str, str]:
+    """What the snapshot's summary says beside the operation."""
     return snapshot.summary.additional_properties if snapshot.summary else {}

@@ -196,5 +196,27 @@ def read_settings(table: str, properties: Mapping[str, str], policy: Mapping[str
         raise BadInput(f"{table}: {what} is {first['input']!r}, expected: {_wish(first['msg'])}; {mend}.") from None
 
 
+Origin = Literal["table", "policy", "write.target-file-size-bytes", "default"]
+
+
+def origins(properties: Mapping[str, str], policy: Mapping[str, str] = NONE) -> dict[str, Origin]:
+    """Where the value of each setting comes from, by its dotted name.
+
+    Args:
+        properties: the table's.
+        policy: what the table's policy sets.
+    """
+
+    def origin(name: str) -> Origin:
+        if PREFIX + name in properties:
+            return "table"
+        if name in policy:
+            return "policy"
+        target = name == "segment.bytes" and "write.target-file-size-bytes" in properties
+        return "write.target-file-size-bytes" if target else "default"
+
+    return {name: origin(name) for name in map(dotted, Settings.model_fields)}
+
+
 def _wish(message: str) -> str:
     return message.removeprefix("Input should be ").replace("'", "")

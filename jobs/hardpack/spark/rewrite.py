@@ -14,6 +14,7 @@ import numpy as np
 
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.spark.kernel import living_mask, longs
+from hardpack.spark.progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,12 +75,26 @@ def rewrite(
     packs = [pack for first in range(slices) for pack in packs[first::slices]]
     tasks = [task for pack in packs for task in pack]
     work = spark.sparkContext.parallelize(packs, slices)
-    made = work.flatMap(lambda pack: _rewrite_all(files, pack, offset, target_bytes)).collect()
+    progress = Progress(spark.sparkContext, f"{files.name}: rewriting", *_size(tasks))
+
+    def rewritten(pack: list[list[Living]]) -> list[list[dict[str, Any]]]:
+        done = _rewrite_all(files, pack, offset, target_bytes)
+        progress.did(*_size(pack))
+        return done
+
+    with progress.told():
+        made = work.flatMap(rewritten).collect()
     return [Made(tuple(file.ref.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
 
 
 def _bytes(group: Sequence[Living]) -> int:
     return sum(file.ref.bytes for file in group)
+
+
+def _size(groups: Iterable[Sequence[Living]]) -> tuple[int, int]:
+    """Files and bytes."""
+    found = list(groups)
+    return sum(map(len, found)), sum(map(_bytes, found))
 
 
 def _packed(groups: Iterable[list[Living]]) -> list[list[list[Living]]]:

@@ -31,6 +31,7 @@ from hardpack.spark.kernel import (
     rising,
     superseded,
 )
+from hardpack.spark.progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,9 +116,13 @@ def _met(sc: Any, files: DataFiles, columns: KeyColumns, keyed: Sequence[KeyFile
     buckets = max(1, min(-(-_rows(keyed) // ROWS_PER_BUCKET), 65_536))
     # what another task's tombstone erases must be told from what is superseded
     settle = not any(k.tombstones for k in keyed)
-    sent = _parallel(sc, keyed, files.threads).flatMap(lambda task: _send(files, columns, task, buckets, settle))
+    progress = _progress(sc, files, "reading keys", keyed)
+    sent = _parallel(sc, keyed, files.threads).flatMap(
+        lambda task: _told(progress, task, _send(files, columns, task, buckets, settle))
+    )
     met = sent.partitionBy(buckets, lambda bucket: bucket).mapPartitions(lambda rows: _meet(rows, few))
-    pieces: list[Piece] = met.reduceByKey(_or, min(buckets, 200)).collect()
+    with progress.told():
+        pieces: list[Piece] = met.reduceByKey(_or, min(buckets, 200)).collect()
     return pieces
 
 
@@ -128,10 +133,23 @@ def _beneath(
     every = Keyed.concat(keys)
     order = np.argsort(every.high)
     held = sc.broadcast((every.high[order], every.low[order], (every.place[order] & TOMBSTONE) != 0))
-    probed = _parallel(sc, tail, files.threads).flatMap(lambda task: _probe(files, columns, filters, task, *held.value))
-    found: list[Piece] = probed.collect()
+    progress = _progress(sc, files, "looking for them in clean files", tail)
+    probed = _parallel(sc, tail, files.threads).flatMap(
+        lambda task: _told(progress, task, _probe(files, columns, filters, task, *held.value))
+    )
+    with progress.told():
+        found: list[Piece] = probed.collect()
     held.destroy()
     return found
+
+
+def _progress(sc: Any, files: DataFiles, what: str, keyed: Sequence[KeyFile]) -> Progress:
+    return Progress(sc, f"{files.name}: {what}", len(keyed), sum(k.ref.bytes for k in keyed))
+
+
+def _told(progress: Progress, task: Sequence[KeyFile], made: Iterator[Any]) -> Iterator[Any]:
+    yield from made
+    progress.did(len(task), sum(k.ref.bytes for k in task))
 
 
 def _rows(keyed: Iterable[KeyFile]) -> int:

@@ -1,0 +1,62 @@
+"""How far a step of a pass is, said while it runs: files and bytes done of those planned, bytes a second, time left."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.filesize import decimal
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+log = logging.getLogger(__name__)
+EVERY_SECONDS = 5.0
+
+
+class Progress:
+    """Counts what Spark's tasks did; a task's share is known once it has ended."""
+
+    def __init__(self, context: SparkContext, what: str, files: int, size: int) -> None:
+        self.what, self.files, self.bytes = what, files, size
+        self._files: Any = context.accumulator(0)
+        self._bytes: Any = context.accumulator(0)
+        self._started = time.monotonic()
+
+    def did(self, files: int, size: int) -> None:
+        """Said by a task."""
+        self._files.add(files)
+        self._bytes.add(size)
+
+    def line(self, seconds: float) -> str:
+        """Where it stands after so many seconds."""
+        files, size = self._files.value, self._bytes.value
+        if not size or seconds <= 0:
+            return f"{self.what}: 0 of {self.files:,} files, {decimal(self.bytes)}"
+        left = seconds * (self.bytes - size) / size
+        return (
+            f"{self.what}: {files:,} of {self.files:,} files, {decimal(size)} of {decimal(self.bytes)}, "
+            f"{decimal(int(size / seconds))}/s, {left:.0f} s left"
+        )
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Log a line every few seconds while the work goes on, and one when it is done."""
+        over = threading.Event()
+
+        def tell() -> None:
+            while not over.wait(EVERY_SECONDS):
+                log.info("%s", self.line(time.monotonic() - self._started))
+
+        teller = threading.Thread(target=tell, daemon=True, name="hardpack-progress")
+        teller.start()
+        try:
+            yield
+            log.info("%s", self.line(time.monotonic() - self._started))
+        finally:
+            over.set()
+            teller.join()

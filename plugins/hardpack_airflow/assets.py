@@ -1,0 +1,30 @@
+"""Assets of compacted tables, on which other DAGs can be scheduled: one per table, one alias for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias
+
+COMPACTED = AssetAlias("hardpack_compacted")
+"""Gets an event whenever some logs of any table were cleaned and the guarantees hold on what was published."""
+
+
+def asset_of(catalog: str, table: str) -> Asset:
+    """The asset of one table, `iceberg://CATALOG/NAMESPACE/TABLE`.
+
+    Args:
+        catalog: its name in pyiceberg's configuration.
+        table: `namespace.table`.
+    """
+    return Asset(name=f"{catalog}.{table}", uri=f"iceberg://{catalog}/{table.replace('.', '/')}")
+
+
+def compacted(report: dict[str, Any]) -> dict[str, Any]:
+    """What an event says of a pass: its snapshot, and by log rows and bytes before and after and the checkpoint."""
+    names = ("rows_before", "rows_after", "bytes_before", "bytes_after", "checkpoint_before", "checkpoint_after")
+    return {
+        "snapshot": report["snapshot"],
+        "now": report["now"],
+        "logs": {str(log["partition"]): {name: log[name] for name in names} for log in report["logs"]},
+    }

@@ -1,0 +1,91 @@
+"""Charts of a table's history, drawn on the server: SVG that needs no script and follows the page's colours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hardpack.overview import Moment
+
+MOST_POINTS = 400
+
+
+def charts(moments: Sequence[Moment]) -> list[str]:
+    """SVG of the dirty share, the size, and what passes read and wrote, over time."""
+    passes = [m for m in moments if m.report]
+    return [
+        _lines("Share that came since the last pass", moments, {"share": lambda m: round(m.dirty, 3)}, _share),
+        _lines("Size of the table", moments, {"size": lambda m: m.bytes}, _bytes),
+        _lines(
+            "Bytes of each pass", passes,
+            {
+                "read": lambda m: sum(log.bytes_read for log in m.report.logs),
+                "written": lambda m: sum(log.bytes_written for log in m.report.logs),
+                "reclaimed": lambda m: sum(log.bytes_before - log.bytes_after for log in m.report.logs),
+            },
+            _bytes,
+        ),
+    ]  # fmt: skip
+
+
+def _lines(
+    title: str,
+    moments: Sequence[Moment],
+    series: dict[str, Callable[[Any], float]],
+    said: Callable[[float], str],
+) -> str:
+    import pygal
+    from pygal.style import Style
+
+    style = Style(
+        background="transparent", plot_background="transparent", font_family="inherit", foreground="var(--quiet)",
+        foreground_strong="var(--ink)", foreground_subtle="var(--line)", guide_stroke_color="var(--line)",
+        major_guide_stroke_color="var(--line)", colors=("var(--one)", "var(--two)", "var(--three)"),
+        label_font_size=13, major_label_font_size=13, title_font_size=15, legend_font_size=13,
+    )  # fmt: skip
+    chart = pygal.DateTimeLine(
+        style=style, js=[], disable_xml_declaration=True, width=520, height=280, title=title, dots_size=2.5,
+        show_x_guides=False, legend_at_bottom=True, legend_at_bottom_columns=3, show_legend=len(series) > 1,
+        value_formatter=said, x_value_formatter=_moment, no_data_text="nothing yet", y_labels_major_count=3,
+        show_minor_y_labels=False, margin=12, margin_right=44,
+    )  # fmt: skip
+    chart.add_xml_filter(_without_scripts)
+    step = max(1, len(moments) // MOST_POINTS)
+    # the newest must be among those shown
+    shown = [*reversed(moments[::-1][::step])]
+    chart.x_labels = _marks([m.at for m in shown])
+    for name, value in series.items():
+        chart.add(name, [(datetime.fromtimestamp(m.at / 1000, UTC), value(m)) for m in shown])
+    return str(chart.render(is_unicode=True))
+
+
+def _marks(times: Sequence[int]) -> list[datetime]:
+    """Four times at equal distances, for the axis."""
+    if not times:
+        return []
+    step = (times[-1] - times[0]) / 3
+    return [datetime.fromtimestamp((times[0] + step * at) / 1000, UTC) for at in range(4 if step else 1)]
+
+
+def _without_scripts(root: Any) -> Any:
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if str(child.tag).endswith("script"):
+                parent.remove(child)
+    return root
+
+
+def _moment(at: datetime) -> str:
+    return at.strftime("%m-%d %H:%M")
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def _bytes(value: float) -> str:
+    from rich.filesize import decimal
+
+    return decimal(int(value))

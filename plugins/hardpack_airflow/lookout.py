@@ -1,0 +1,152 @@
+"""What the pages show: every table in a few numbers, kept up to date in the background of Airflow's server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hardpack import Hardpack
+    from hardpack.log.settings import Settings
+    from hardpack.overview import Moment, TableSummary
+    from hardpack.policy import Policy
+    from hardpack.status import LogStatus
+    from pyiceberg.table import Table
+
+log = logging.getLogger(__name__)
+FRESH_SECONDS = 30
+"""Age up to which the overview is shown without looking at the catalog again."""
+STALE_SECONDS = 600
+"""Age at which a table that did not change is read again, as a lag may have passed."""
+PATIENCE_SECONDS = 3
+"""How long a page waits for a look at the tables before it shows what there is."""
+
+
+@dataclass(frozen=True)
+class TablePage:
+    """One table in full."""
+
+    summary: TableSummary
+    logs: list[LogStatus]
+    moments: list[Moment]
+    settings: Settings
+    origins: dict[str, str]
+    policy: Policy | None
+
+
+@dataclass
+class _Seen:
+    location: str
+    at: float
+    summary: TableSummary
+
+
+@dataclass
+class Lookout:
+    """Looks at all tables of a catalog when somebody asks and the last look is old."""
+
+    catalog: str
+    seen: dict[str, _Seen] = field(default_factory=dict)
+    tables: int = 0
+    """How many tables the last look found, topics or not; some of them may not have been read yet."""
+    problem: str = ""
+    """Why the last look failed."""
+    looked: float = 0.0
+    """When the last look ended, by `time.time`."""
+
+    def __post_init__(self) -> None:
+        from hardpack.lake.sensing import Memory
+
+        self._memory = Memory(most_files=500_000)
+        self._busy, self._reading = threading.Lock(), threading.Lock()
+
+    def _open(self) -> Hardpack:
+        from hardpack import Hardpack
+
+        return Hardpack.connect(self.catalog, memory=self._memory)
+
+    def overview(self) -> list[TableSummary]:
+        """All topics as far as they were looked at; when that is long ago a look is begun and waited for a while."""
+        if time.time() - self.looked > FRESH_SECONDS and self._busy.acquire(blocking=False):
+            looking = threading.Thread(target=self._look, daemon=True, name="hardpack-lookout")
+            looking.start()
+            looking.join(PATIENCE_SECONDS)
+        return [seen.summary for seen in list(self.seen.values())]
+
+    @property
+    def looking(self) -> bool:
+        """Whether a look goes on."""
+        return self._busy.locked()
+
+    def _look(self) -> None:
+        try:
+            self._look_at_all()
+            self.problem = ""
+        except Exception as error:  # the page says it; the next request tries again
+            self.problem = f"{error}"
+            log.warning("the tables could not be looked at: %s", error)
+        finally:
+            self.looked = time.time()
+            self._busy.release()
+
+    def _look_at_all(self) -> None:
+        from hardpack.lake.catalog import find_tables, metadata_locations
+        from hardpack.overview import TableSummary
+        from hardpack.watch import sentence
+
+        hp = self._open()
+        locations = metadata_locations(hp.catalog)
+        names = find_tables(hp.catalog, "*.*")
+        self.tables = len(names)
+        for gone in set(self.seen) - set(names):
+            del self.seen[gone]
+        for name in names:
+            known = self.seen.get(name)
+            if known and known.location == locations.get(name) and time.time() - known.at < STALE_SECONDS:
+                continue
+            location = ""
+            try:
+                location, summary = self._summary(hp, name)
+            except Exception as error:  # one broken table must not hide the others
+                summary = TableSummary(table=name, error=sentence(name, error))
+            if summary:
+                self.seen[name] = _Seen(location, time.time(), summary)
+
+    def _summary(self, hp: Hardpack, name: str) -> tuple[str, TableSummary | None]:
+        from hardpack.lake.catalog import open_table
+        from hardpack.lake.layout import POLICY
+
+        table = open_table(hp.catalog, name)
+        if POLICY not in table.properties:
+            return "", None
+        return table.metadata_location, self._read(hp, table, name)[0]
+
+    def _read(self, hp: Hardpack, table: Table, name: str) -> tuple[TableSummary, list[LogStatus], list[Moment]]:
+        from hardpack.overview import history, summarize
+
+        with self._reading:
+            logs = hp.status_of(table, int(time.time() * 1000))
+        moments = history(table)
+        return summarize(table, logs, moments), logs, moments
+
+    def table(self, name: str) -> TablePage:
+        """One table, read now.
+
+        Raises:
+            HardpackError: it is not there, or not a topic.
+        """
+        from hardpack.lake.catalog import open_table
+        from hardpack.lake.layout import settings_of
+        from hardpack.log.settings import origins
+
+        hp = self._open()
+        table = open_table(hp.catalog, name)
+        summary, logs, moments = self._read(hp, table, name)
+        policy = hp.policies.of(name) if hp.policies else None
+        given: Any = hp.policies.settings(name) if hp.policies else {}
+        return TablePage(
+            summary, logs, moments, settings_of(table, given), dict(origins(table.properties, given)), policy
+        )

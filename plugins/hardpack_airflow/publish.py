@@ -1,0 +1,46 @@
+"""Reports and pages of Data Docs on S3, when `[hardpack] reports_s3` names a place there."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hardpack_airflow.config import setting
+
+
+def pages_of(report: dict[str, Any]) -> list[Path]:
+    """The pages of Data Docs that a unit's report names."""
+    pages = report.get("data_docs") or ()
+    return [Path(page) for page in ([pages] if isinstance(pages, str) else pages)]
+
+
+def publish(files: Iterable[Path]) -> list[str]:
+    """Copy files to S3, each at its path within the home; nothing when no place is set.
+
+    Credentials, region and endpoint are those that boto3 finds by itself (environment, profile, role).
+
+    Returns:
+        Where they are now.
+
+    Raises:
+        ValueError: the setting is not an address on S3.
+        botocore.exceptions.ClientError: S3 refused.
+    """
+    place = setting("reports_s3")
+    if not place:
+        return []
+    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+    if not place.startswith("s3://") or not bucket:
+        raise ValueError(f"[hardpack] reports_s3 is {place!r}, expected s3://BUCKET or s3://BUCKET/PREFIX.")
+    import boto3
+    from hardpack.home import default_home
+
+    home, client, there = default_home().resolve(), boto3.client("s3"), []
+    for file in files:
+        key = "/".join(part for part in (prefix.strip("/"), file.resolve().relative_to(home).as_posix()) if part)
+        kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        client.upload_file(str(file), bucket, key, ExtraArgs={"ContentType": kind})
+        there.append(f"s3://{bucket}/{key}")
+    return there

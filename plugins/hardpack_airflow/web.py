@@ -1,0 +1,259 @@
+"""hardpack's pages inside Airflow's server, behind Airflow's own login.
+
+Every file goes through an authorised route; a static mount would be public even inside a protected application. Pages
+need nothing beyond the server: no script, no font, no style from elsewhere, and browsers are told to fetch none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import requires_access_view
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+
+from hardpack_airflow.config import setting
+
+if TYPE_CHECKING:
+    from hardpack.overview import TableSummary
+
+    from hardpack_airflow.lookout import Lookout
+
+PREFIX = "/hardpack"
+PAGES = Path(__file__).parent / "pages"
+PER_PAGE = 50
+SORTS: dict[str, Callable[[TableSummary], Any]] = {
+    "table": lambda s: s.table,
+    "dirty": lambda s: -s.ratio,
+    "due": lambda s: -s.due,
+    "late": lambda s: -s.overdue_ms,
+    "tombstones": lambda s: -(s.tombstones_waiting or 0),
+    "size": lambda s: -s.bytes,
+    "reclaimed": lambda s: -s.reclaimed,
+    "amplification": lambda s: -(s.write_amplification or 0),
+}
+SAFE = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""What a browser may fetch for a page: nothing that is not ours. Data Docs name CDNs, which so are not asked."""
+
+app = FastAPI(
+    title="hardpack", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], docs_url=None, redoc_url=None,
+    openapi_url=None,
+)  # fmt: skip
+
+
+@app.middleware("http")
+async def safe(request: Request, call_next: Any) -> Response:
+    """Say with every answer what a browser may do with it."""
+    answer: Response = await call_next(request)
+    answer.headers.update(SAFE)
+    return answer
+
+
+@cache
+def lookout() -> Lookout:
+    """One for the whole server process."""
+    from hardpack_airflow.lookout import Lookout
+
+    return Lookout(setting("catalog"))
+
+
+@app.get("/")
+def overview(
+    sort: str = "due", find: Annotated[str, Query(max_length=200)] = "", page: Annotated[int, Query(ge=1)] = 1
+) -> HTMLResponse:
+    """All tables: how dirty, how late, what the passes did."""
+    tables = [s for s in lookout().overview() if find.lower() in s.table.lower()]
+    tables.sort(key=lambda s: s.table)
+    tables.sort(key=SORTS.get(sort, SORTS["due"]))
+    pages = max(1, math.ceil(len(tables) / PER_PAGE))
+    page = min(page, pages)
+    shown = tables[(page - 1) * PER_PAGE : page * PER_PAGE]
+    return _page(
+        "overview.html", tables=shown, all=tables, sorts=list(SORTS), sort=sort if sort in SORTS else "due", find=find,
+        page=page, pages=pages, watch=lookout(), next_runs=_next_runs([s.table for s in shown]),
+    )  # fmt: skip
+
+
+@app.get("/api/tables")
+def tables() -> JSONResponse:
+    """The overview as JSON."""
+    return JSONResponse([s.model_dump() for s in lookout().overview()])
+
+
+@app.get("/tables/{name}")
+def table(name: str) -> HTMLResponse:
+    """One table: its logs, its history, its settings."""
+    from hardpack import HardpackError
+
+    from hardpack_airflow.charts import charts
+
+    try:
+        found = lookout().table(name)
+    except HardpackError as error:
+        return _page("error.html", 404, title=name, said=str(error))
+    fields = type(found.settings).model_fields
+    settings = [
+        (
+            field.alias or at,
+            _value(getattr(found.settings, at)),
+            found.origins[field.alias or at],
+            str(field.description).replace("`", ""),
+        )
+        for at, field in fields.items()
+    ]
+    return _page(
+        "table.html", page=found, summary=found.summary, charts=charts(found.moments), settings=settings,
+        passes=[m for m in reversed(found.moments) if m.report][:PER_PAGE], next_run=_next_runs([name])[name],
+        validations=_validations(name),
+    )  # fmt: skip
+
+
+@app.get("/api/tables/{name}")
+def table_json(name: str) -> JSONResponse:
+    """One table as JSON."""
+    from hardpack import HardpackError
+
+    try:
+        found = lookout().table(name)
+    except HardpackError as error:
+        return JSONResponse({"detail": str(error)}, 404)
+    return JSONResponse(
+        {
+            "summary": found.summary.model_dump(),
+            "logs": [log.model_dump() for log in found.logs],
+            "history": [m.model_dump() for m in found.moments],
+            "settings": json.loads(found.settings.model_dump_json(by_alias=True)),
+            "origins": found.origins,
+        }
+    )
+
+
+@app.get("/reports")
+def reports(page: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
+    """The reports of runs and the pages of Data Docs, the newest first."""
+    files = _newest("reports", "*.json")
+    pages = max(1, math.ceil(len(files) / PER_PAGE))
+    page = min(page, pages)
+    return _page(
+        "reports.html", files=files[(page - 1) * PER_PAGE : page * PER_PAGE], page=page, pages=pages,
+        validations=_validations(),
+    )  # fmt: skip
+
+
+@app.get("/reports/{name}")
+def report(name: str) -> FileResponse:
+    """The report of one run, JSON."""
+    return FileResponse(_inside("reports", name), media_type="application/json")
+
+
+@app.get("/docs/{path:path}")
+def docs(path: str) -> FileResponse:
+    """One file of Data Docs; nothing outside their folder."""
+    return FileResponse(_inside("data_docs", path or "index.html"))
+
+
+@app.get("/style.css")
+def style() -> FileResponse:
+    """The pages' style."""
+    return FileResponse(PAGES / "style.css", media_type="text/css")
+
+
+def _home() -> Path:
+    from hardpack.home import default_home
+
+    return default_home()
+
+
+def _inside(folder: str, path: str) -> Path:
+    root = (_home() / folder).resolve()
+    try:
+        file = (root / path).resolve()
+        good = file.is_relative_to(root) and file.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        good = False
+    if not good:
+        raise HTTPException(404)
+    return file
+
+
+def _newest(folder: str, pattern: str) -> list[Path]:
+    root = _home() / folder
+    return sorted(root.glob(pattern), key=lambda file: file.stat().st_mtime, reverse=True) if root.is_dir() else []
+
+
+def _validations(table: str = "") -> list[tuple[str, str]]:
+    """Title and address of each page of Data Docs, of one table or all, the newest first."""
+    root = _home() / "data_docs"
+    inside = [file.relative_to(root) for file in _newest("data_docs", "validations/*/*/*/*.html")]
+    # validations/SUITE/TITLE/TIME/PAGE.html, and the title begins with the table's name
+    own = [page for page in inside if not table or page.parts[2].startswith(f"{table}_partition")]
+    return [(_title(page.parts[2]), f"{PREFIX}/docs/{page.as_posix()}") for page in own[:PER_PAGE]]
+
+
+def _title(folder: str) -> str:
+    table, partition, rest = folder.partition("_partition_")
+    return f"{table}{partition.replace('_', ' ')}{rest.replace('_', ' ')}"
+
+
+def _next_runs(tables: Sequence[str]) -> dict[str, int | None]:
+    """When the schedules of the tables' policies start a run again, ms; None by hand or when no policy is theirs."""
+    from croniter import croniter
+    from hardpack.policy import policies_in_force
+
+    from hardpack_airflow.config import default_policy
+
+    found, now = policies_in_force(), time.time()
+    policies = {name: found.of(name) if found else default_policy() for name in tables}
+    return {
+        name: int(croniter(policy.schedule, now).get_next(float) * 1000) if policy and policy.schedule else None
+        for name, policy in policies.items()
+    }
+
+
+@cache
+def _templates() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from rich.filesize import decimal
+
+    templates = Environment(loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined)
+    templates.globals["prefix"] = PREFIX
+    templates.filters |= {"size": lambda n: decimal(int(n)), "moment": _moment, "span": _span}
+    return templates
+
+
+def _moment(ms: int | None) -> str:
+    from hardpack.render import moment
+
+    return moment(ms)
+
+
+def _value(value: Any) -> str:
+    """A setting's value for people."""
+    if value is None:
+        return "unset"
+    return "unlimited" if value in (sys.maxsize, sys.float_info.max) else f"{value}"
+
+
+def _span(ms: int) -> str:
+    """A time between two moments, in the unit that fits."""
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if ms >= length:
+            return f"{ms / length:.1f} {unit}"
+    return f"{ms} ms"
+
+
+def _page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    return HTMLResponse(_templates().get_template(template).render(**values), status)

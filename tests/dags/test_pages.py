@@ -1,0 +1,152 @@
+"""Our pages: what they show, what they refuse, and that nothing hostile gets through. Logins: tests/end_to_end."""
+
+import re
+
+import pytest
+
+from tests.topics import append, name_of, new_topic, row
+
+pytestmark = pytest.mark.dags
+HOSTILE = '<script>alert("x")</script>'
+
+
+@pytest.fixture
+def client(catalog, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    from fastapi.testclient import TestClient
+    from hardpack import Hardpack
+    from hardpack_airflow import web
+
+    monkeypatch.setattr(
+        Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, home=tmp_path, memory=memory))
+    )  # fmt: skip
+    web.lookout.cache_clear()
+    for dependency in web.app.router.dependencies:
+        web.app.dependency_overrides[dependency.dependency] = lambda: None
+    yield TestClient(web.app)
+    web.app.dependency_overrides.clear()
+    web.lookout.cache_clear()
+
+
+@pytest.fixture
+def topics(catalog):
+    quiet, busy = new_topic(catalog), new_topic(catalog, min_cleanable_dirty_ratio=0)
+    append(quiet, {0: [row(0, "a")]})
+    append(busy, {0: [row(0, "a")], 1: [row(0, "b")]})
+    append(busy, {0: [row(1, "a")], 1: [row(1, "b")]})
+    return name_of(quiet), name_of(busy)
+
+
+def test_the_overview_has_all_topics_the_due_ones_first(client, topics):
+    quiet, busy = topics
+    page = client.get("/", params={"find": "t.topic"}).text
+    assert page.index(f">{busy}<") < page.index(f">{quiet}<")
+    assert f">{quiet}<" not in client.get("/", params={"find": busy}).text
+    entry = next(t for t in client.get("/api/tables").json() if t["table"] == busy)
+    assert (entry["logs"], entry["due"], entry["rows"], entry["error"]) == (2, 2, 4, "")
+
+
+def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, topics, catalog, monkeypatch):
+    from hardpack_airflow import web
+    from hardpack_airflow.lookout import Lookout
+
+    _, busy = topics
+    client.get("/")
+    read, real = [], Lookout._summary
+    monkeypatch.setattr(Lookout, "_summary", lambda self, hp, name: (read.append(name), real(self, hp, name))[1])
+    append(catalog.load_table(busy), {0: [row(2, "a")]})
+    client.get("/")
+    assert read == []
+    web.lookout().looked = 0.0
+    client.get("/")
+    topics_read = [name for name in read if name in web.lookout().seen]
+    assert topics_read == [busy]
+    entry = next(t for t in client.get("/api/tables").json() if t["table"] == busy)
+    assert entry["rows"] == 5
+
+
+def test_a_table_page_says_what_a_run_would_do_and_where_settings_come_from(client, topics):
+    _, busy = topics
+    page = client.get(f"/tables/{busy}").text
+    assert "dirty ratio 1.000 is above 0" in page
+    assert re.search(r"<code>min.cleanable.dirty.ratio</code></td><td>0.0</td><td>table</td>", page)
+    assert page.count("<svg") == 3
+    assert "<script" not in page
+    found = client.get(f"/api/tables/{busy}").json()
+    assert [log["partition"] for log in found["logs"]] == [0, 1]
+    assert found["origins"]["min.cleanable.dirty.ratio"] == "table"
+
+
+def test_a_broken_table_is_a_line_beside_the_others(client, topics, catalog):
+    broken = new_topic(catalog, min_cleanable_dirty_ratio=7)
+    page = client.get("/", params={"find": name_of(broken)}).text
+    assert "expected: less than or equal to 1" in page
+    with broken.transaction() as change:  # other tests look at all tables of this catalog
+        change.set_properties({"hardpack.min.cleanable.dirty.ratio": "0.5"})
+
+
+def test_an_unknown_table_is_a_sentence(client):
+    answer = client.get("/tables/t.nowhere")
+    assert answer.status_code == 404
+    assert "no such table in catalog" in answer.text
+    assert client.get("/api/tables/t.nowhere").status_code == 404
+
+
+@pytest.mark.parametrize("address", ["/", "/tables/{}", "/api/tables/{}", "/reports/{}", "/docs/{}"])
+def test_nothing_hostile_comes_back_as_markup(client, topics, address):
+    answer = client.get(address.format(HOSTILE), params={"find": HOSTILE, "sort": HOSTILE})
+    if answer.headers["content-type"].startswith("text/html"):
+        assert HOSTILE not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("folder", ["docs", "reports"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret.txt", "..%2fsecret.txt", "%2e%2e/secret.txt", "..%252fsecret.txt", "/etc/passwd", "%2fetc%2fpasswd",
+        "x/../../secret.txt", "link.txt", "a%00b", "n" * 5000, ".",
+    ],
+)  # fmt: skip
+def test_path_tricks_find_nothing(client, tmp_path, folder, path):
+    (tmp_path / "secret.txt").write_text("secret")
+    for name in ("data_docs", "reports"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "link.txt").symlink_to(tmp_path / "secret.txt")
+        (tmp_path / name / "good.html").write_text("good")
+    assert client.get(f"/{folder}/good.html").text == "good"
+    answer = client.get(f"/{folder}/{path}")
+    assert answer.status_code == 404 or "secret" not in answer.text
+    assert answer.status_code in (404, 200)
+    if answer.status_code == 200:  # the index of reports, where the path was nothing
+        assert path == "."
+
+
+def test_reports_are_listed_the_newest_first(client, tmp_path):
+    import os
+
+    (tmp_path / "reports").mkdir()
+    for at, name in enumerate(("first", "second")):
+        file = tmp_path / "reports" / f"{name}.json"
+        file.write_text("{}")
+        os.utime(file, (1000 + at, 1000 + at))
+    page = tmp_path / "data_docs" / "validations" / "s" / "db.a_b_partition_0-1_published_7" / "time"
+    page.mkdir(parents=True)
+    (page / "x.html").write_text("fine")
+    listed = client.get("/reports").text
+    assert listed.index(">second<") < listed.index(">first<")
+    assert "db.a_b partition 0-1 published 7" in listed
+    address = re.search(r'href="/hardpack(/docs/[^"]*)"', listed).group(1)
+    assert client.get(address).text == "fine"
+
+
+def test_links_of_a_task_quote_what_they_name(monkeypatch):
+    from airflow.sdk.execution_time.xcom import XCom
+    from hardpack_airflow.links import TableLink
+
+    monkeypatch.setattr(XCom, "get_value", lambda ti_key, key: {"table": "db.a/b c"})
+    assert TableLink().get_link(None, ti_key=None) == "/hardpack/tables/db.a%2Fb%20c"
+    monkeypatch.setattr(XCom, "get_value", lambda ti_key, key: None)
+    assert TableLink().get_link(None, ti_key=None) == ""

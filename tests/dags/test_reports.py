@@ -1,0 +1,95 @@
+"""Reports of runs: their schema, how long they stay, where they are copied."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hardpack.report import LogReport, PassReport, RunReport
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.dags
+LOG = LogReport(
+    partition=0, checkpoint_before=None, checkpoint_after=9, log_end=12, rows_before=12, rows_after=5, bytes_before=100,
+    bytes_after=40, superseded=7,
+)  # fmt: skip
+PASS = PassReport(table="db.t", phase="one", plan="abc", now=5, base=1, snapshot=2, logs=(LOG,))
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    return tmp_path
+
+
+def test_the_published_schema_is_the_reports(home):
+    from hardpack_airflow.report import write_report
+
+    published = json.loads((ROOT / "docs" / "run_report.schema.json").read_text())
+    assert published == RunReport.model_json_schema()
+    results = {"phase_one": [PASS.model_dump(mode="json")], "phase_two": [], "verify": []}
+    path = write_report("hardpack", "manual__2026-01-01T00:00:00+00:00", 5, results, ["db.x: no such table"])
+    assert path.name == "hardpack.manual__2026-01-01T00_00_00_00_00.json"
+    written = json.loads(path.read_text())
+    assert RunReport.model_validate(written).phase_one == [PASS]
+    assert set(written) == set(published["properties"])
+
+
+def test_a_report_outside_the_schema_is_not_written(home):
+    from hardpack_airflow.report import write_report
+
+    with pytest.raises(ValueError, match="phase_one"):
+        write_report("hardpack", "run", 5, {"phase_one": [{"table": "db.t"}], "phase_two": [], "verify": []}, [])
+    assert not (home / "reports").exists() or not list((home / "reports").iterdir())
+
+
+def test_old_reports_go_and_new_ones_stay(home):
+    from hardpack_airflow.report import forget_reports
+
+    made = [
+        home / "reports" / "old.json", home / "reports" / "new.json", home / "validations" / "s" / "old.json",
+        home / "data_docs" / "validations" / "s" / "t" / "old.html", home / "data_docs" / "static" / "old.css",
+    ]  # fmt: skip
+    for path in made:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+        os.utime(path, (1000, 1000) if path.stem == "old" else (3000, 3000))
+    assert forget_reports(home, 2000) == 3
+    left = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+    assert left == {"reports/new.json", "data_docs/static/old.css"}
+    assert not (home / "data_docs" / "validations" / "s").exists()
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    import boto3
+    from moto import mock_aws
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(
+            Bucket="audit", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+        )  # fmt: skip
+        yield client
+
+
+def test_reports_are_copied_to_s3_when_a_place_is_named(home, bucket, monkeypatch):
+    from hardpack_airflow.publish import pages_of, publish
+
+    page = home / "data_docs" / "validations" / "s" / "page.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("<p>fine</p>")
+    assert publish([page]) == []
+    monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://audit/lake/")
+    assert pages_of({"data_docs": str(page)}) == pages_of({"data_docs": [str(page)]}) == [page]
+    assert publish([page]) == ["s3://audit/lake/data_docs/validations/s/page.html"]
+    found = bucket.get_object(Bucket="audit", Key="lake/data_docs/validations/s/page.html")
+    assert (found["ContentType"], found["Body"].read()) == ("text/html", b"<p>fine</p>")
+    monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "audit/lake")
+    with pytest.raises(ValueError, match="expected s3://BUCKET"):
+        publish([Path(page)])
