@@ -22,7 +22,7 @@ from hardpack.log.model import LogState, Partition
 from hardpack.log.settings import Settings
 from hardpack.plan import Plan, make_plan
 from hardpack.policy import Policies, policies_in_force
-from hardpack.report import PassReport, VerifyReport
+from hardpack.report import MaintenanceReport, PassReport, VerifyReport
 from hardpack.status import LogStatus, table_status
 
 if TYPE_CHECKING:
@@ -211,6 +211,13 @@ class Hardpack:
 
         at = clock() if now is None else now
         return apply_retention(self._door(table), open_table(self.catalog, table), at, partitions, self._policy(table))
+
+    def maintain(self, table: str, now: int | None = None, dry_run: bool = False) -> MaintenanceReport:
+        """Free what the table no longer needs: old snapshots, orphan files, manifests; see `hardpack.maintenance`."""
+        from hardpack.maintenance import maintain
+
+        at = clock() if now is None else now
+        return maintain(self._door(table), open_table(self.catalog, table), at, self._policy(table), dry_run)
 
     def pause(self, table: str, partitions: Sequence[Partition] | None = None) -> dict[str, LogState]:
         """Keep logs from being cleaned until they are resumed; see `hardpack.control.pause`."""

@@ -201,6 +201,23 @@ def adopt(
 
 
 @app.command()
+def maintain(
+    table: TableName,
+    now: Now = None,
+    dry_run: Annotated[bool, typer.Option(help="only say what could go")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Free what reclaimed bytes still take: retention, old snapshots, orphan files, manifests; by Iceberg's procedures.
+
+    Snapshots stay as long as history.expire.max-snapshot-age-ms says, and those by which a sink finds its way back.
+    """
+    hp = _connect()
+    with err.status("cleaning up"):
+        report = hp.maintain(table, now, dry_run)
+    _show(report, as_json, "maintenance_table")
+
+
+@app.command()
 def policies(
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="only the policy of this table")] = None,
     schema: Annotated[bool, typer.Option(help="print the JSON schema of the policy file")] = False,

@@ -7,13 +7,13 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from hardpack.api import Hardpack
 from hardpack.cli import read_plan
-from hardpack.errors import HardpackError
-from hardpack.plan import Plan
+from hardpack.errors import BadInput, HardpackError
 
 
 class Failure(BaseModel):
@@ -23,15 +23,37 @@ class Failure(BaseModel):
     exit_code: int
 
 
-Verb = Callable[[Hardpack, Plan], BaseModel]
+class Errand(BaseModel):
+    """What to do to a whole table at a time, ms; verbs that need no plan take it in its place."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: str
+    now: int
+    dry_run: bool = False
 
 
-def run_job(verb: Verb, description: str) -> None:
-    """Run a verb on the plan of one unit and write its report as JSON.
+def read_errand(path: Path) -> Errand:
+    """An errand from a file.
+
+    Raises:
+        BadInput: it is none.
+    """
+    try:
+        return Errand.model_validate_json(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is no errand ({error}); it holds table, now and perhaps dry_run as JSON.") from None
+
+
+def run_job(
+    verb: Callable[[Hardpack, Any], BaseModel], description: str, read: Callable[[Path], Any] = read_plan
+) -> None:
+    """Run a verb on one piece of work and write its report as JSON.
 
     Args:
         verb: what to do.
         description: for --help.
+        read: takes the work from the file given with --plan.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--catalog", default="hardpack", help="catalog name in pyiceberg's configuration")
@@ -42,7 +64,7 @@ def run_job(verb: Verb, description: str) -> None:
     for noisy in ("py4j", "great_expectations"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
-        report = verb(Hardpack.connect(arguments.catalog), read_plan(arguments.plan))
+        report = verb(Hardpack.connect(arguments.catalog), read(arguments.plan))
     except HardpackError as error:
         logging.getLogger("hardpack").error("%s", error)
         _write(arguments.result, Failure(error=str(error), exit_code=error.exit_code))

@@ -12,7 +12,7 @@ from rich.table import Table
 from hardpack.log.settings import Settings, dotted
 from hardpack.plan import Plan
 from hardpack.policy import Policy
-from hardpack.report import LogReport, PassReport, VerifyReport
+from hardpack.report import LogReport, MaintenanceReport, PassReport, VerifyReport
 from hardpack.status import LogStatus
 
 
@@ -93,6 +93,14 @@ def plan_table(plan: Plan) -> Table:
             for p in plan.logs
         ),
     )  # fmt: skip
+
+
+def maintenance_table(report: MaintenanceReport) -> Table:
+    """What maintenance did."""
+    told = report.model_dump(exclude={"version", "table", "now", "notes", "expired_before"})
+    rows = [(name.replace("_", " "), value) for name, value in told.items()]
+    rows += [("snapshots may go that are older than", moment(report.expired_before))]
+    return grid(f"maintenance of {report.table}", ("", ""), [*rows, *(("note", note) for note in report.notes)])
 
 
 def pass_table(report: PassReport) -> Table:

@@ -113,6 +113,32 @@ class VerifyReport(BaseModel):
     note: str = ""
 
 
+class MaintenanceReport(BaseModel):
+    """What maintenance of one table did."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    now: int
+    seconds: float = 0.0
+    rows_past_retention: int = 0
+    """Rows that retention took, with whole segments."""
+    snapshots_before: int = 0
+    snapshots_after: int = 0
+    expired_before: int = 0
+    """Snapshots older than this time, ms, could go."""
+    files_deleted: int = 0
+    """Data, delete, manifest and statistics files that only expired snapshots knew of."""
+    orphans_deleted: int = 0
+    """Files under the table's data folder that no snapshot knew of."""
+    filters_deleted: int = 0
+    """Key filters of data files that are gone."""
+    manifests_rewritten: int = 0
+    notes: tuple[str, ...] = ()
+    """What was left undone, and why."""
+
+
 class RunReport(BaseModel):
     """What one run of a DAG did: the reports of its units, verb by verb. Counts only, no key and no value."""
 

@@ -23,7 +23,7 @@ from hardpack.errors import CommitUnknown, Conflict, HardpackError
 from hardpack.lake.files import FileRef
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,35 @@ class IceTable:
     def _static(self, cls: str, name: str) -> Any:
         # py4j looks for an instance method when a static one of the same name is hidden by it
         return JavaMember(name, None, "z:" + cls, self.spark.sparkContext._gateway._gateway_client)()
+
+    def call(self, procedure: str, arguments: str) -> list[Row]:
+        """Run one of Iceberg's procedures on the table; the arguments are SQL."""
+        catalog = self.name.partition(".")[0]
+        name = self.name.replace("\\", "\\\\").replace("'", "\\'")
+        found: list[Row] = self.spark.sql(
+            f"CALL `{catalog}`.system.{procedure}(table => '{name}', {arguments})"
+        ).collect()
+        return found
+
+    def listed(self, folder: str) -> list[str]:
+        """Files under a folder, as the table's FileIO lists them; none when it cannot list or there is no folder."""
+        io = self._java.io()
+        jvm: Any = self.spark._jvm
+        lists = jvm.java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
+        if not lists.isInstance(io):
+            return []
+        try:
+            return [str(found.location()) for found in io.listPrefix(folder).iterator()]
+        except Py4JJavaError as error:
+            if "FileNotFoundException" in str(error.java_exception) or "does not exist" in str(error.java_exception):
+                return []
+            raise
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Delete files through the table's FileIO."""
+        io = self._java.io()
+        for path in paths:
+            io.deleteFile(path)
 
     def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Any]:
         """Scan tasks of whole data files by path, of the partitions where the column has one of the values."""

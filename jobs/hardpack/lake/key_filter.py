@@ -28,6 +28,13 @@ BITS = 48
 """Of each hash kept: half a million keys against a million others meet by chance in one file of five hundred."""
 LEAST_BITS, MOST_BITS = 16, 27
 IDENTITY = b"hardpack.keys"
+FOLDER = "metadata/hardpack-keys"
+"""Under the table's location."""
+
+
+def filter_name(path: str) -> str:
+    """Name of the filter of a data file."""
+    return f"{hashlib.blake2b(path.encode(), digest_size=16).hexdigest()}.parquet"
 
 
 class Wanted:
@@ -97,8 +104,7 @@ class KeyFilters:
 
     def path(self, file: FileRef) -> str:
         """Where a data file's filter is."""
-        name = hashlib.blake2b(file.path.encode(), digest_size=16).hexdigest()
-        return f"{self.location.rstrip('/')}/metadata/hardpack-keys/{name}.parquet"
+        return f"{self.location.rstrip('/')}/{FOLDER}/{filter_name(file.path)}"
 
     def _identity(self, file: FileRef, log_name: str) -> bytes:
         return f"{self.identity} {file.rows} {file.bytes} {log_name}".encode()

@@ -81,6 +81,15 @@ class Settings(BaseModel):
         description="rows up to which the gate reads a pass whole; of more it reads a sample that large",
     )
 
+    maintenance: Literal["on", "off"] = Field(
+        "on", description="`off`: snapshots, orphan files and manifests of the table are somebody else's to clean up"
+    )
+    orphan_age_ms: int = Field(
+        3 * DAY_MS,
+        ge=DAY_MS,
+        description="age from which a file no snapshot knows of goes; longer than any write takes",
+    )
+
     column_partition: str = Field("partition", min_length=1, description="column of the log's number or name")
     column_offset: str = Field("offset", min_length=1, description="column of the record's offset, long")
     column_timestamp: str = Field("timestamp", min_length=1, description="timestamp, or long in milliseconds")

@@ -1,0 +1,128 @@
+"""Maintenance: what may go, what must stay, and that a table is as it was afterwards."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hardpack.lake.expiry import expire_before
+from hardpack.lake.key_filter import FOLDER, filter_name
+
+from tests.topics import append, name_of, new_topic, row, rows_of
+
+DAY = 86_400_000
+OFFSETS = "kafka.connect.offsets.control.group"
+
+
+def put(table, offset, **summary):
+    before = table.refresh().current_snapshot()
+    append(table, {0: [row(offset, f"k{offset % 2}")]})
+    if summary:
+        table.refresh()
+    return before
+
+
+def stamped(table, summaries, at):
+    """A stand-in for a table with snapshots of these summaries, one a day, the last one now."""
+    from types import SimpleNamespace
+
+    snapshots = [
+        SimpleNamespace(
+            snapshot_id=n + 1,
+            parent_snapshot_id=n or None,
+            timestamp_ms=at - (len(summaries) - 1 - n) * DAY,
+            summary=SimpleNamespace(additional_properties=summary),
+        )
+        for n, summary in enumerate(summaries)
+    ]
+    return SimpleNamespace(properties=table, snapshots=lambda: snapshots, current_snapshot=lambda: snapshots[-1])
+
+
+@pytest.mark.parametrize(
+    ("properties", "marked", "days"),
+    [
+        ({}, {}, 5),
+        ({"history.expire.max-snapshot-age-ms": str(2 * DAY)}, {}, 2),
+        ({}, {3: {OFFSETS: "{}"}}, 16),  # the last of a sink that was written sixteen days ago
+        ({}, {3: {OFFSETS: "{}"}, 18: {OFFSETS: "{}"}}, 5),
+        ({}, {3: {OFFSETS: "{}"}, 18: {OFFSETS + "2": "{}"}}, 16),  # another group of connectors
+        ({}, {9: {"flink.job-id": "a"}, 12: {"flink.job-id": "b"}}, 10),
+        ({}, {9: {"spark.sql.streaming.queryId": "a"}, 12: {"spark.sql.streaming.queryId": "a"}}, 7),
+        ({}, {9: {"other": "x"}}, 5),
+    ],
+)
+def test_what_a_sink_needs_of_the_history_stays(properties, marked, days):
+    now = 2_000_000_000_000
+    table = stamped(properties, [marked.get(n, {}) for n in range(20)], now)
+    assert expire_before(table, now) == now - days * DAY
+
+
+def test_a_sink_that_was_silent_for_long_holds_nothing():
+    now = 2_000_000_000_000
+    table = stamped({}, [{OFFSETS: "{}"} if n == 3 else {} for n in range(50)], now)
+    assert expire_before(table, now) == now - 5 * DAY
+
+
+@pytest.mark.spark
+def test_bytes_leave_the_storage_and_the_table_stays_as_it_is(catalog, hp):
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0, key_filter_min_rows=1)
+    for offset in range(6):
+        put(table, offset)
+    name, now = name_of(table), int(time.time() * 1000)
+    hp.clean(hp.plan(name, now))
+    put(table, 6)
+    left = rows_of(table)
+    root = Path(table.location().removeprefix("file://"))
+    known = {Path(p) for p in table.inspect.all_files()["file_path"].to_pylist()}
+    orphan, fresh = root / "data" / "orphan.parquet", root / "data" / "fresh.parquet"
+    stale = root / FOLDER / filter_name("gone")
+    stale.parent.mkdir(parents=True, exist_ok=True)
+    for path in (orphan, fresh, stale):
+        path.write_bytes(b"x")
+    os.utime(orphan, (1000, 1000))
+
+    looked = hp.maintain(name, now + 10 * DAY, dry_run=True)
+    assert (looked.orphans_deleted, looked.snapshots_after) == (0, looked.snapshots_before)
+    looked = hp.maintain(name, now, dry_run=True)
+    assert looked.orphans_deleted == 1
+    assert orphan.exists()
+
+    kept = hp.maintain(name, now)
+    assert (kept.snapshots_before, kept.snapshots_after, kept.files_deleted) == (8, 8, 0)
+    assert not orphan.exists()
+    assert fresh.exists()
+    assert not stale.exists()
+    assert (kept.orphans_deleted, kept.filters_deleted) == (1, 1)
+    state = table.refresh().properties["hardpack.state"]
+
+    late = hp.maintain(name, now + 10 * DAY)
+    assert (late.snapshots_before, late.snapshots_after) == (8, 1)
+    assert late.files_deleted > 0
+    assert rows_of(table) == left
+    assert table.properties["hardpack.state"] == state
+    now_known = {Path(p.removeprefix("file://")) for p in table.inspect.files()["file_path"].to_pylist()}
+    assert {p for p in (root / "data").rglob("*.parquet")} == {*now_known, fresh}
+    assert len(known) > len(now_known)
+    # the state still holds once the pass that left it has expired
+    assert [log.checkpoint for log in hp.plan(name, now + 10 * DAY).logs] == [5]
+
+
+@pytest.mark.spark
+def test_a_table_may_keep_to_itself(catalog, hp):
+    table = new_topic(catalog, maintenance="off")
+    put(table, 0)
+    put(table, 1)
+    found = hp.maintain(name_of(table), int(time.time() * 1000) + 100 * DAY)
+    assert (found.snapshots_after, found.files_deleted) == (2, 0)
+    assert "off" in found.notes[0]
+
+
+@pytest.mark.spark
+def test_shared_data_folders_are_not_searched(catalog, hp):
+    table = new_topic(catalog)
+    put(table, 0)
+    with table.transaction() as change:
+        change.set_properties({"write.data.path": "file:///somewhere/shared"})
+    found = hp.maintain(name_of(table), int(time.time() * 1000))
+    assert found.orphans_deleted == 0
+    assert "where other tables' may lie too" in found.notes[0]
