@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-dags test-system env jars lock screenshots clean
+.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-dags test-system test-scheduler bench bench-quick bench-sensing monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -34,7 +34,7 @@ check: env ## lint, format and types
 	$(BIN)/mypy
 
 test-fast: env ## pure rules and structure, no JVM, seconds
-	$(BIN)/pytest -q -m "not spark and not dags and not system and not kafka and not equivalence"
+	$(BIN)/pytest -q -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler"
 
 test-spark: env jars ## the engine on one Spark session
 	$(BIN)/pytest -q -m spark
@@ -54,11 +54,20 @@ test-dags: env jars ## the DAG parsed and run without a scheduler
 test-system: env jars ## one whole run through a real scheduler
 	$(BIN)/pytest -q -m system
 
+test-scheduler: env jars ## runs at once, killed and cleared tasks under a real scheduler (about half an hour)
+	$(BIN)/pytest -q -s -m scheduler
+
 bench: env jars ## our way and others side by side on the same files, three rounds (about an hour a data set)
 	$(BIN)/python -m tests.benchmarks --sets uniform_half,local_5 --kafka $(BENCH)
 
 bench-quick: env jars ## the same on a twentieth of the rows, one round
 	$(BIN)/python -m tests.benchmarks --quick
+
+bench-sensing: env ## what a look at 1,000 tables of 100 logs costs, the first time and after
+	$(BIN)/python -m tests.benchmarks.sensing
+
+monitoring: ## the alert rules through Prometheus' own linter (needs Go)
+	go run github.com/prometheus/prometheus/cmd/promtool@v0.316.0 check rules --lint=all infra/monitoring/alerts.yml
 
 ##@ Develop
 fmt: env ## format and mend what can be mended

@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -31,22 +32,27 @@ class LocalAirflow:
         port: on loopback.
         settings: `[hardpack]` settings, as `schedule` or `tables`.
         config_folder: where `.pyiceberg.yaml` lies.
+        roles: of the users there are, by name.
     """
 
-    def __init__(self, home: Path, port: int, settings: dict[str, str], config_folder: Path) -> None:
-        self.folder, self.port = home / "airflow", port
+    def __init__(
+        self, home: Path, port: int, settings: dict[str, str], config_folder: Path,
+        roles: Mapping[str, str] = MappingProxyType({USER: "admin"}),
+    ) -> None:  # fmt: skip
+        self.folder, self.port, self.roles = home / "airflow", port, roles
         self.url = f"http://127.0.0.1:{port}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.password = self._password()
+        self.passwords = self._passwords()
         self.env = self._env(home, settings, config_folder)
         self._token = ""
 
-    def _password(self) -> str:
+    def _passwords(self) -> dict[str, str]:
         file = self.folder / "passwords.json"
         if not file.exists():
             file.touch(mode=0o600)
-            file.write_text(json.dumps({USER: secrets.token_urlsafe(9)}))
-        return str(json.loads(file.read_text())[USER])
+            file.write_text(json.dumps({user: secrets.token_urlsafe(9) for user in self.roles}))
+        known: dict[str, str] = json.loads(file.read_text())
+        return known
 
     def _env(self, home: Path, settings: dict[str, str], config_folder: Path) -> dict[str, str]:
         path = [str(ROOT / "infra" / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
@@ -62,7 +68,7 @@ class LocalAirflow:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "2",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{n}:{r}" for n, r in self.roles.items()),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.folder / "passwords.json"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__API__HOST": "127.0.0.1",
@@ -133,6 +139,12 @@ class LocalAirflow:
             process.kill()
         self._pid_file.unlink(missing_ok=True)
 
+    def token(self, user: str) -> str:
+        """A login of one of the users."""
+        login = {"username": user, "password": self.passwords[user]}
+        reply = httpx.post(f"{self.url}/auth/token", json=login, timeout=30)
+        return str(reply.raise_for_status().json()["access_token"])
+
     @retry(retry=retry_if_exception_type(httpx.TransportError), stop=stop_after_delay(60), wait=wait_fixed(1))
     def call(self, method: str, path: str, **kwargs: Any) -> Any:
         """One REST call with a login.
@@ -140,9 +152,7 @@ class LocalAirflow:
         Raises:
             httpx.HTTPStatusError: the server refused it.
         """
-        if not self._token:
-            login = httpx.post(f"{self.url}/auth/token", json={"username": USER, "password": self.password}, timeout=30)
-            self._token = login.raise_for_status().json()["access_token"]
+        self._token = self._token or self.token(USER)
         headers = {"Authorization": f"Bearer {self._token}"}
         reply = httpx.request(method, f"{self.url}/api/v2/{path}", headers=headers, timeout=60, **kwargs)
         return reply.raise_for_status().json() if reply.content else None

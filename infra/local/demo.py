@@ -132,7 +132,7 @@ def up(port: Port = 8080) -> None:
         stdout=(HOME / "writer.log").open("w"), stderr=subprocess.STDOUT,
     )  # fmt: skip
     WRITER_PID.write_text(str(writer.pid))
-    out.print(f"Airflow: {airflow.url}/dags/{DAG}  user {USER}  password {airflow.password}", soft_wrap=True)
+    out.print(f"Airflow: {airflow.url}/dags/{DAG}  user {USER}  password {airflow.passwords[USER]}", soft_wrap=True)
     out.print(f"{LIVE} gets a day of flights every 30 s and is compacted every 3 minutes; `make down` stops all.")
 
 

@@ -31,7 +31,7 @@ def main(port: Annotated[int, typer.Option(help="port of Airflow on loopback")] 
         page = browser.new_page(viewport={"width": 1360, "height": 820})
         page.goto(f"{airflow.url}/auth/login")
         page.fill("input[name=username]", USER)
-        page.fill("input[name=password]", airflow.password)
+        page.fill("input[name=password]", airflow.passwords[USER])
         page.click("button[type=submit]")
         page.wait_for_url("**/")
         take(page, f"{airflow.url}/dags/{DAG}/runs/{run}", "grid.png")

@@ -62,11 +62,12 @@ def test_the_folder_is_valid_and_light(airflow_env, capsys):
     assert errors == {}
     assert heavy == []
     assert seconds < 3
-    assert set(dags) == {"hardpack"}
+    assert set(dags) == {"hardpack", "hardpack_maintenance"}
+    assert list(dags["hardpack_maintenance"]) == ["tables", "maintain"]
     order = ["sense", "plan", "unit.phase_one", "unit.phase_two", "unit.verify", "report"]
     assert list(dags["hardpack"]) == order
-    assert all(task == ["hardpack", 2, "hardpack"] for task in dags["hardpack"].values())
-    assert catchup == [False]
+    assert all(task == ["hardpack", 2, "hardpack"] for dag in dags.values() for task in dag.values())
+    assert catchup == [False, False]
 
 
 def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
@@ -78,13 +79,13 @@ def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
     env = airflow_env[2] | {"HARDPACK_POLICIES": str(path)}
     _, errors, heavy, dags, _ = json.loads(python(PARSE, env).split("##")[1])
     assert (errors, heavy) == ({}, [])
-    assert set(dags) == {"hardpack_orders", "hardpack_rest"}
+    assert set(dags) == {"hardpack_orders", "hardpack_rest", "hardpack_maintenance"}
     assert {task[0] for task in dags["hardpack_orders"].values()} == {"orders"}
     path.write_text("policies: [{name: orders, tables: [shop.orders], shedule: x}]")
     _, errors, _, dags, _ = json.loads(python(PARSE, env).split("##")[1])
     (said,) = errors.values()
     assert "policies.0.shedule" in said
-    assert dags == {}
+    assert set(dags) == {"hardpack_maintenance"}
 
 
 def test_the_plugin_loads(airflow_env):
@@ -104,15 +105,15 @@ import json, sys
 from airflow.utils.db import initdb
 initdb()
 from airflow.dag_processing.dagbag import DagBag
-dag = DagBag("dags").dags["hardpack"]
+dag = DagBag("dags").dags[sys.argv[2]]
 run = dag.test(run_conf=json.loads(sys.argv[1]))
 states = {f"{t.task_id}[{t.map_index}]" if t.map_index >= 0 else t.task_id: t.state for t in run.get_task_instances()}
 print("##" + json.dumps([run.state, states, run.run_id]))
 """
 
 
-def run_dag(env, **conf):
-    state, states, run_id = json.loads(python(RUN, env, json.dumps(conf)).split("##")[-1])
+def run_dag(env, dag="hardpack", **conf):
+    state, states, run_id = json.loads(python(RUN, env, json.dumps(conf), dag).split("##")[-1])
     return state, states, run_id
 
 
@@ -151,6 +152,11 @@ def test_a_run_cleans_and_the_next_one_skips(airflow_env):
 
     state, states, _ = run_dag(env, tables="no.such")
     assert (state, states["sense"]) == ("failed", "failed")
+
+    before = len(table.refresh().snapshots())
+    state, states, _ = run_dag(env, "hardpack_maintenance", tables=name_of(table))
+    assert (state, states) == ("success", {"tables": "success", "maintain[0]": "success"})
+    assert len(table.refresh().snapshots()) == before
 
 
 def test_a_missing_entry_point_is_one_sentence(airflow_env, tmp_path):

@@ -11,14 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.end_to_end.conftest import free_port
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,77 @@
+"""The maintenance DAG: frees what reclaimed bytes still take, table by table."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task
+
+from hardpack_airflow.config import default_policy, globs, setting
+from hardpack_airflow.look import run_time, shortened
+from hardpack_airflow.operators import HardpackOperator
+
+log = logging.getLogger(__name__)
+DOC = """Frees the storage that compaction made superfluous, one task per adopted table: retention of tables whose
+policy names `delete`, snapshots older than the table's `history.expire.max-snapshot-age-ms`, orphan files older than
+three days (`hardpack.orphan.age.ms`), key filters of files that are gone, and manifests where there are too many.
+
+Snapshots by which Kafka Connect, Flink or Spark's streaming find their way back stay. A table with
+`hardpack.maintenance=off` is left alone. Trigger it with *dry run* to see what would go.
+"""
+
+
+def maintenance_dag(**dag_arguments: Any) -> DAG:
+    """The DAG that maintains all adopted tables.
+
+    Args:
+        dag_arguments: for the DAG, over those that the settings make.
+    """
+    cron = setting("maintenance_schedule")
+    arguments = {
+        "dag_id": "hardpack_maintenance",
+        "description": "Old snapshots, orphan files, manifests: what compaction freed leaves the storage",
+        "doc_md": DOC,
+        "schedule": CronDataIntervalTimetable(cron, timezone="UTC") if cron else None,
+        "start_date": datetime(2026, 1, 1),
+        "catchup": False,
+        "max_active_runs": 1,
+        "tags": ["hardpack", "maintenance"],
+        "default_args": {
+            "owner": "hardpack", "retries": 2, "retry_delay": timedelta(minutes=1), "pool": default_policy().pool,
+        },
+        "params": {
+            "tables": Param(
+                setting("tables"), type="string", title="Tables", minLength=1,
+                description="tables or globs such as db.*, with commas between",
+            ),
+            "dry_run": Param(False, type="boolean", title="Dry run", description="only say what could go"),
+        },
+    }  # fmt: skip
+    with DAG(**arguments | dag_arguments) as dag:
+
+        @task
+        def tables() -> list[dict[str, str]]:
+            """The adopted tables, each an errand."""
+            context = get_current_context()
+            params = context["params"]
+            return errands(globs(params["tables"]), run_time(context), params["dry_run"])
+
+        HardpackOperator.partial(
+            task_id="maintain", verb="maintain", map_index_template="{{ task.unit['label'] }}"
+        ).expand(unit=tables())  # fmt: skip
+    return dag
+
+
+def errands(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, str]]:
+    """What the operator is given for each adopted table that a name or glob matches."""
+    from hardpack import Hardpack
+    from hardpack.job import Errand
+
+    hp = Hardpack.connect(setting("catalog"))
+    names = sorted({name for pattern in patterns for name in hp.tables(pattern)})
+    return [
+        {"label": shortened(name), "plan": Errand(table=name, now=now, dry_run=dry_run).model_dump_json()}
+        for name in names
+    ]

@@ -1,0 +1,53 @@
+"""A real Airflow on loopback over a lakehouse of its own, for tests that look at it from outside."""
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+ROLES = {"admin": "admin", "vera": "viewer"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclass
+class Site:
+    """The running Airflow, the catalog its tasks use, and hardpack's home."""
+
+    airflow: object
+    catalog: object
+    home: Path
+
+    def run(self, tables, **conf):
+        """Trigger the DAG and wait; state of the run and of its tasks."""
+        run = self.airflow.trigger("hardpack", {"tables": tables} | conf)
+        states = dict(self.airflow.watch("hardpack", run))
+        return run, states.pop(""), states
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Schedule daily; the DAG is paused, so that only what a test asks for runs."""
+    from pyiceberg.catalog import load_catalog
+
+    from infra.local.airflow import LocalAirflow
+    from infra.local.lakehouse import make_lakehouse
+
+    home = tmp_path_factory.mktemp("site")
+    (home / "jars").symlink_to(ROOT / ".hardpack" / "jars")
+    properties = make_lakehouse(home, home)
+    settings = {"tables": "t.*", "schedule": "0 0 * * *"}
+    airflow = LocalAirflow(home, free_port(), settings, home, ROLES)
+    try:
+        airflow.start()
+        airflow.prepare("hardpack", paused=True)
+        yield Site(airflow, load_catalog("hardpack", **properties), home)
+    finally:
+        airflow.stop()

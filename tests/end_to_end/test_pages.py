@@ -1,0 +1,126 @@
+"""Our pages on the real server: who may see them, and a visit with a real browser from login to report."""
+
+import re
+import shutil
+
+import httpx
+import pytest
+
+from tests.topics import append, name_of, new_topic, row, rows_of
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+FLAGS = ["--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-component-update"]
+
+
+@pytest.fixture(scope="module")
+def topic(site):
+    table = new_topic(site.catalog, min_cleanable_dirty_ratio=0)
+    for offset in range(3):
+        append(table, {0: [row(offset, "a")], 1: [row(offset, f"k{offset}")]})
+    return table
+
+
+@pytest.fixture(scope="module")
+def cleaned(site, topic):
+    site.airflow.call("PATCH", "dags/hardpack", json={"is_paused": False})
+    run, state, tasks = site.run(name_of(topic))
+    assert state == "success", tasks
+    return run
+
+
+def test_every_route_needs_a_login(site, topic, cleaned, capsys):
+    (report,) = (site.home / "reports").iterdir()
+    page = next((site.home / "data_docs").rglob("validations/**/*.html")).relative_to(site.home / "data_docs")
+    name = name_of(topic)
+    wanted = {
+        "/": 200, "/api/tables": 200, f"/tables/{name}": 200, f"/api/tables/{name}": 200, "/tables/no.such": 404,
+        "/reports": 200, f"/reports/{report.name}": 200, f"/docs/{page}": 200, "/style.css": 200,
+        "/docs/%2e%2e/airflow/passwords.json": 404, "/docs/..%2fairflow%2fpasswords.json": 404,
+        "/reports/..%2fairflow%2fpasswords.json": 404, "/docs//etc/passwd": 404, "/openapi.json": 404, "/docs": 404,
+    }  # fmt: skip
+    tokens = {"viewer": site.airflow.token("vera"), "admin": site.airflow.token("admin")}
+    lines = []
+    for route, status in wanted.items():
+        address = f"{site.airflow.url}/hardpack{route}"
+        nobody = httpx.get(address, timeout=30).status_code
+        seen = {
+            role: httpx.get(address, headers={"Authorization": f"Bearer {token}"}, timeout=30).status_code
+            for role, token in tokens.items()
+        }
+        lines.append(f"{route[:60]:60} {nobody} {seen['viewer']} {seen['admin']}")
+        # a route that is none answers 404 to anybody, as it tells nothing
+        assert nobody == 401 or (nobody == status == 404 and route in ("/openapi.json", "/docs")), route
+        assert set(seen.values()) == {status}, route
+    with capsys.disabled():
+        print("\nroute, then status without a login, as viewer, as admin:", *lines, sep="\n")
+
+
+def test_what_a_run_tells_other_dags(site, topic, cleaned):
+    events = site.airflow.call("GET", "assets/events")["asset_events"]
+    (event,) = [e for e in events if e["source_run_id"] == cleaned]
+    done = event["extra"]["phase_one"]["logs"]
+    assert {log: [d["rows_before"], d["rows_after"]] for log, d in done.items()} == {"0": [3, 2], "1": [3, 3]}
+    assets = site.airflow.call("GET", "assets")["assets"]
+    assert f"iceberg://hardpack/{name_of(topic).replace('.', '/')}" in [a["uri"].rstrip("/") for a in assets]
+    log = site.airflow.log("hardpack", cleaned, "unit.phase_one", map_index=0)
+    assert re.search(r"t\.topic\d+: rewriting: \d+ of \d+ files, .*/s, 0 s left", log)
+
+
+def test_a_visit_with_a_browser(site, topic, cleaned, tmp_path):
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("Debian's package chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    name = name_of(topic)
+    append(topic, {0: [row(3, "a"), row(4, "a")]})
+    append(topic, {0: [row(5, "b")]})
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1360, "height": 820})
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{site.airflow.url}/auth/login")
+        page.fill("input[name=username]", "admin")
+        page.fill("input[name=password]", site.airflow.passwords["admin"])
+        page.click("button[type=submit]")
+        page.wait_for_url("**/")
+        before = set(runs(site))
+        trigger_with_the_form(page, site, name)
+        (run,) = set(runs(site)) - before
+        states = dict(site.airflow.watch("hardpack", run))
+        assert states[""] == "success", states
+        page.goto(f"{site.airflow.url}/dags/hardpack/runs/{run}/tasks/unit.phase_one/mapped")
+        page.get_by_text(f"{name} 0").first.wait_for()
+
+        del asked[:]
+        page.goto(f"{site.airflow.url}/plugin/hardpack")
+        frame = page.frame_locator("iframe")
+        frame.get_by_role("link", name=name).click()
+        frame.get_by_role("heading", name=name).wait_for()
+        assert frame.locator("svg").count() == 3
+        assert frame.get_by_text("nothing dirty below the bound (active segment)").count() == 2
+        frame.get_by_role("link", name="Reports").click()
+        frame.get_by_role("link", name="published").first.click()
+        frame.get_by_text("latest", exact=False).first.wait_for()
+        browser.close()
+    assert {re.sub(r"^(https?://[^/]+).*", r"\1", url) for url in asked if url.startswith("http")} == {site.airflow.url}
+    assert [r.offset for r in rows_of(topic)] == [4, 5]
+
+
+def runs(site):
+    return [run["dag_run_id"] for run in site.airflow.call("GET", "dags/hardpack/dagRuns")["dag_runs"]]
+
+
+def trigger_with_the_form(page, site, tables):
+    """As a person does: the button, the form, its fields."""
+    before = len(runs(site))
+    page.goto(f"{site.airflow.url}/dags/hardpack")
+    page.get_by_role("button", name="Trigger").first.click()
+    page.get_by_label("Tables").fill(tables)
+    page.get_by_role("dialog").get_by_role("button", name="Trigger").click()
+    for _ in range(60):
+        if len(runs(site)) > before:
+            return
+        page.wait_for_timeout(500)
+    raise AssertionError("no run was started")

@@ -1,0 +1,49 @@
+"""Dashboard and alerts as code: they name gauges that hardpack sends, all of them. The rules also pass their own linter: make monitoring."""
+
+import json
+import re
+
+import yaml
+from hardpack.metrics import cleaned, sensed
+from hardpack.report import LogReport, PassReport
+
+from tests.conftest import ROOT
+from tests.log.test_metrics import log, plan
+
+FOLDER = ROOT / "infra" / "monitoring"
+
+
+def sent():
+    entry = LogReport(
+        partition=0, checkpoint_before=None, checkpoint_after=1, log_end=1, rows_before=1, rows_after=1,
+        bytes_before=1, bytes_after=1,
+    )  # fmt: skip
+    report = PassReport(table="t", phase="one", plan="p", now=1, base=1, snapshot=2, logs=(entry,))
+    gauges = {**sensed([plan(log(last_clean=1))]), **cleaned([report])}
+    return {f"hardpack_{name.replace('-', '_')}" for name in gauges}
+
+
+def named(text):
+    return set(re.findall(r"\bhardpack_[a-z_]+\b", text))
+
+
+def test_the_dashboard_shows_every_gauge_once():
+    panels = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
+    shown = [name for panel in panels for target in panel["targets"] for name in named(target["expr"])]
+    assert sorted(shown) == sorted(sent())
+    assert all(panel["description"] for panel in panels)
+
+
+def test_alerts_look_at_gauges_there_are_and_say_what_to_do():
+    (group,) = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]:
+        assert named(rule["expr"]) <= sent(), rule["alert"]
+        assert rule["annotations"]["description"]
+
+
+def test_the_mapping_names_policies():
+    first, second = yaml.safe_load((FOLDER / "statsd_mapping.yml").read_text())["mappings"]
+    got = re.match(first["match"], "airflow.hardpack.orders.max-dirty-percent")
+    assert got.groups() == ("orders", "max-dirty-percent")
+    assert re.match(second["match"], "airflow.hardpack.max-dirty-percent").groups() == ("max-dirty-percent",)
+    assert not re.match(first["match"], "airflow.hardpack.max-dirty-percent")
