@@ -13,7 +13,7 @@ from hardpack.adopt import adopt
 from hardpack.control import mark_uncleanable, pause, resume
 from hardpack.errors import BadInput, CommitUnknown, Conflict, GateRefused, HardpackError
 from hardpack.home import default_home
-from hardpack.lake.catalog import find_tables, open_catalog, open_table
+from hardpack.lake.catalog import find_tables, open_catalog, open_table, table_places
 from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import POLICY, table_name
 from hardpack.lake.sensing import Memory
@@ -217,7 +217,9 @@ class Hardpack:
         from hardpack.maintenance import maintain
 
         at = clock() if now is None else now
-        return maintain(self._door(table), open_table(self.catalog, table), at, self._policy(table), dry_run)
+        others = {name: place for name, place in table_places(self.catalog).items() if name != table}
+        opened, policy = open_table(self.catalog, table), self._policy(table)
+        return maintain(self._door(table), opened, at, others, policy, dry_run)
 
     def pause(self, table: str, partitions: Sequence[Partition] | None = None) -> dict[str, LogState]:
         """Keep logs from being cleaned until they are resumed; see `hardpack.control.pause`."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from pyiceberg.table import Table
 
@@ -13,19 +13,23 @@ from hardpack.lake.door import IceTable
 from hardpack.lake.expiry import expire_before, least_kept
 from hardpack.lake.key_filter import FOLDER, filter_name
 from hardpack.lake.layout import settings_of, table_name
-from hardpack.log.settings import NONE
+from hardpack.log.settings import NONE, Settings
 from hardpack.report import MaintenanceReport
 from hardpack.retention import apply_retention
 
-if TYPE_CHECKING:
-    from pyspark.sql import Row
-
+DATA_PATHS = ("write.data.path", "write.object-storage.path", "write.folder-storage.path")
+FILTER = re.compile(r"[0-9a-f]{32}\.parquet")
 MANY_MANIFESTS = 100
 """Iceberg merges manifests by itself from here on (commit.manifest.min-count-to-merge), where writers let it."""
 
 
 def maintain(
-    door: IceTable, table: Table, now: int, policy: Mapping[str, str] = NONE, dry_run: bool = False
+    door: IceTable,
+    table: Table,
+    now: int,
+    others: Mapping[str, str],
+    policy: Mapping[str, str] = NONE,
+    dry_run: bool = False,
 ) -> MaintenanceReport:
     """Free what the table no longer needs, each step by Iceberg's own procedure.
 
@@ -33,62 +37,82 @@ def maintain(
         door: the table through Spark's catalog.
         table: the same through pyiceberg's, freshly loaded.
         now: ms since the epoch.
+        others: where the other tables of the catalog lie, by name; nothing is deleted where two share a place.
         policy: settings of the table's policy.
-        dry_run: only say what is expired and which files are orphans.
+        dry_run: only say how many snapshots could go and which files are orphans.
     """
     started, name, settings = time.monotonic(), table_name(table), settings_of(table, policy)
-    before = len(table.snapshots())
-    if settings.maintenance == "off":
-        said = ("maintenance is off for this table (setting maintenance)",)
-        return MaintenanceReport(table=name, now=now, snapshots_before=before, snapshots_after=before, notes=said)
-    notes: list[str] = []
+    before, bound = len(table.snapshots()), expire_before(table, now)
+    done = MaintenanceReport(
+        table=name, now=now, dry_run=dry_run, snapshots_before=before, snapshots_after=before, expired_before=bound
+    )
+    if reason := _left_alone(table, settings, others):
+        return done.model_copy(update={"notes": (reason,)})
+    if dry_run:
+        orphans, notes = _orphans(door, table, now - settings.orphan_age_ms, dry_run)
+        old = sum(s.timestamp_ms < bound for s in table.snapshots())
+        notes += [f"{old} snapshots are older than the bound", *(f"orphan: {path}" for path in orphans)]
+        return done.model_copy(update={"notes": tuple(notes)})
     rows = 0
-    if settings.deletes and not dry_run:
+    if settings.deletes:
         rows = sum(log.retention for log in apply_retention(door, table, now, None, policy).logs)
-        table.refresh()
-    bound = expire_before(table, now)
-    deleted = 0
-    if not dry_run:
-        counts = door.call("expire_snapshots", f"older_than => {_timestamp(bound)}, retain_last => {least_kept(table)}")
-        deleted = sum(counts[0])
-    orphans = _orphans(door, table, now - settings.orphan_age_ms, dry_run, notes)
-    filters = 0 if dry_run else _stale_filters(door, table.refresh())
-    manifests = len(table.current_snapshot().manifests(table.io)) if table.current_snapshot() else 0  # type: ignore[union-attr]  # asked for
-    rewritten = 0
-    if manifests >= MANY_MANIFESTS and not dry_run:
-        rewritten = door.call("rewrite_manifests", "use_caching => false")[0]["rewritten_manifests_count"]
-    return MaintenanceReport(
-        table=name, now=now, seconds=round(time.monotonic() - started, 1), rows_past_retention=rows,
-        snapshots_before=before, snapshots_after=len(table.refresh().snapshots()), expired_before=bound,
-        files_deleted=deleted, orphans_deleted=len(orphans), filters_deleted=filters, manifests_rewritten=rewritten,
-        notes=tuple(notes),
+    (counts,) = door.call("expire_snapshots", f"older_than => {_timestamp(bound)}, retain_last => {least_kept(table)}")
+    orphans, notes = _orphans(door, table.refresh(), now - settings.orphan_age_ms, dry_run)
+    filters = _stale_filters(door, table)
+    manifests = _rewrite_manifests(door, table)
+    return done.model_copy(
+        update={
+            "seconds": round(time.monotonic() - started, 1), "rows_past_retention": rows,
+            "snapshots_after": len(table.refresh().snapshots()), "files_deleted": sum(counts),
+            "orphans_deleted": len(orphans), "filters_deleted": filters, "manifests_rewritten": manifests,
+            "notes": tuple(notes),
+        }
     )  # fmt: skip
 
 
-def _orphans(door: IceTable, table: Table, older_than: int, dry_run: bool, notes: list[str]) -> list[Row]:
-    """Files that no snapshot knows of, in the table's own data folder alone: others may share one that is elsewhere."""
-    folder = f"{table.location().rstrip('/')}/data"
+def _left_alone(table: Table, settings: Settings, others: Mapping[str, str]) -> str:
+    """Why nothing of the table may be deleted; empty when it may."""
+    if settings.maintenance == "off":
+        return "maintenance is off for this table (setting maintenance)"
+    if table.properties.get("gc.enabled", "true").lower() == "false":
+        return "gc.enabled is false: other tables may use this one's files"
+    own = f"{table.location().rstrip('/')}/"
+    for name, location in others.items():
+        theirs = f"{location.rstrip('/')}/"
+        if theirs.startswith(own) or own.startswith(theirs):
+            return f"its files lie where those of {name} lie ({location}), which may need them"
+    return ""
+
+
+def _orphans(door: IceTable, table: Table, older_than: int, dry_run: bool) -> tuple[list[str], list[str]]:
+    """Files that no snapshot knows of, in the table's own data folder alone, and why they were not looked for."""
     if elsewhere := next((table.properties[p] for p in DATA_PATHS if p in table.properties), None):
-        notes.append(f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too")
-        return []
+        return [], [f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too"]
     if table.current_snapshot() is None:
-        return []
-    arguments = (
-        f"older_than => {_timestamp(older_than)}, location => '{quoted(folder)}', dry_run => {str(dry_run).lower()}"
-    )
-    return door.call("remove_orphan_files", arguments)
-
-
-DATA_PATHS = ("write.data.path", "write.object-storage.path", "write.folder-storage.path")
+        return [], []
+    folder = quoted(f"{table.location().rstrip('/')}/data")
+    arguments = f"older_than => {_timestamp(older_than)}, location => '{folder}', dry_run => {str(dry_run).lower()}"
+    return [row[0] for row in door.call("remove_orphan_files", arguments)], []
 
 
 def _stale_filters(door: IceTable, table: Table) -> int:
     """Remove the key filters of files that are no longer in the table; how many."""
-    files = table.inspect.data_files(None)["file_path"].to_pylist() if table.current_snapshot() else []
+    files = table.inspect.data_files()["file_path"].to_pylist() if table.current_snapshot() else []
     kept = {filter_name(path) for path in files}
-    stale = [p for p in door.listed(f"{table.location().rstrip('/')}/{FOLDER}") if p.rpartition("/")[2] not in kept]
+    listed = door.listed(f"{table.location().rstrip('/')}/{FOLDER}/")
+    stale = [p for p in listed if (name := p.rpartition("/")[2]) not in kept and FILTER.fullmatch(name)]
     door.delete_files(stale)
     return len(stale)
+
+
+def _rewrite_manifests(door: IceTable, table: Table) -> int:
+    """Put many small manifests into few; how many were rewritten."""
+    snapshot = table.current_snapshot()
+    lengths = [m.manifest_length for m in snapshot.manifests(table.io)] if snapshot else []
+    target = int(table.properties.get("commit.manifest.target-size-bytes", 8 * 1024 * 1024))
+    if len(lengths) < MANY_MANIFESTS or sum(lengths) > len(lengths) * target // 4:
+        return 0
+    return int(door.call("rewrite_manifests", "use_caching => false")[0]["rewritten_manifests_count"])
 
 
 def _timestamp(ms: int) -> str:

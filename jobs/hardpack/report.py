@@ -121,6 +121,7 @@ class MaintenanceReport(BaseModel):
     version: Literal[1] = 1
     table: str
     now: int
+    dry_run: bool = False
     seconds: float = 0.0
     rows_past_retention: int = 0
     """Rows that retention took, with whole segments."""

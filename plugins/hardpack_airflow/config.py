@@ -16,6 +16,7 @@ DEFAULTS = {
     "driver_memory": "2g",
     "spark_conn_id": "spark_default",
     "jobs": "",
+    "maintenance_pool": "",
     "maintenance_schedule": "0 3 * * *",
     "report_days": "90",
     "reports_s3": "",

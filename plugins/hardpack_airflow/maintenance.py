@@ -39,7 +39,8 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
         "max_active_runs": 1,
         "tags": ["hardpack", "maintenance"],
         "default_args": {
-            "owner": "hardpack", "retries": 2, "retry_delay": timedelta(minutes=1), "pool": default_policy().pool,
+            "owner": "hardpack", "retries": 2, "retry_delay": timedelta(minutes=1),
+            "pool": setting("maintenance_pool") or default_policy().pool,
         },
         "params": {
             "tables": Param(

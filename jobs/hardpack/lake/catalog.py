@@ -86,6 +86,22 @@ def metadata_locations(catalog: Catalog) -> dict[str, str]:
     return {f"{namespace}.{table}": location for namespace, table, location in found if location}
 
 
+def table_places(catalog: Catalog) -> dict[str, str]:
+    """Where each table of the catalog lies, by name: the folder of its metadata, else what the table itself says.
+
+    Raises:
+        Unavailable: the catalog does not answer.
+    """
+    places = {}
+    known = metadata_locations(catalog)
+    for name in find_tables(catalog, "*.*"):
+        if name in known:
+            places[name] = known[name].rpartition("/metadata/")[0] or known[name]
+        else:
+            places[name] = open_table(catalog, name).location()
+    return places
+
+
 def _brief(error: BaseException) -> str:
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import JavaMember
+from py4j.java_gateway import JavaMember, is_instance_of
 from py4j.protocol import Py4JJavaError
 from tenacity import Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -102,9 +102,8 @@ class IceTable:
     def listed(self, folder: str) -> list[str]:
         """Files under a folder, as the table's FileIO lists them; none when it cannot list or there is no folder."""
         io = self._java.io()
-        jvm: Any = self.spark._jvm
-        lists = jvm.java.lang.Class.forName("org.apache.iceberg.io.SupportsPrefixOperations")
-        if not lists.isInstance(io):
+        gateway: Any = self.spark.sparkContext._gateway
+        if not is_instance_of(gateway, io, "org.apache.iceberg.io.SupportsPrefixOperations"):
             return []
         try:
             return [str(found.location()) for found in io.listPrefix(folder).iterator()]
