@@ -12,13 +12,19 @@ class BadInput(HardpackError):
 
 
 class GateRefused(HardpackError):
-    """The staged result broke a guarantee, so nothing was published; `partitions` are the logs it broke in."""
+    """The staged result broke a guarantee, so nothing was published.
+
+    Args:
+        message: the sentence.
+        partitions: the logs it broke in.
+        pages: files of Data Docs that show it.
+    """
 
     exit_code = 3
 
-    def __init__(self, message: str, partitions: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, partitions: tuple[str, ...] = (), pages: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.partitions = partitions
+        self.partitions, self.pages = partitions, pages
 
 
 class Conflict(HardpackError):

@@ -46,6 +46,7 @@ def pass_gate(table: IceTable, job: Job, logs: Sequence[LogReport], audit: Audit
             f"see {verdict.page} and report it with the table's metadata. Its logs are left alone until "
             f"`hardpack resume {job.report.table}`.",
             verdict.broken,
+            (verdict.page,),
         )
     return verdict
 

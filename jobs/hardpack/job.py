@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hardpack.api import Hardpack
 from hardpack.cli import read_plan
-from hardpack.errors import BadInput, HardpackError
+from hardpack.errors import BadInput, GateRefused, HardpackError
 
 
 class Failure(BaseModel):
@@ -21,6 +21,8 @@ class Failure(BaseModel):
 
     error: str
     exit_code: int
+    data_docs: tuple[str, ...] = ()
+    """Pages that show what broke."""
 
 
 class Errand(BaseModel):
@@ -67,7 +69,8 @@ def run_job(
         report = verb(Hardpack.connect(arguments.catalog), read(arguments.plan))
     except HardpackError as error:
         logging.getLogger("hardpack").error("%s", error)
-        _write(arguments.result, Failure(error=str(error), exit_code=error.exit_code))
+        pages = error.pages if isinstance(error, GateRefused) else ()
+        _write(arguments.result, Failure(error=str(error), exit_code=error.exit_code, data_docs=pages))
         sys.exit(error.exit_code)
     _write(arguments.result, report)
 

@@ -89,7 +89,8 @@ def must_hold(report: VerifyReport) -> VerifyReport:
         broken = ", ".join(sorted({c.expectation for c in report.checks if not c.success}))
         raise GateRefused(
             f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)}, and look at the "
-            "task's log for an error of Spark before anything is undone."
+            "task's log for an error of Spark before anything is undone.",
+            pages=report.data_docs,
         )
     return report
 

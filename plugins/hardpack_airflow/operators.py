@@ -63,7 +63,7 @@ class HardpackOperator(SparkSubmitOperator):
                 self._raise_own(result)
                 raise
             report: dict[str, Any] = json.loads(result.read_text())
-        publish(pages_of(report))
+        self._publish(report)
         if self.verb == VERIFY:
             self._tell(context, report["table"])
         return report
@@ -80,11 +80,19 @@ class HardpackOperator(SparkSubmitOperator):
             extra = {verb: compacted(report) for verb, report in done.items()}
             context["outlet_events"][COMPACTED].add(asset_of(setting("catalog"), table), extra=extra)
 
+    def _publish(self, report: dict[str, Any]) -> None:
+        """Copy the pages; that they cannot be copied is no reason to stop or to do the work again."""
+        try:
+            publish(pages_of(report))
+        except Exception as error:  # whatever it is, the work is done
+            self.log.warning("Data Docs were not copied: %s: %s", type(error).__name__, error)
+
     def _raise_own(self, result: Path) -> None:
         """Raise the job's own sentence if it left one."""
         if not result.is_file():
             return
         failure = json.loads(result.read_text())
+        self._publish(failure)
         if failure["exit_code"] in AGAIN:
             raise AirflowException(failure["error"]) from None
         raise AirflowFailException(failure["error"]) from None

@@ -26,7 +26,7 @@ def publish(files: Iterable[Path]) -> list[str]:
 
     Raises:
         ValueError: the setting is not an address on S3.
-        botocore.exceptions.ClientError: S3 refused.
+        boto3.exceptions.S3UploadFailedError: S3 refused.
     """
     place = setting("reports_s3")
     if not place:
