@@ -19,16 +19,24 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def run_time(context: Mapping[str, Any]) -> int:
-    """The run's `now` in ms: the end of its data interval, else when it was due to run."""
-    at = context.get("data_interval_end") or context["dag_run"].run_after
+    """The run's `now` in ms: the end of its data interval; of a run by hand, and of one without, when it was to run.
+
+    The form gives a run by hand the last interval that has ended, which may lie before the last pass.
+    """
+    run = context["dag_run"]
+    at = run.run_after if _kind(run) == "manual" else context.get("data_interval_end") or run.run_after
     return int(at.timestamp() * 1000)
+
+
+def _kind(run: Any) -> str:
+    return str(getattr(run.run_type, "value", run.run_type))
 
 
 def run_interval(context: Mapping[str, Any]) -> tuple[int, int] | None:
     """The data interval of a backfill in ms, the time whose rows it is about; None for other runs."""
     run = context["dag_run"]
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
-    if getattr(run.run_type, "value", run.run_type) != "backfill" or start is None or end is None:
+    if _kind(run) != "backfill" or start is None or end is None:
         return None
     return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
 
@@ -56,8 +64,8 @@ def look(
         interval: only logs whose cleanable head has rows of this time, `(start, end)` in ms.
 
     Returns:
-        `units` (plans as JSON text, each with its label), `reasons` (why logs are cleaned or not), `errors` (one per
-        refused table), `gauges` (by name; see `hardpack.metrics`).
+        `units` (plans as JSON text, each with its label), `tables` (those with a unit, and the refused), `reasons`
+        (why logs are cleaned or not), `errors` (one per refused table), `gauges` (by name; see `hardpack.metrics`).
     """
     from hardpack import Hardpack
     from hardpack.metrics import sensed
@@ -67,6 +75,7 @@ def look(
     units: list[tuple[tuple[float, float], dict[str, str]]] = []
     reasons: list[str] = []
     errors: list[str] = []
+    refused: list[str] = []
     plans = []
     own, span = Policy.model_validate(policy), (interval[0], interval[1]) if interval else None
     with _ONE_AT_A_TIME:
@@ -78,6 +87,7 @@ def look(
                 continue
             if isinstance(plan, Exception):
                 errors.append(sentence(table, plan))
+                refused.append(table)
                 continue
             plans.append(plan)
             reasons += _reasons(plan)
@@ -87,7 +97,8 @@ def look(
                 units.append((urgency, {"label": shortened(f"{table} {names}"), "plan": unit.to_json()}))
     # the most urgent first, whichever table it is of
     ordered = [unit for _, unit in sorted(units, key=lambda pair: pair[0])]
-    return {"units": ordered, "reasons": reasons, "errors": errors, "gauges": dict(sensed(plans))}
+    again = refused + [plan.table for plan in plans if plan.doing("clean", "expire")]
+    return {"units": ordered, "tables": again, "reasons": reasons, "errors": errors, "gauges": dict(sensed(plans))}
 
 
 def _reasons(plan: Plan) -> Iterator[str]:

@@ -51,7 +51,7 @@ class DirtyLogsTrigger(BaseTrigger):
                 return
             if seen["units"] or seen["errors"] or time.monotonic() >= deadline:
                 # plans are made anew by the next task, an event only says that and why
-                said = {name: seen[name] for name in ("reasons", "errors", "gauges")}
+                said = {name: seen[name] for name in ("tables", "reasons", "errors", "gauges")}
                 yield TriggerEvent({"due": bool(seen["units"]), **said})
                 return
             await asyncio.sleep(self.poke_interval)

@@ -1,8 +1,10 @@
 """What the sensor and the plan task see of many tables, from metadata alone."""
 
 import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
-from hardpack_airflow.look import LONGEST_LABEL, look, shortened
+from hardpack_airflow.look import LONGEST_LABEL, look, run_interval, run_time, shortened
 
 from tests.topics import T0, append, name_of, new_topic, row
 
@@ -60,3 +62,18 @@ def test_an_outage_in_the_middle_hides_nothing_else(catalog, monkeypatch):
 def test_a_label_fits_airflows_column():
     assert shortened("db.t 1,2") == "db.t 1,2"
     assert len(shortened("t" * 1000)) == LONGEST_LABEL == 200
+
+
+def test_what_time_a_run_acts_at_and_which_rows_a_backfill_is_about():
+    start, end, after = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))
+
+    def context(kind, **interval):
+        return {"dag_run": SimpleNamespace(run_type=SimpleNamespace(value=kind), run_after=after), **interval}
+
+    interval = {"data_interval_start": start, "data_interval_end": end}
+    assert run_time(context("scheduled", **interval)) == end.timestamp() * 1000
+    assert run_time(context("backfill", **interval)) == end.timestamp() * 1000
+    assert run_time(context("manual", **interval)) == after.timestamp() * 1000
+    assert run_time(context("asset_triggered")) == after.timestamp() * 1000
+    assert run_interval(context("backfill", **interval)) == (start.timestamp() * 1000, end.timestamp() * 1000)
+    assert run_interval(context("scheduled", **interval)) is None
