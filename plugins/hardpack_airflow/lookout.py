@@ -41,7 +41,8 @@ class TablePage:
 class _Seen:
     location: str
     at: float
-    summary: TableSummary
+    summary: TableSummary | None
+    """None of a table that is no topic."""
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Lookout:
             looking = threading.Thread(target=self._look, daemon=True, name="hardpack-lookout")
             looking.start()
             looking.join(PATIENCE_SECONDS)
-        return [seen.summary for seen in list(self.seen.values())]
+        return [seen.summary for seen in list(self.seen.values()) if seen.summary]
 
     @property
     def looking(self) -> bool:
@@ -107,24 +108,21 @@ class Lookout:
             known = self.seen.get(name)
             if known and known.location == locations.get(name) and time.time() - known.at < STALE_SECONDS:
                 continue
-            location = ""
+            location, summary = "", None
             try:
                 location, summary = self._summary(hp, name)
             except Exception as error:  # one broken table must not hide the others
                 summary = TableSummary(table=name, error=sentence(name, error))
-            if summary:
-                self.seen[name] = _Seen(location, time.time(), summary)
+            self.seen[name] = _Seen(location, time.time(), summary)
 
     def _summary(self, hp: Hardpack, name: str) -> tuple[str, TableSummary | None]:
         from hardpack.lake.catalog import open_table
         from hardpack.lake.layout import POLICY
 
         table = open_table(hp.catalog, name)
-        if POLICY not in table.properties:
-            return "", None
-        return table.metadata_location, self._read(hp, table, name)[0]
+        return table.metadata_location, self._read(hp, table)[0] if POLICY in table.properties else None
 
-    def _read(self, hp: Hardpack, table: Table, name: str) -> tuple[TableSummary, list[LogStatus], list[Moment]]:
+    def _read(self, hp: Hardpack, table: Table) -> tuple[TableSummary, list[LogStatus], list[Moment]]:
         from hardpack.overview import history, summarize
 
         with self._reading:
@@ -144,7 +142,7 @@ class Lookout:
 
         hp = self._open()
         table = open_table(hp.catalog, name)
-        summary, logs, moments = self._read(hp, table, name)
+        summary, logs, moments = self._read(hp, table)
         policy = hp.policies.of(name) if hp.policies else None
         given: Any = hp.policies.settings(name) if hp.policies else {}
         return TablePage(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,18 @@ def forget_reports(home: Path, before: float) -> int:
     Returns:
         How many files went.
     """
-    gone = 0
+    gone, times = 0, dict[Path, float]()
+    # another run may be at the same, or filling a folder that it has just made
     for folder in (home / "reports", home / "validations", home / "data_docs" / "validations"):
-        # the deepest first, so that a folder is empty by the time it comes
-        for path in sorted(folder.rglob("*"), reverse=True):
+        for path in folder.rglob("*"):
+            with suppress(OSError):
+                times[path] = path.stat().st_mtime
+    # the deepest first, so that a folder is empty by the time it comes
+    for path in sorted((path for path, time in times.items() if time < before), reverse=True):
+        with suppress(OSError):
             if path.is_dir():
-                if not any(path.iterdir()):
-                    path.rmdir()
-            elif path.stat().st_mtime < before:
+                path.rmdir()
+            else:
                 path.unlink()
                 gone += 1
     return gone

@@ -7,10 +7,12 @@ need nothing beyond the server: no script, no font, no style from elsewhere, and
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
 from hardpack_airflow.config import setting
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from hardpack_airflow.lookout import Lookout
 
+log = logging.getLogger(__name__)
 PREFIX = "/hardpack"
 PAGES = Path(__file__).parent / "pages"
 PER_PAGE = 50
@@ -49,8 +52,8 @@ SAFE = {
 """What a browser may fetch for a page: nothing that is not ours. Data Docs name CDNs, which so are not asked."""
 
 app = FastAPI(
-    title="hardpack", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], docs_url=None, redoc_url=None,
-    openapi_url=None,
+    title="hardpack", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], redirect_slashes=False,
+    docs_url=None, redoc_url=None, openapi_url=None,
 )  # fmt: skip
 
 
@@ -96,14 +99,14 @@ def tables() -> JSONResponse:
 @app.get("/tables/{name}")
 def table(name: str) -> HTMLResponse:
     """One table: its logs, its history, its settings."""
-    from hardpack import HardpackError
+    from hardpack.watch import sentence
 
     from hardpack_airflow.charts import charts
 
     try:
         found = lookout().table(name)
-    except HardpackError as error:
-        return _page("error.html", 404, title=name, said=str(error))
+    except Exception as error:  # whatever it is, the page says it
+        return _page("error.html", _status(error), title=name, said=sentence(name, error))
     fields = type(found.settings).model_fields
     settings = [
         (
@@ -124,12 +127,12 @@ def table(name: str) -> HTMLResponse:
 @app.get("/api/tables/{name}")
 def table_json(name: str) -> JSONResponse:
     """One table as JSON."""
-    from hardpack import HardpackError
+    from hardpack.watch import sentence
 
     try:
         found = lookout().table(name)
-    except HardpackError as error:
-        return JSONResponse({"detail": str(error)}, 404)
+    except Exception as error:  # whatever it is, the answer says it
+        return JSONResponse({"detail": sentence(name, error)}, _status(error))
     return JSONResponse(
         {
             "summary": found.summary.model_dump(),
@@ -159,16 +162,21 @@ def report(name: str) -> FileResponse:
     return FileResponse(_inside("reports", name), media_type="application/json")
 
 
-@app.get("/docs/{path:path}")
-def docs(path: str) -> FileResponse:
-    """One file of Data Docs; nothing outside their folder."""
-    return FileResponse(_inside("data_docs", path or "index.html"))
+@app.get("/docs/{path:path}", response_model=None)
+def docs(path: str) -> FileResponse | RedirectResponse:
+    """One file of Data Docs; nothing outside their folder. Their index needs scripts from elsewhere, ours does not."""
+    return RedirectResponse(f"{PREFIX}/reports") if path == "index.html" else FileResponse(_inside("data_docs", path))
 
 
 @app.get("/style.css")
 def style() -> FileResponse:
     """The pages' style."""
     return FileResponse(PAGES / "style.css", media_type="text/css")
+
+
+def _status(error: Exception) -> int:
+    """404 for what is not there or is no topic, 503 for what does not answer, else 500."""
+    return {"BadInput": 404, "Unavailable": 503}.get(type(error).__name__, 500)
 
 
 def _home() -> Path:
@@ -190,8 +198,11 @@ def _inside(folder: str, path: str) -> Path:
 
 
 def _newest(folder: str, pattern: str) -> list[Path]:
-    root = _home() / folder
-    return sorted(root.glob(pattern), key=lambda file: file.stat().st_mtime, reverse=True) if root.is_dir() else []
+    times: dict[Path, float] = {}
+    for file in (_home() / folder).glob(pattern):
+        with suppress(FileNotFoundError):  # old reports go while this looks
+            times[file] = file.stat().st_mtime
+    return sorted(times, key=lambda file: times[file], reverse=True)
 
 
 def _validations(table: str = "") -> list[tuple[str, str]]:
@@ -209,18 +220,25 @@ def _title(folder: str) -> str:
 
 
 def _next_runs(tables: Sequence[str]) -> dict[str, int | None]:
-    """When the schedules of the tables' policies start a run again, ms; None by hand or when no policy is theirs."""
+    """When the schedules of the tables' policies start a run again, ms.
+
+    None by hand, when no policy is theirs, and when the policy file is wrong, which Airflow shows at its DAGs.
+    """
     from croniter import croniter
     from hardpack.policy import policies_in_force
 
     from hardpack_airflow.config import default_policy
 
-    found, now = policies_in_force(), time.time()
-    policies = {name: found.of(name) if found else default_policy() for name in tables}
-    return {
-        name: int(croniter(policy.schedule, now).get_next(float) * 1000) if policy and policy.schedule else None
-        for name, policy in policies.items()
-    }
+    try:
+        found, now = policies_in_force(), time.time()
+        policies = {name: found.of(name) if found else default_policy() for name in tables}
+        return {
+            name: int(croniter(policy.schedule, now).get_next(float) * 1000) if policy and policy.schedule else None
+            for name, policy in policies.items()
+        }
+    except Exception as error:  # the page has more to say than this
+        log.warning("no next run can be told: %s", error)
+        return dict.fromkeys(tables)
 
 
 @cache

@@ -56,10 +56,13 @@ def test_old_reports_go_and_new_ones_stay(home):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
         os.utime(path, (1000, 1000) if path.stem == "old" else (3000, 3000))
+    os.utime(home / "data_docs" / "validations" / "s" / "t", (1000, 1000))
+    (home / "data_docs" / "validations" / "being_made").mkdir()
     assert forget_reports(home, 2000) == 3
     left = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
     assert left == {"reports/new.json", "data_docs/static/old.css"}
-    assert not (home / "data_docs" / "validations" / "s").exists()
+    assert not (home / "data_docs" / "validations" / "s" / "t").exists()
+    assert (home / "data_docs" / "validations" / "being_made").exists()
 
 
 @pytest.fixture
