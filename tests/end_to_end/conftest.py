@@ -33,8 +33,8 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """Schedule daily; the DAG is paused, so that only what a test asks for runs."""
+def site(tmp_path_factory, request):
+    """On the schedule that the module names in SCHEDULE, else none."""
     from pyiceberg.catalog import load_catalog
 
     from infra.local.airflow import LocalAirflow
@@ -43,7 +43,7 @@ def site(tmp_path_factory):
     home = tmp_path_factory.mktemp("site")
     (home / "jars").symlink_to(ROOT / ".hardpack" / "jars")
     properties = make_lakehouse(home, home)
-    settings = {"tables": "t.*", "schedule": "0 0 * * *"}
+    settings = {"tables": "t.*", "schedule": getattr(request.module, "SCHEDULE", "")}
     airflow = LocalAirflow(home, free_port(), settings, home, ROLES)
     try:
         airflow.start()

@@ -21,6 +21,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 from tests.topics import append, name_of, new_topic, random_rows, rows_of
 
 pytestmark = [pytest.mark.scheduler, pytest.mark.timeout(3000)]
+SCHEDULE = "0 0 * * *"
 DAY_MS = 86_400_000
 VERBS = ("phase_one", "phase_two", "verify")
 
@@ -155,10 +156,11 @@ def test_three_kinds_of_runs_at_once_never_clean_together(site, capsys):
 
 
 def drivers(home):
-    """Spark's drivers that work for this home."""
+    """Spark's drivers that work for this home; spark-submit starts another, short-lived JVM before them."""
     found = []
-    for process in psutil.process_iter(["name", "environ"]):
-        if process.info["name"] == "java" and (process.info["environ"] or {}).get("HARDPACK_HOME") == str(home):
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        ours = (process.info["environ"] or {}).get("HARDPACK_HOME") == str(home)
+        if ours and "org.apache.spark.deploy.SparkSubmit" in (process.info["cmdline"] or ()):
             found.append(process)
     return found
 
@@ -183,10 +185,12 @@ def test_a_task_killed_in_the_middle_takes_its_driver_along_and_its_retry_ends_w
 
     def running():
         states = {t["task_id"]: t["state"] for t in instances(site, run)}
-        return states.get(f"unit.{verb}") == "running" and drivers(site.home)
+        mine = [d for d in drivers(site.home) if any(f"/{verb}.py" in word for word in d.cmdline())]
+        return states.get(f"unit.{verb}") == "running" and mine
 
-    (driver, *_) = wait_until(running, 300, f"a driver of {verb}")
+    (driver,) = wait_until(running, 300, f"a driver of {verb}")
     time.sleep(6)  # into the work
+    assert driver.is_running()
     submit = driver
     while submit.parent() and "spark" in " ".join(submit.parent().cmdline()):
         submit = submit.parent()
