@@ -59,7 +59,7 @@ def drawn(plot: Plot, points: list[dict[str, Any]]) -> altair.LayerChart:
     base = altair.Chart(altair.Data(values=points), title=plot.title, width=440, height=260).encode(
         x=altair.X("at:Q", title=plot.axis, scale=altair.Scale(zero=True)),
         y=altair.Y("seconds:Q", title="seconds, median", scale=altair.Scale(zero=True)),
-        color=altair.Color("method:N", title=None),
+        color=altair.Color("method:N", title=None, legend=altair.Legend(labelLimit=300)),
     )
     return (base.mark_line() + base.mark_point(filled=True, size=50)).configure(background="white")
 

@@ -1,7 +1,8 @@
 """What a look at very many tables costs: python -m tests.benchmarks.sensing --tables 1000 --logs 100.
 
 The tables' metadata is made by this script; data files are named in it and not there. `cold` is the first look of a
-process, `warm` the next one: `unchanged` with nothing new, `changed` after some tables got a commit.
+process; `unchanged` the next one with nothing new, `changed` the one after some tables got a commit. `page` is what the
+overview in Airflow waits for: the first time, then, and when its last look is old; `table_page` is one table in full.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from hardpack import Hardpack
 from hardpack.demo.topic import create_topic
 from hardpack.watch import Watch
+from hardpack_airflow.lookout import Lookout
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
@@ -63,9 +65,28 @@ def measure(catalog: Catalog, args: argparse.Namespace, commit: int) -> dict[str
     for name in names:
         add_commit(catalog.load_table(name), args.logs, commit)
     found["changed_s"] = seconds(lambda: look(T0 + 2))
+    page = _Page("bench")
+    page.catalog_object = catalog
+    found["page_first_s"] = seconds(page.overview)
+    while page.looking:
+        time.sleep(0.1)
+    found["page_s"] = seconds(page.overview)
+    page.looked = 0.0
+    found["page_after_a_while_s"] = seconds(page.overview)
+    assert len(page.overview()) == args.tables
+    found["table_page_s"] = seconds(lambda: page.table("db.t00000"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     ratios = {"cold_by_unchanged": found["cold_s"] / found["unchanged_s"]}
     return {n: round(v, 3) for n, v in (found | ratios).items()} | {"peak_memory": peak}
+
+
+class _Page(Lookout):
+    """What Airflow's server keeps for the pages, over the catalog at hand."""
+
+    catalog_object: Catalog
+
+    def _open(self) -> Hardpack:
+        return Hardpack(self.catalog_object, memory=self._memory)
 
 
 def seconds(act: Callable[[], None]) -> float:

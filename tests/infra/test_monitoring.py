@@ -1,4 +1,4 @@
-"""Dashboard and alerts as code: they name gauges that hardpack sends, all of them. The rules also pass their own linter: make monitoring."""
+"""Dashboard and alerts as code: they name gauges that hardpack sends, and all of them."""
 
 import json
 import re
