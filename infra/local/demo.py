@@ -133,7 +133,15 @@ def up(port: Port = 8080) -> None:
     )  # fmt: skip
     WRITER_PID.write_text(str(writer.pid))
     out.print(f"Airflow: {airflow.url}/dags/{DAG}  user {USER}  password {airflow.passwords[USER]}", soft_wrap=True)
-    out.print(f"{LIVE} gets a day of flights every 30 s and is compacted every 3 minutes; `make down` stops all.")
+    out.print(
+        f"\n{LIVE} gets a day of flights every 30 s; every 3 minutes Airflow looks and compacts what is dirty.\n"
+        f"  what is dirty, late and reclaimed   {airflow.url}/plugin/hardpack\n"
+        f"  one table, log by log               {airflow.url}/hardpack/tables/{LIVE}\n"
+        f"  the runs, each task with its links  {airflow.url}/dags/{DAG}\n"
+        f"  try: Trigger there, with 'Dry run', and read the log of `plan`; or with 'Force'.\n"
+        "`make down` stops all.",
+        soft_wrap=True,
+    )
 
 
 @app.command(hidden=True)

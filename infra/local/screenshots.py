@@ -11,7 +11,7 @@ import typer
 from playwright.sync_api import Page, sync_playwright
 
 from infra.local.airflow import USER, LocalAirflow
-from infra.local.demo import CONFIG, DAG, HOME
+from infra.local.demo import CONFIG, DAG, HOME, LIVE
 from infra.local.lakehouse import ROOT
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -19,7 +19,7 @@ FLAGS = ["--no-sandbox", "--disable-quic", "--disable-background-networking", "-
 
 
 def main(port: Annotated[int, typer.Option(help="port of Airflow on loopback")] = 8080) -> None:
-    """Log in, and take a picture of the last full run and of its Data Docs page."""
+    """Log in, and take pictures of the last full run, its page of Data Docs and our own pages."""
     airflow = LocalAirflow(HOME, port, {}, CONFIG)
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not airflow.running() or not chromium:
@@ -36,6 +36,8 @@ def main(port: Annotated[int, typer.Option(help="port of Airflow on loopback")] 
         page.wait_for_url("**/")
         take(page, f"{airflow.url}/dags/{DAG}/runs/{run}", "grid.png")
         take(page, f"{airflow.url}{page_address}", "data_docs.png")
+        take(page, f"{airflow.url}/plugin/hardpack", "page_tables.png")
+        take(page, f"{airflow.url}/hardpack/tables/{LIVE}", "page_table.png", whole=False)
         browser.close()
 
 
@@ -53,11 +55,11 @@ def last_full_run(airflow: LocalAirflow) -> tuple[str, str]:
     sys.exit("no run has cleaned anything yet; wait for the next.")
 
 
-def take(page: Page, address: str, name: str) -> None:
-    """Open a page, wait until it is drawn, save its picture."""
+def take(page: Page, address: str, name: str, whole: bool = True) -> None:
+    """Open a page, wait until it is drawn, save its picture, whole or as much as a screen shows."""
     page.goto(address)
     page.wait_for_timeout(4000)
-    page.screenshot(path=PICTURES / name, full_page=True)
+    page.screenshot(path=PICTURES / name, full_page=whole)
 
 
 if __name__ == "__main__":
