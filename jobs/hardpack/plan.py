@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pyiceberg.table import Table
 
 from hardpack.errors import BadInput
@@ -47,8 +47,8 @@ class LogPlan(BaseModel):
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
     last_clean: int | None = None
     """Time of the last phase one, ms."""
-    until: int = Field(0, exclude=True)
-    """The time before which the decision stays as it is while the table does, ms; only who made the plan knows it."""
+    until: int = 0
+    """The time before which the decision stays as it is while the table does, ms."""
 
     @property
     def bytes(self) -> int:
