@@ -1,7 +1,7 @@
 """Registers hardpack with Airflow; everything else is in the installed package hardpack_airflow."""
 
 from airflow.plugins_manager import AirflowPlugin
-from hardpack_airflow.links import DataDocsLink, TableLink
+from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.web import PREFIX, app
 
 
@@ -19,4 +19,4 @@ class HardpackPlugin(AirflowPlugin):
             "category": "browse",
         }
     ]
-    operator_extra_links = [DataDocsLink(), TableLink()]
+    operator_extra_links = [DataDocsLink(), TableLink(), SparkLink()]

@@ -114,6 +114,11 @@ class Hardpack:
             self._spark = open_session(self.catalog)
         return self._spark
 
+    @property
+    def spark_application(self) -> str:
+        """Id of the Spark application, empty while none runs."""
+        return str(self._spark.sparkContext.applicationId) if self._spark else ""
+
     def tables(self, pattern: str) -> list[str]:
         """Adopted tables that a glob matches; a plain name is returned whether adopted or not.
 

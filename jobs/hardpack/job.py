@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import sys
 from collections.abc import Callable
@@ -66,15 +67,16 @@ def run_job(
     for noisy in ("py4j", "great_expectations"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
-        report = verb(Hardpack.connect(arguments.catalog), read(arguments.plan))
+        hp = Hardpack.connect(arguments.catalog)
+        report = verb(hp, read(arguments.plan))
     except HardpackError as error:
         logging.getLogger("hardpack").error("%s", error)
         pages = error.pages if isinstance(error, GateRefused) else ()
         _write(arguments.result, Failure(error=str(error), exit_code=error.exit_code, data_docs=pages))
         sys.exit(error.exit_code)
-    _write(arguments.result, report)
+    _write(arguments.result, report, spark_application=hp.spark_application)
 
 
-def _write(path: Path | None, result: BaseModel) -> None:
+def _write(path: Path | None, result: BaseModel, **beside: str) -> None:
     if path:
-        path.write_text(result.model_dump_json())
+        path.write_text(json.dumps(result.model_dump(mode="json") | beside))

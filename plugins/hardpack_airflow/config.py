@@ -15,6 +15,7 @@ DEFAULTS = {
     "catalog": "hardpack",
     "driver_memory": "2g",
     "spark_conn_id": "spark_default",
+    "spark_ui": "",
     "jobs": "",
     "maintenance_pool": "",
     "maintenance_schedule": "0 3 * * *",

@@ -1,4 +1,4 @@
-"""The links from a task to the page of Data Docs it wrote and to its table's page."""
+"""The links from a task: the page of Data Docs it wrote, its table's page, its Spark application."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
+
+from hardpack_airflow.config import setting
 
 
 class DataDocsLink(BaseOperatorLink):
@@ -34,6 +36,20 @@ class TableLink(BaseOperatorLink):
 
         report = XCom.get_value(ti_key=ti_key, key="return_value") or {}
         return f"/hardpack/tables/{quote(report['table'], safe='')}" if report.get("table") else ""
+
+
+class SparkLink(BaseOperatorLink):
+    """The task's Spark application where `[hardpack] spark_ui` says, such as a history server; empty without it."""
+
+    name = "Spark UI"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The setting with the application's id in the place of `{application}`."""
+        from airflow.sdk.execution_time.xcom import XCom
+
+        report = XCom.get_value(ti_key=ti_key, key="return_value") or {}
+        application = report.get("spark_application")
+        return setting("spark_ui").replace("{application}", application) if application else ""
 
 
 def docs_address(page: str) -> str:

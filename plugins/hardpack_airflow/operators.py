@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
-from hardpack_airflow.links import DataDocsLink, TableLink
+from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.publish import pages_of, publish
 
 VERIFY = "verify"
@@ -33,7 +33,7 @@ class HardpackOperator(SparkSubmitOperator):
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit")
-    operator_extra_links = (DataDocsLink(), TableLink())
+    operator_extra_links = (DataDocsLink(), TableLink(), SparkLink())
 
     def __init__(self, *, verb: str, unit: Any, **kwargs: Any) -> None:
         kwargs.setdefault("conn_id", setting("spark_conn_id"))

@@ -179,3 +179,15 @@ def test_links_of_a_task_quote_what_they_name(monkeypatch):
     assert TableLink().get_link(None, ti_key=None) == "/hardpack/tables/db.a%2Fb%20c"
     monkeypatch.setattr(XCom, "get_value", lambda ti_key, key: None)
     assert TableLink().get_link(None, ti_key=None) == ""
+
+
+def test_the_link_to_spark_leads_where_the_setting_says(monkeypatch):
+    from airflow.sdk.execution_time.xcom import XCom
+    from hardpack_airflow.links import SparkLink
+
+    monkeypatch.setattr(XCom, "get_value", lambda ti_key, key: {"spark_application": "local-17"})
+    assert SparkLink().get_link(None, ti_key=None) == ""
+    monkeypatch.setenv("AIRFLOW__HARDPACK__SPARK_UI", "https://history/history/{application}/jobs")
+    assert SparkLink().get_link(None, ti_key=None) == "https://history/history/local-17/jobs"
+    monkeypatch.setattr(XCom, "get_value", lambda ti_key, key: {})
+    assert SparkLink().get_link(None, ti_key=None) == ""

@@ -159,8 +159,8 @@ def drivers(home):
     """Spark's drivers that work for this home; spark-submit starts another, short-lived JVM before them."""
     found = []
     for process in psutil.process_iter(["cmdline", "environ"]):
-        ours = (process.info["environ"] or {}).get("HARDPACK_HOME") == str(home)
-        if ours and "org.apache.spark.deploy.SparkSubmit" in (process.info["cmdline"] or ()):
+        ours, words = (process.info["environ"] or {}).get("HARDPACK_HOME") == str(home), process.info["cmdline"] or ()
+        if ours and "org.apache.spark.deploy.SparkSubmit" in words and "org.apache.spark.launcher.Main" not in words:
             found.append(process)
     return found
 
@@ -174,13 +174,20 @@ def wait_until(condition, seconds, what):
     raise AssertionError(f"waited {seconds} s for {what}")
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_task_killed_in_the_middle_takes_its_driver_along_and_its_retry_ends_well(site, verb):
+def written_while_nothing_runs(site):
+    """A topic of some rows; the run that the schedule makes on unpausing is over by then."""
+    site.airflow.call("PATCH", "dags/hardpack", json={"is_paused": False})
+    wait_until(lambda: runs(site), 60, "the scheduled run")
+    wait_for_all(site)
     writer = Writer(site)
     for _ in range(3):
         writer.step()
-    site.airflow.call("PATCH", "dags/hardpack", json={"is_paused": False})
-    wait_for_all(site) if runs(site) else None
+    return writer
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_task_killed_in_the_middle_takes_its_driver_along_and_its_retry_ends_well(site, verb):
+    writer = written_while_nothing_runs(site)
     run = site.airflow.trigger("hardpack", {"tables": name_of(writer.table), "force": True})
 
     def running():
@@ -208,10 +215,7 @@ def test_a_task_killed_in_the_middle_takes_its_driver_along_and_its_retry_ends_w
 
 
 def test_clearing_every_task_of_a_run_that_ended_changes_nothing(site):
-    writer = Writer(site)
-    for _ in range(3):
-        writer.step()
-    site.airflow.call("PATCH", "dags/hardpack", json={"is_paused": False})
+    writer = written_while_nothing_runs(site)
     run, state, _ = site.run(name_of(writer.table), force=True)
     assert state == "success"
     snapshot = writer.table.refresh().current_snapshot().snapshot_id
