@@ -66,8 +66,9 @@ bench-quick: env jars ## the same on a twentieth of the rows, one round
 bench-sensing: env ## what a look at 1,000 tables of 100 logs costs, the first time and after
 	$(BIN)/python -m tests.benchmarks.sensing
 
-monitoring: ## the alert rules through Prometheus' own linter (needs Go)
-	go run github.com/prometheus/prometheus/cmd/promtool@v0.316.0 check rules --lint=all infra/monitoring/alerts.yml
+monitoring: ## the alert rules through Prometheus' own promtool (Debian's package prometheus)
+	promtool check rules --lint=all --lint-fatal infra/monitoring/alerts.yml
+	promtool test rules infra/monitoring/alerts_test.yml
 
 ##@ Develop
 fmt: env ## format and mend what can be mended
