@@ -197,6 +197,10 @@ class LocalAirflow:
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
         return self.call("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
 
+    def tries(self, dag: str, run: str, task: str) -> int:
+        """How often a task was tried."""
+        return int(self.call("GET", f"dags/{dag}/dagRuns/{run}/taskInstances/{task}")["try_number"])
+
     def log(self, dag: str, run: str, task: str, try_number: int = 1, map_index: int = -1) -> str:
         """A task's log as text."""
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{try_number}"

@@ -12,6 +12,8 @@ from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponen
 
 from hardpack_airflow.look import look
 
+SETTLE_SECONDS = 2.0
+"""Before the first look: a task resumed before the executor has told of its deferral is taken for a failed one."""
 TRIES = 6
 """Of a look while the catalog does not answer, in half a minute or more."""
 
@@ -42,6 +44,7 @@ class DirtyLogsTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look, wait, look again; an error ends it with its sentence, a catalog that is away only after some tries."""
+        await asyncio.sleep(SETTLE_SECONDS)
         deadline = time.monotonic() + self.wait
         while True:
             try:
