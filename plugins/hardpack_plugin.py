@@ -1,8 +1,9 @@
 """Registers hardpack with Airflow; everything else is in the installed package hardpack_airflow."""
 
 from airflow.plugins_manager import AirflowPlugin
+from hardpack_airflow.config import PREFIX
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
-from hardpack_airflow.web import PREFIX, app
+from hardpack_airflow.web import app
 
 
 class HardpackPlugin(AirflowPlugin):

@@ -15,7 +15,7 @@ from hardpack.errors import BadInput, CommitUnknown, Conflict, GateRefused, Hard
 from hardpack.home import default_home
 from hardpack.lake.catalog import find_tables, open_catalog, open_table, table_places
 from hardpack.lake.history import trusted_states
-from hardpack.lake.layout import POLICY, table_name
+from hardpack.lake.layout import is_topic, table_name
 from hardpack.lake.sensing import Memory
 from hardpack.lake.state import state_of
 from hardpack.log.model import LogState, Partition
@@ -129,7 +129,7 @@ class Hardpack:
 
     def _is_topic(self, table: str) -> bool:
         try:
-            return POLICY in open_table(self.catalog, table).properties
+            return is_topic(open_table(self.catalog, table))
         except HardpackError:
             return True
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from pyiceberg.table import Table
 
-from hardpack.lake.door import IceTable
+from hardpack.lake.door import IceTable, literal
 from hardpack.lake.expiry import expire_before, least_kept
 from hardpack.lake.key_filter import FOLDER, filter_name
 from hardpack.lake.layout import settings_of, table_name
@@ -90,8 +90,8 @@ def _orphans(door: IceTable, table: Table, older_than: int, dry_run: bool) -> tu
         return [], [f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too"]
     if table.current_snapshot() is None:
         return [], []
-    folder = quoted(f"{table.location().rstrip('/')}/data")
-    arguments = f"older_than => {_timestamp(older_than)}, location => '{folder}', dry_run => {str(dry_run).lower()}"
+    folder = literal(f"{table.location().rstrip('/')}/data")
+    arguments = f"older_than => {_timestamp(older_than)}, location => {folder}, dry_run => {str(dry_run).lower()}"
     return [row[0] for row in door.call("remove_orphan_files", arguments)], []
 
 
@@ -117,8 +117,3 @@ def _rewrite_manifests(door: IceTable, table: Table) -> int:
 
 def _timestamp(ms: int) -> str:
     return f"TIMESTAMP '{datetime.fromtimestamp(ms / 1000, UTC).strftime('%Y-%m-%d %H:%M:%S.%f')} UTC'"
-
-
-def quoted(text: str) -> str:
-    """Text inside a literal of Spark's SQL."""
-    return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hardpack.errors import HardpackError
 from hardpack.lake.catalog import find_tables, metadata_locations, open_table
-from hardpack.lake.layout import POLICY
+from hardpack.lake.layout import is_topic
 from hardpack.lake.sensing import Memory
 from hardpack.log.model import Partition
 from hardpack.plan import Plan
@@ -72,7 +72,7 @@ class Watch:
                     continue
             try:
                 table = open_table(hp.catalog, name)
-                topic = name in patterns or POLICY in table.properties
+                topic = name in patterns or is_topic(table)
                 plan = hp.plan_of(table, now, partitions, force, interval=interval) if topic else None
             except Exception as error:  # one broken table must not hide the others
                 self._known.pop(name, None)

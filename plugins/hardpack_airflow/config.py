@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from hardpack.policy import Policy
 
 SECTION = "hardpack"
+PREFIX = "/hardpack"
+"""Of our pages on Airflow's server."""
 DEFAULTS = {
     "tables": "*.*",
     "catalog": "hardpack",

@@ -176,12 +176,14 @@ def _reported(policy: str) -> str:
         errors.append(f"{missing} of {len(units)} units did not reach the end, see their tasks")
     run = context["dag_run"]
     path = write_report(run.dag_id, run.run_id, run_time(context), results, errors)
-    publish([path])
-    if gone := forget_reports(default_home(), time.time() - float(setting("report_days")) * DAY_SECONDS):
-        log.info("%d files of reports older than %s days are gone", gone, setting("report_days"))
     for line in lines(results):
         log.info("%s", line)
     send(policy, gauges(results))
+    publish([path])
+    # of at least a day, so that no run takes its own report away
+    days = max(1.0, float(setting("report_days")))
+    if gone := forget_reports(default_home(), time.time() - days * DAY_SECONDS):
+        log.info("%d files of reports older than %g days are gone", gone, days)
     if errors:
         raise AirflowFailException("; ".join(errors))
     return str(path)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
-from hardpack_airflow.config import setting
+from hardpack_airflow.config import PREFIX, setting
 
 
 class DataDocsLink(BaseOperatorLink):
@@ -17,10 +17,7 @@ class DataDocsLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Address of the page on Airflow's own server."""
-        from airflow.sdk.execution_time.xcom import XCom
-
-        report = XCom.get_value(ti_key=ti_key, key="return_value") or {}
-        pages = report.get("data_docs") or ""
+        pages = _report(ti_key).get("data_docs") or ""
         page = pages if isinstance(pages, str) else next(iter(pages), "")
         return docs_address(page)
 
@@ -32,10 +29,8 @@ class TableLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Address on Airflow's own server."""
-        from airflow.sdk.execution_time.xcom import XCom
-
-        report = XCom.get_value(ti_key=ti_key, key="return_value") or {}
-        return f"/hardpack/tables/{quote(report['table'], safe='')}" if report.get("table") else ""
+        table = _report(ti_key).get("table")
+        return f"{PREFIX}/tables/{quote(table, safe='')}" if table else ""
 
 
 class SparkLink(BaseOperatorLink):
@@ -45,14 +40,18 @@ class SparkLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """The setting with the application's id in the place of `{application}`."""
-        from airflow.sdk.execution_time.xcom import XCom
-
-        report = XCom.get_value(ti_key=ti_key, key="return_value") or {}
-        application = report.get("spark_application")
+        application = _report(ti_key).get("spark_application")
         return setting("spark_ui").replace("{application}", application) if application else ""
+
+
+def _report(ti_key: Any) -> dict[str, Any]:
+    """What the task returned; empty while it has not ended."""
+    from airflow.sdk.execution_time.xcom import XCom
+
+    return XCom.get_value(ti_key=ti_key, key="return_value") or {}
 
 
 def docs_address(page: str) -> str:
     """Address of a page given as a path inside a folder `data_docs`."""
     _, inside, rest = page.partition("/data_docs/")
-    return f"/hardpack/docs/{quote(rest)}" if inside else ""
+    return f"{PREFIX}/docs/{quote(rest)}" if inside else ""

@@ -117,16 +117,17 @@ class Lookout:
 
     def _summary(self, hp: Hardpack, name: str) -> tuple[str, TableSummary | None]:
         from hardpack.lake.catalog import open_table
-        from hardpack.lake.layout import POLICY
+        from hardpack.lake.layout import is_topic
 
         table = open_table(hp.catalog, name)
-        return table.metadata_location, self._read(hp, table)[0] if POLICY in table.properties else None
+        return table.metadata_location, self._read(hp, table)[0] if is_topic(table) else None
 
     def _read(self, hp: Hardpack, table: Table) -> tuple[TableSummary, list[LogStatus], list[Moment]]:
+        from hardpack.api import clock
         from hardpack.overview import history, summarize
 
         with self._reading:
-            logs = hp.status_of(table, int(time.time() * 1000))
+            logs = hp.status_of(table, clock())
         moments = history(table)
         return summarize(table, logs, moments), logs, moments
 

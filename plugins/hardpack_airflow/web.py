@@ -22,7 +22,7 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
-from hardpack_airflow.config import setting
+from hardpack_airflow.config import PREFIX, setting
 
 if TYPE_CHECKING:
     from hardpack.overview import TableSummary
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from hardpack_airflow.lookout import Lookout
 
 log = logging.getLogger(__name__)
-PREFIX = "/hardpack"
 PAGES = Path(__file__).parent / "pages"
 PER_PAGE = 50
 SORTS: dict[str, Callable[[TableSummary], Any]] = {

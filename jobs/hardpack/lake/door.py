@@ -32,6 +32,11 @@ VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
 RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", "org.apache.iceberg.jdbc.UncheckedSQLException")
 
 
+def literal(text: str) -> str:
+    """Text as a literal of Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 class _TryAgain(Exception):
     """The table moved on between reading and committing."""
 
@@ -93,9 +98,8 @@ class IceTable:
     def call(self, procedure: str, arguments: str) -> list[Row]:
         """Run one of Iceberg's procedures on the table; the arguments are SQL."""
         catalog = self.name.partition(".")[0]
-        name = self.name.replace("\\", "\\\\").replace("'", "\\'")
         found: list[Row] = self.spark.sql(
-            f"CALL `{catalog}`.system.{procedure}(table => '{name}', {arguments})"
+            f"CALL `{catalog}`.system.{procedure}(table => {literal(self.name)}, {arguments})"
         ).collect()
         return found
 

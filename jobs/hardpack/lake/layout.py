@@ -44,6 +44,11 @@ def table_name(table: Table) -> str:
     return ".".join(table.name())
 
 
+def is_topic(table: Table) -> bool:
+    """Whether the table was adopted."""
+    return POLICY in table.properties
+
+
 def settings_of(table: Table, policy: Mapping[str, str] = NONE) -> Settings:
     """The settings in force, of a table that was adopted.
 
