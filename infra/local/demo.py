@@ -31,21 +31,25 @@ HOME = Path(os.environ.get("HARDPACK_HOME", ROOT / ".hardpack")).absolute()
 CONFIG = ROOT if HOME == ROOT / ".hardpack" else HOME
 WRITER_PID = HOME / "writer.pid"
 Port = Annotated[int, typer.Option(help="port of Airflow on loopback")]
+Given = Annotated[bool, typer.Option("--given", help="use the catalog that pyiceberg's configuration names, make none")]
+Master = Annotated[str, typer.Option(help="Spark's master for Airflow's tasks")]
 
 app = typer.Typer(add_completion=False)
 out = Console(width=None if sys.stdout.isatty() else 150)
 
 
-def lakehouse() -> Hardpack:
-    """The catalog, with its files made."""
+def lakehouse(given: bool = False) -> Hardpack:
+    """The catalog, with its files made unless it is given."""
+    if given:
+        return Hardpack.connect(home=HOME)
     return Hardpack.connect(properties=make_lakehouse(HOME, CONFIG), home=HOME)
 
 
 @app.command()
-def run(port: Port = 8080) -> None:
+def run(port: Port = 8080, given: Given = False, master: Master = "local[2]") -> None:
     """Load the flights, let Airflow compact them once, show what happened."""
     started = time.monotonic()
-    hp = lakehouse()
+    hp = lakehouse(given)
     if FLIGHTS not in find_tables(hp.catalog, "*.*"):
         from hardpack.demo.flights import load_flights
 
@@ -53,7 +57,7 @@ def run(port: Port = 8080) -> None:
             load_flights(hp.catalog, FLIGHTS)
         out.print(f"loaded {FLIGHTS}")
     out.print(status_table(hp.status(FLIGHTS)))
-    airflow = LocalAirflow(HOME, port, {"tables": FLIGHTS, "schedule": ""}, CONFIG)
+    airflow = LocalAirflow(HOME, port, {"tables": FLIGHTS, "schedule": ""}, CONFIG, master=master)
     try:
         with out.status("starting Airflow"):
             airflow.start()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
+    from hardpack.doctor import DoctorReport
     from hardpack.lake.door import IceTable
 
 log = logging.getLogger(__name__)
@@ -225,6 +226,12 @@ class Hardpack:
         others = {name: place for name, place in table_places(self.catalog).items() if name != table}
         opened, policy = open_table(self.catalog, table), self._policy(table)
         return maintain(self._door(table), opened, at, others, policy, dry_run)
+
+    def doctor(self, namespace: str | None = None) -> DoctorReport:
+        """Try catalog, storage and Spark on a small topic of its own; see `hardpack.doctor`."""
+        from hardpack.doctor import Doctor
+
+        return Doctor(self, clock, namespace).examine()
 
     def pause(self, table: str, partitions: Sequence[Partition] | None = None) -> dict[str, LogState]:
         """Keep logs from being cleaned until they are resumed; see `hardpack.control.pause`."""

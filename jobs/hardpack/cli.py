@@ -26,8 +26,8 @@ app = typer.Typer(
     help="Kafka's log compaction for Apache Iceberg tables.\n\n"
     "A table is a topic once it is adopted: `hardpack adopt db.t`. Then `status` tells what is dirty, `plan` what a "
     "pass would do and why, `clean` runs phase one of it, `expire-tombstones` phase two, `verify` checks the "
-    "guarantees.\n\nExit codes: 0 done or nothing to do, 2 bad input, 3 a guarantee does not hold, 4 conflict, "
-    "5 a service did not answer.",
+    "guarantees; `doctor` whether catalog, storage and Spark work together.\n\nExit codes: 0 done or nothing to do, "
+    "1 what nobody foresaw, 2 bad input, 3 a guarantee does not hold, 4 conflict, 5 a service did not answer.",
 )
 demo = typer.Typer(no_args_is_help=True, help="Load a topic of real data to try things on.")
 app.add_typer(demo, name="demo")
@@ -218,6 +218,21 @@ def maintain(
 
 
 @app.command()
+def doctor(
+    namespace: Annotated[
+        str | None, typer.Option(help="where to make the probe's table [default: a namespace of its own]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """See that catalog, storage and Spark work together: a small topic is made, cleaned, read by both, and removed."""
+    with err.status("examining"):
+        report = _connect().doctor(namespace)
+    _show(report, as_json, "doctor_table")
+    if not report.well:
+        raise typer.Exit(report.exit_code)
+
+
+@app.command()
 def policies(
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="only the policy of this table")] = None,
     schema: Annotated[bool, typer.Option(help="print the JSON schema of the policy file")] = False,
@@ -275,6 +290,8 @@ def read_plan(path: Path) -> Plan:
         raise BadInput(
             f"{path} cannot be read ({error.strerror}); write a plan with `hardpack plan T --json`."
         ) from None
+    except ValueError:
+        raise BadInput(f"{path} is no text file; write a plan with `hardpack plan T --json`.") from None
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -305,13 +322,20 @@ def _print_json(result: BaseModel | Iterable[BaseModel]) -> None:
 
 
 def main() -> None:
-    """Run the command; an error hardpack raises on purpose is one sentence and an exit code."""
+    """Run the command; whatever goes wrong is one sentence and an exit code, and with --verbose a trace too."""
     try:
         app()
-    except HardpackError as error:
-        _say(error)
-        sys.exit(error.exit_code)
+    except Exception as error:
+        from hardpack.failures import sentence
+
+        logging.getLogger("hardpack").info("the trace:", exc_info=error)
+        told = sentence(error)
+        _say(told)
+        sys.exit(told.exit_code)
 
 
 def _say(error: HardpackError) -> None:
-    err.print(f"hardpack: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+    from hardpack.lake.catalog import configured, without_secrets
+
+    text = without_secrets(f"hardpack: {error}", configured(_Shared.catalog))
+    err.print(text, style="red", markup=False, highlight=False, soft_wrap=True)

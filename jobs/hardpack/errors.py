@@ -6,6 +6,10 @@ class HardpackError(Exception):
 
     exit_code = 2
 
+    def __str__(self) -> str:
+        # names in it are given by whoever calls; none may break the line or speak to a terminal
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in super().__str__())
+
 
 class BadInput(HardpackError):
     """A table, setting, plan or argument that cannot be worked with; nothing was changed."""
@@ -41,3 +45,9 @@ class Unavailable(HardpackError):
 
 class CommitUnknown(Conflict):
     """The catalog did not say whether a commit went through; run the same plan again, it finds out."""
+
+
+class Unforeseen(HardpackError):
+    """What nobody thought of; whether it left something behind is for the log to tell, published it has nothing."""
+
+    exit_code = 1

@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict
 
 from hardpack.api import Hardpack
 from hardpack.cli import read_plan
-from hardpack.errors import BadInput, GateRefused, HardpackError
+from hardpack.errors import BadInput, GateRefused, Unforeseen
+from hardpack.failures import sentence
+from hardpack.lake.catalog import configured, without_secrets
 
 
 class Failure(BaseModel):
@@ -69,11 +71,13 @@ def run_job(
     try:
         hp = Hardpack.connect(arguments.catalog)
         report = verb(hp, read(arguments.plan))
-    except HardpackError as error:
-        logging.getLogger("hardpack").error("%s", error)
-        pages = error.pages if isinstance(error, GateRefused) else ()
-        _write(arguments.result, Failure(error=str(error), exit_code=error.exit_code, data_docs=pages))
-        sys.exit(error.exit_code)
+    except Exception as error:
+        told = sentence(error)
+        text = without_secrets(str(told), configured(arguments.catalog))
+        logging.getLogger("hardpack").error("%s", text, exc_info=error if isinstance(told, Unforeseen) else None)
+        pages = told.pages if isinstance(told, GateRefused) else ()
+        _write(arguments.result, Failure(error=text, exit_code=told.exit_code, data_docs=pages))
+        sys.exit(told.exit_code)
     _write(arguments.result, report, spark_application=hp.spark_application)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table import Table
 from pyroaring import BitMap
 
+from hardpack import faults
 from hardpack.audit import audited
 from hardpack.errors import CommitUnknown, Conflict
 from hardpack.gate import pass_gate
@@ -86,6 +87,7 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
     base = job.report.base
     if base is None:
         return job.report
+    faults.reach("begun")
     tasks = table.scan_tasks(base, job.settings.column_partition, [v.partition for v in job.views])
     flagged = (f.path for v in job.views for f in v.files if f.row_deletes)
     deletes = {path: lying for path in flagged if (lying := table.deletes(tasks[path]))}
@@ -94,6 +96,7 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
     dead = {path: rows for path, rows in find_dead(refs, hidden).items() if rows.positions or rows.erase}
     for path, rows in dead.items():
         rows.hidden = hidden.get(path, rows.hidden)
+    faults.reach("dead rows found")
     vectored = _vectored(files, job, refs, dead, deletes)
     log.info("%s: %d files hold rows to drop, %d of them stay", job.report.table, len(dead), len(vectored))
     left = {p: refs[p].bytes * (refs[p].rows - len(d.unread)) // refs[p].rows for p, d in dead.items()}
@@ -106,7 +109,10 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
     entries = [entry for one in made for entry in one.new]
     vectors: list[dict[str, Any]] = []
     try:
+        faults.reach("rewritten")
         vectors = write_positions(files, vectored, refs)
+        if vectors:
+            faults.reach("vectors written")
         taken = {path: len(positions) for path, positions in hidden.items()}
         written: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for entry in entries:
@@ -120,6 +126,7 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
         new_tasks = {str(entry["file-path"]): table.task_of(file) for entry, file in zip(entries, new, strict=True)}
         new_tasks |= {p: table.task_of(tasks[p].file(), [v]) for p, v in zip(vectored, named, strict=True)}
         verdict = pass_gate(table, job, logs, audited(job, tasks, [*hit, *vectored], vectored, made, new_tasks))
+        faults.reach("gate passed")
         report = job.report.model_copy(update={"logs": logs, "seconds": round(time.monotonic() - started, 1)})
         change = replace(
             change_of(job, report, [tasks[path].file() for path in hit], new),
@@ -134,6 +141,7 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
     except Exception:
         files.discard([*entries, *vectors])
         raise
+    faults.reach("committed")
     return report.model_copy(update={"snapshot": snapshot, "data_docs": verdict.page})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.filesize import decimal
@@ -14,6 +15,9 @@ from hardpack.plan import Plan
 from hardpack.policy import Policy
 from hardpack.report import LogReport, MaintenanceReport, PassReport, VerifyReport
 from hardpack.status import LogStatus
+
+if TYPE_CHECKING:
+    from hardpack.doctor import DoctorReport
 
 
 def moment(ms: int | None) -> str:
@@ -101,6 +105,12 @@ def maintenance_table(report: MaintenanceReport) -> Table:
     rows = [(name.replace("_", " "), value) for name, value in told.items()]
     rows += [("snapshots may go that are older than", moment(report.expired_before))]
     return grid(f"maintenance of {report.table}", ("", ""), [*rows, *(("note", note) for note in report.notes)])
+
+
+def doctor_table(report: DoctorReport) -> Table:
+    """What was tried, in order."""
+    title = f"catalog {report.catalog}: {'all is well' if report.well else 'SOMETHING IS WRONG'}"
+    return grid(title, ("", "", ""), ((f.check, "well" if f.well else "NOT WELL", f.found) for f in report.findings))
 
 
 def pass_table(report: PassReport) -> Table:

@@ -54,8 +54,8 @@ def verify(
     note = "" if passes else "no pass of these logs is in the table's history, so there is nothing to compare"
     for (base, end), logs in passes.items():
         snapshot = current.snapshot_id if current else end
-        if table.snapshot_by_id(base) is None:
-            note = f"snapshot {base} before the last pass has expired, so only what must hold at any time was checked"
+        if base is None or table.snapshot_by_id(base) is None:
+            note = "the snapshot before the last pass is not kept, so only what must hold at any time was checked"
             base, logs = snapshot, [_standing(p) for p in logs]
         verdict = _compare(door, settings, name, (base, snapshot), logs, home)
         checks += [Check.model_validate(r) for r in verdict.results]
@@ -95,8 +95,8 @@ def must_hold(report: VerifyReport) -> VerifyReport:
     return report
 
 
-Span = tuple[int, int]
-"""The snapshot before a pass and the one that it made."""
+Span = tuple[int | None, int]
+"""The snapshot before a pass, None where the catalog does not tell it, and the one that it made."""
 
 
 def _last_passes(table: Table, wanted: set[str] | None) -> dict[Span, list[LogReport]]:
@@ -117,8 +117,7 @@ def _last_passes(table: Table, wanted: set[str] | None) -> dict[Span, list[LogRe
             (found if report.phase == "one" else later)[name] = (commit.parent, end, _merged(known, entry))
     spans: dict[Span, list[LogReport]] = defaultdict(list)
     for base, end, entry in (later | found).values():
-        if base is not None:
-            spans[base, end].append(entry)
+        spans[base, end].append(entry)
     return dict(spans)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hardpack.errors import HardpackError
 from hardpack.lake.catalog import find_tables, metadata_locations, open_table
 from hardpack.lake.layout import is_topic
 from hardpack.lake.sensing import Memory
@@ -82,8 +81,3 @@ class Watch:
                 self._known[name] = _Known(table.metadata_location, policy, plan)
             if plan:
                 yield name, plan
-
-
-def sentence(table: str, error: Exception) -> str:
-    """What is said of a table that could not be planned."""
-    return str(error) if isinstance(error, HardpackError) else f"{table}: {type(error).__name__}: {error}"

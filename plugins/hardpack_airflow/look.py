@@ -68,9 +68,10 @@ def look(
         (why logs are cleaned or not), `errors` (one per refused table), `gauges` (by name; see `hardpack.metrics`).
     """
     from hardpack import Hardpack
+    from hardpack.failures import of_table
     from hardpack.metrics import sensed
     from hardpack.policy import Policy
-    from hardpack.watch import Watch, sentence
+    from hardpack.watch import Watch
 
     units: list[tuple[tuple[float, float], dict[str, str]]] = []
     reasons: list[str] = []
@@ -86,7 +87,7 @@ def look(
                 (errors if table in tables else reasons).append(f"{table}: is cleaned by policy {its.name}")
                 continue
             if isinstance(plan, Exception):
-                errors.append(sentence(table, plan))
+                errors.append(of_table(table, plan))
                 refused.append(table)
                 continue
             plans.append(plan)

@@ -94,9 +94,9 @@ class Lookout:
             self._busy.release()
 
     def _look_at_all(self) -> None:
+        from hardpack.failures import of_table
         from hardpack.lake.catalog import find_tables, metadata_locations
         from hardpack.overview import TableSummary
-        from hardpack.watch import sentence
 
         hp = self._open()
         locations = metadata_locations(hp.catalog)
@@ -112,7 +112,7 @@ class Lookout:
             try:
                 location, summary = self._summary(hp, name)
             except Exception as error:  # one broken table must not hide the others
-                summary = TableSummary(table=name, error=sentence(name, error))
+                summary = TableSummary(table=name, error=of_table(name, error))
             self.seen[name] = _Seen(location, time.time(), summary)
 
     def _summary(self, hp: Hardpack, name: str) -> tuple[str, TableSummary | None]:

@@ -19,8 +19,8 @@ from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.publish import pages_of, publish
 
 VERIFY = "verify"
-AGAIN = (4, 5)
-"""Exit codes of a conflict and of a service that did not answer: trying again may help."""
+AGAIN = (1, 4, 5)
+"""Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
 
 
 class HardpackOperator(SparkSubmitOperator):

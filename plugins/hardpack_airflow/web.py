@@ -98,14 +98,14 @@ def tables() -> JSONResponse:
 @app.get("/tables/{name}")
 def table(name: str) -> HTMLResponse:
     """One table: its logs, its history, its settings."""
-    from hardpack.watch import sentence
+    from hardpack.failures import of_table
 
     from hardpack_airflow.charts import charts
 
     try:
         found = lookout().table(name)
     except Exception as error:  # whatever it is, the page says it
-        return _page("error.html", _status(error), title=name, said=sentence(name, error))
+        return _page("error.html", _status(error), title=name, said=of_table(name, error))
     fields = type(found.settings).model_fields
     settings = [
         (
@@ -126,12 +126,12 @@ def table(name: str) -> HTMLResponse:
 @app.get("/api/tables/{name}")
 def table_json(name: str) -> JSONResponse:
     """One table as JSON."""
-    from hardpack.watch import sentence
+    from hardpack.failures import of_table
 
     try:
         found = lookout().table(name)
     except Exception as error:  # whatever it is, the answer says it
-        return JSONResponse({"detail": sentence(name, error)}, _status(error))
+        return JSONResponse({"detail": of_table(name, error)}, _status(error))
     return JSONResponse(
         {
             "summary": found.summary.model_dump(),

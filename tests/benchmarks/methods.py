@@ -16,7 +16,8 @@ import pyarrow as pa
 from hardpack import Hardpack
 from hardpack.home import default_home
 
-from infra.kafka import fetch
+from infra.jars import fetch_closure
+from infra.kafka import KAFKA
 from tests.benchmarks.datasets import T0, DataSet
 
 NOW = T0 + 10**9
@@ -152,7 +153,7 @@ class KafkaRun:
 
 def kafka_cleaner(run: Run) -> KafkaRun:
     """Kafka's own Cleaner on the records of log 0, in batches of 500 with zstd; filling the log is not counted."""
-    jars = fetch(default_home())
+    jars = fetch_closure(default_home(), KAFKA)
     with tempfile.TemporaryDirectory(dir=run.scratch) as name:
         folder = Path(name)
         _write_records(run, folder / "records")

@@ -192,7 +192,7 @@ def test_a_task_killed_in_the_middle_takes_its_driver_along_and_its_retry_ends_w
 
     def running():
         states = {t["task_id"]: t["state"] for t in instances(site, run)}
-        mine = [d for d in drivers(site.home) if any(f"/{verb}.py" in word for word in d.cmdline())]
+        mine = [d for d in drivers(site.home) if any(f"/{verb}.py" in word for word in d.info["cmdline"])]
         return states.get(f"unit.{verb}") == "running" and mine
 
     # a JVM that forks to start another program is two for a moment

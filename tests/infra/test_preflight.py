@@ -102,8 +102,7 @@ def test_jars_are_checked(tmp_path, monkeypatch, capsys):
 
     wrong = tmp_path / "found.jar"
     wrong.write_bytes(b"something else")
-    monkeypatch.setattr(jars, "JARS", {("g", "a", "1"): "0" * 64})
-    monkeypatch.setattr(jars, "resolve", lambda *_: wrong)
+    monkeypatch.setattr(jars, "_resolve", lambda *_: wrong)
     with pytest.raises(SystemExit, match=r"g:a:1 has the checksum .* do not use it"):
-        jars.fetch(tmp_path / "jars")
+        jars.fetch(tmp_path / "jars", [jars.Jar("g", "a", "1", "0" * 64)])
     assert not (tmp_path / "jars" / "a-1.jar").exists()

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from hardpack.errors import BadInput, Unavailable
-from hardpack.lake.catalog import find_tables, open_catalog, spark_conf
+from hardpack.lake.catalog import find_tables, open_catalog, spark_conf, without_secrets
 
 P = "spark.sql.catalog.lake"
 
@@ -31,6 +31,39 @@ def test_postgres_keeps_its_login_apart_from_the_address():
 def test_rest_passes_credentials_and_storage_on():
     found = conf(uri="http://127.0.0.1:19120/iceberg/", warehouse="w", credential="a:b", **{"s3.endpoint": "http://s"})
     assert (found[f"{P}.type"], found[f"{P}.credential"], found[f"{P}.s3.endpoint"]) == ("rest", "a:b", "http://s")
+
+
+S3 = {"s3.endpoint": "http://s:1", "s3.region": "eu-1", "s3.access-key-id": "a", "s3.secret-access-key": "b"}
+
+
+def test_storage_is_found_by_spark_as_by_pyiceberg():
+    found = conf(type="rest", uri="http://r/", warehouse="s3://lake/w", **S3)
+    assert found[f"{P}.client.region"] == "eu-1"
+    assert found[f"{P}.s3.path-style-access"] == "true", "pyiceberg's way unless it is told otherwise"
+    assert (found[f"{P}.s3.access-key-id"], found[f"{P}.s3.secret-access-key"]) == ("a", "b")
+    virtual = conf(type="rest", uri="http://r/", **S3, **{"s3.force-virtual-addressing": "true"})
+    assert virtual[f"{P}.s3.path-style-access"] == "false"
+    shared = conf(type="rest", uri="http://r/", **{"client.access-key-id": "c", "client.secret-access-key": "d"})
+    assert (shared[f"{P}.s3.access-key-id"], shared[f"{P}.s3.secret-access-key"]) == ("c", "d")
+
+
+def test_glue_is_asked_at_its_endpoint_in_its_region():
+    given = {"glue.endpoint": "http://g", "glue.region": "eu-2", "glue.id": "1", "warehouse": "s3://lake/w"}
+    found = conf(type="glue", **given)
+    assert (found[f"{P}.type"], found[f"{P}.glue.endpoint"], found[f"{P}.glue.id"]) == ("glue", "http://g", "1")
+    assert found[f"{P}.client.region"] == "eu-2"
+    assert f"{P}.uri" not in found
+
+
+def test_credentials_are_struck_out_of_what_is_said():
+    given = {
+        "uri": "postgresql://ann:p%40ss@db/x",
+        "s3.secret-access-key": "hush",
+        "credential": "id:word",
+        "token": "",
+    }
+    said = without_secrets("no login ann:p%40ss@db with hush and id:word", given)
+    assert said == "no login ann:***@db with *** and ***"
 
 
 def test_another_type_is_refused():

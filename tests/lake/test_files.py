@@ -1,10 +1,13 @@
 """Data files read and written with Arrow: pyiceberg's own scan and the manifest's numbers are the judges; no JVM."""
 
+import errno
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hardpack.errors import BadInput
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.log.reference import Row
 from hardpack.spark import rewrite as wide
@@ -121,7 +124,7 @@ def test_a_file_that_could_not_be_begun_leaves_the_real_error(topic, monkeypatch
     files, (one, _) = DataFiles.of(topic), refs(topic)
 
     def full(*_, **__):
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr("pyiceberg.io.pyarrow._to_requested_schema", full)
     with pytest.raises(OSError, match="no space left"):
@@ -142,12 +145,28 @@ def test_small_groups_share_a_task_and_leave_nothing_when_one_fails(topic, monke
 
     def second_fails(*args):
         if begun:
-            raise OSError("no space left on device")
+            raise OSError(errno.ENOSPC, "no space left on device")
         begun.append(real(*args))
         return begun[0]
 
     monkeypatch.setattr(wide, "_rewrite", second_fails)
     with pytest.raises(OSError, match="no space"):
         wide._rewrite_all(files, groups, "offset", 10**9)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(BadInput, match="is missing"):
         rows_in(files, begun[0])
+
+
+def test_a_damaged_and_a_missing_file_are_named(topic):
+    files, (one, other) = DataFiles.of(topic), refs(topic)
+    path = Path(one.path.removeprefix("file://"))
+    sound = path.read_bytes()
+    path.write_bytes(sound[:-20])
+    with pytest.raises(BadInput, match=rf"{path.name} is damaged \(.*\); restore it, .* Nothing was changed"):
+        list(files.read_whole(one))
+    path.write_bytes(sound[:100] + bytes(200) + sound[300:])
+    with pytest.raises(BadInput, match=rf"{path.name} is damaged"):
+        list(files.read_whole(one))
+    path.unlink()
+    with pytest.raises(BadInput, match=rf"data file .*{path.name} is missing; restore it"):
+        list(files.read_whole(one))
+    assert rows_in(files, [other.entry])

@@ -7,7 +7,6 @@ from functools import lru_cache
 from itertools import count
 
 import pyarrow as pa
-from kafka.partitioner.default import murmur2
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -56,6 +55,9 @@ class Partitioner:
     """Kafka's default partitioner for keys (murmur2); records without a key go round in turn."""
 
     def __init__(self, partitions: int) -> None:
+        # only loading asks for the extra `demo`
+        from kafka.partitioner.default import murmur2
+
         self._partitions = partitions
         self._keyless = count()
         self._of = lru_cache(maxsize=None)(lambda key: (murmur2(key) & 0x7FFFFFFF) % partitions)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 import pyiceberg.exceptions as ice
+from botocore.exceptions import BotoCoreError, ClientError
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.table import Table
+from pyiceberg.utils.config import Config
 from sqlalchemy import select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from hardpack.errors import BadInput, Unavailable
 
-OUTAGES = (OperationalError, ice.RESTError, OSError)
+CATALOGS = "spark.sql.catalog."
+"""What the names of Spark's settings of catalogs, and so of credentials, begin with."""
+SECRET = re.compile("secret|password|token|access.key|credential", re.IGNORECASE)
+LOGIN = re.compile(r"://[^/@:]*:(?P<password>[^/@]+)@")
+OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
 """What a catalog or storage raises that does not answer, as far as it can be told from a wrong name."""
 MISTAKES = (SQLAlchemyError, ValueError, ice.NoSuchNamespaceError)
 
@@ -106,6 +113,23 @@ def _brief(error: BaseException) -> str:
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
+def configured(name: str) -> Mapping[str, object]:
+    """What pyiceberg's configuration says of a catalog, nothing when it does not know it or cannot be read."""
+    try:
+        return Config().get_catalog_config(name) or {}
+    except ValueError:
+        return {}
+
+
+def without_secrets(text: str, properties: Mapping[str, object]) -> str:
+    """Text in which no credential of a catalog's properties stands any more."""
+    hidden = {str(value) for name, value in properties.items() if SECRET.search(name)}
+    hidden |= {found["password"] for value in properties.values() if (found := LOGIN.search(str(value)))}
+    for secret in sorted(filter(None, hidden), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
 def spark_conf(catalog: Catalog) -> dict[str, str]:
     """Spark's settings for the same catalog, under the same name.
 
@@ -113,21 +137,36 @@ def spark_conf(catalog: Catalog) -> dict[str, str]:
         BadInput: a catalog type for which Spark has no counterpart here.
     """
     given = {k: str(v) for k, v in catalog.properties.items()}
-    kind = given.pop("type", "rest" if given.get("uri", "").startswith("http") else "sql")
-    uri = given.pop("uri", "")
+    kind = given.get("type") or ("rest" if given.get("uri", "").startswith("http") else "sql")
     out = {k: v for k, v in given.items() if k == "warehouse" or k.startswith(("s3.", "client.", "gcs.", "adls."))}
     if kind == "sql":
-        out |= {"type": "jdbc", "jdbc.schema-version": "V1"} | _jdbc(uri)
+        out |= {"type": "jdbc", "jdbc.schema-version": "V1"} | _jdbc(given.get("uri", ""))
     elif kind in ("rest", "hive", "glue"):
-        out |= {"type": kind, "uri": uri} | {k: v for k, v in given.items() if k in ("credential", "token", "scope")}
+        passed = ("uri", "credential", "token", "scope", "oauth2-server-uri", "prefix", "glue.endpoint", "glue.id")
+        out |= {"type": kind} | {k: given[k] for k in passed if k in given}
     else:
         raise BadInput(f"catalog {catalog.name!r} is of type {kind!r}, expected sql, rest, hive or glue.")
-    if out.get("warehouse", "").startswith("s3://"):
-        out.setdefault("io-impl", "org.apache.iceberg.aws.s3.S3FileIO")
+    out |= _storage(given)
     # a cached table would be read at the snapshot of its first use
     out["cache-enabled"] = "false"
-    prefix = f"spark.sql.catalog.{catalog.name}"
+    prefix = f"{CATALOGS}{catalog.name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{k}": v for k, v in out.items() if v}
+
+
+def _storage(given: Mapping[str, str]) -> dict[str, str]:
+    """What pyiceberg names otherwise than Iceberg's S3FileIO does, or takes for granted."""
+    out: dict[str, str] = {}
+    if region := given.get("s3.region") or given.get("client.region") or given.get("glue.region"):
+        out["client.region"] = region
+    for name in ("access-key-id", "secret-access-key", "session-token"):
+        if value := given.get(f"s3.{name}") or given.get(f"client.{name}"):
+            out[f"s3.{name}"] = value
+    if "s3.endpoint" in given and "s3.path-style-access" not in given:
+        virtual = given.get("s3.force-virtual-addressing", "").lower() == "true"
+        out["s3.path-style-access"] = "false" if virtual else "true"
+    if given.get("warehouse", "").startswith("s3://"):
+        out["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+    return out
 
 
 def _jdbc(uri: str) -> dict[str, str]:

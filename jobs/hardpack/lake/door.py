@@ -19,7 +19,9 @@ from py4j.java_gateway import JavaMember, is_instance_of
 from py4j.protocol import Py4JJavaError
 from tenacity import Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from hardpack import faults
 from hardpack.errors import CommitUnknown, Conflict, HardpackError
+from hardpack.failures import java_error
 from hardpack.lake.files import FileRef
 
 if TYPE_CHECKING:
@@ -103,17 +105,21 @@ class IceTable:
         ).collect()
         return found
 
-    def listed(self, folder: str) -> list[str]:
-        """Files under a folder, as the table's FileIO lists them; none when it cannot list or there is no folder."""
+    def listed(self, folder: str) -> dict[str, int]:
+        """Files under a folder, as the table's FileIO lists them, and when they were made, ms by the storage's clock.
+
+        None when it cannot list or there is no folder.
+        """
         io = self._java.io()
         gateway: Any = self.spark.sparkContext._gateway
         if not is_instance_of(gateway, io, "org.apache.iceberg.io.SupportsPrefixOperations"):
-            return []
+            return {}
         try:
-            return [str(found.location()) for found in io.listPrefix(folder).iterator()]
+            found = io.listPrefix(folder).iterator()
+            return {str(file.location()): int(file.createdAtMillis()) for file in found}
         except Py4JJavaError as error:
             if "FileNotFoundException" in str(error.java_exception) or "does not exist" in str(error.java_exception):
-                return []
+                return {}
             raise
 
     def delete_files(self, paths: Iterable[str]) -> None:
@@ -258,12 +264,15 @@ class IceTable:
             made = int(snapshot.snapshotId()), int(snapshot.sequenceNumber())
             fresh = change.properties(dict(current.properties()), made)
             changed = self._ice.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
-            operations.commit(current, changed.setProperties(self._map(fresh)).build())
+            changed = changed.setProperties(self._map(fresh)).build()
+            faults.reach("before swap")
+            operations.commit(current, changed)
+            faults.reach("after swap")
             return made[0]
         except HardpackError:
             raise
         except Exception as error:  # pyspark turns some of Java's exceptions into its own
-            kind, message = _java_error(error)
+            kind, message = java_error(error)
             if (landed := self._landed(base, change.summary, message)) is not None:
                 return landed
             if kind in RETRYABLE:
@@ -291,7 +300,7 @@ class IceTable:
         except Exception as error:
             raise CommitUnknown(
                 f"{self.name}: the commit failed ({failure}) and the catalog does not answer "
-                f"({_java_error(error)[1]}); run the same plan again, it finds out whether it went through."
+                f"({java_error(error)[1]}); run the same plan again, it finds out whether it went through."
             ) from None
         return None
 
@@ -335,10 +344,3 @@ class IceTable:
         for key, value in entries.items():
             out.put(key, value)
         return out
-
-
-def _java_error(error: Exception) -> tuple[str, str]:
-    """Class and first line of what Java raised, or of what pyspark made of it."""
-    if isinstance(error, Py4JJavaError):
-        return str(error.java_exception.getClass().getName()), str(error.java_exception.getMessage())
-    return type(error).__name__, str(error).partition("\n")[0]

@@ -19,6 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import ListType, LongType, MapType, NestedField
 
+from hardpack.errors import BadInput, Unavailable
 from hardpack.lake.layout import table_name
 from hardpack.lake.throttle import Throttle
 
@@ -154,22 +155,55 @@ class DataFiles:
             record_count=file.rows,
         )
         data_file.spec_id = entry["spec-id"]
-        batches = _task_to_record_batches(
-            self.io,
-            FileScanTask(data_file),
-            AlwaysTrue(),
-            projected,
-            Schema(*{f.field_id: f for f in (*self.schema.fields, *projected.fields)}.values()),
-            {i for i in projected.field_ids if not isinstance(projected.find_type(i), ListType | MapType)},
-            None,
-            True,
-            self.names,
-            self.specs.get(int(entry["spec-id"])),
-            self.format_version,
+        batches = self._sound(
+            file,
+            _task_to_record_batches(
+                self.io,
+                FileScanTask(data_file),
+                AlwaysTrue(),
+                projected,
+                Schema(*{f.field_id: f for f in (*self.schema.fields, *projected.fields)}.values()),
+                {i for i in projected.field_ids if not isinstance(projected.find_type(i), ListType | MapType)},
+                None,
+                True,
+                self.names,
+                self.specs.get(int(entry["spec-id"])),
+                self.format_version,
+            ),
         )
         for batch in batches:
             self.throttle.spend(size * len(batch) / file.rows)
             yield batch
+
+    def _sound(self, file: FileRef, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches; what keeps them from being read is told in a sentence.
+
+        Raises:
+            BadInput: the file is gone or damaged.
+            Unavailable: the storage does not answer.
+        """
+        import pyarrow as pa
+
+        try:
+            yield from batches
+        except FileNotFoundError:
+            raise BadInput(
+                f"{self.name}: data file {file.path} is missing; restore it, or roll the table back to a snapshot "
+                "without it. Nothing was changed."
+            ) from None
+        except (pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None):
+                # the machine's trouble, not the file's
+                raise
+            told = str(error).partition("\n")[0]
+            if "AWS Error" in told or isinstance(error, ConnectionError | TimeoutError):
+                raise Unavailable(
+                    f"{self.name}: data file {file.path} cannot be read now ({told}); try again."
+                ) from None
+            raise BadInput(
+                f"{self.name}: data file {file.path} is damaged ({told}); restore it, or roll the table back to a "
+                "snapshot without it. Nothing was changed."
+            ) from None
 
     def _with_lineage(self, file: FileRef) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

@@ -13,11 +13,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.types import StringType
 
-from hardpack.errors import Conflict
+from hardpack.errors import BadInput, Conflict
 from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import table_name
 from hardpack.lake.manifests import ManifestReader
-from hardpack.lake.state import PLAN_SUMMARY, state_of
+from hardpack.lake.state import PLAN_SUMMARY, STATE_PROPERTY, state_of
 from hardpack.log.model import DataFile, LogState, LogView, Partition, to_segments
 from hardpack.log.settings import Settings
 
@@ -93,9 +93,8 @@ def read_logs(
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
     text = isinstance(reader.partition.field_type, StringType)
-    return views + [
-        LogView(name if text else int(name), (), state) for name, state in sorted(states.items()) if name not in known
-    ]
+    gone = ((name, state) for name, state in sorted(states.items()) if name not in known)
+    return views + [LogView(name if text else _number(table, name), (), state) for name, state in gone]
 
 
 @contextmanager
@@ -192,3 +191,14 @@ class _Late:
         if snapshot.summary.operation == Operation.OVERWRITE:
             return int(summary.get("added-records", 0)) > int(summary.get("deleted-records", 0))
         return True
+
+
+def _number(table: Table, name: str) -> int:
+    """The value of an integer partition column that a state names."""
+    try:
+        return int(name)
+    except ValueError:
+        raise BadInput(
+            f"{table_name(table)}: table property {STATE_PROPERTY} names partition {name!r}, expected an integer; "
+            "restore it from the last snapshot's summary or remove it to clean from the log start."
+        ) from None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardpack.errors import BadInput
 from hardpack.log.model import LogState, Partition
@@ -14,6 +16,8 @@ STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
 PLAN_SUMMARY = "hardpack.plan"
 VERSION = 1
+MOST_PAUSES = 1_000_000
+Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 def read_state(table: str, properties: Mapping[str, str]) -> dict[str, LogState]:
@@ -26,15 +30,16 @@ def read_state(table: str, properties: Mapping[str, str]) -> dict[str, LogState]
     if raw is None:
         return {}
     try:
-        data = json.loads(raw)
-        if data["version"] != VERSION:
-            raise ValueError(f"version {data['version']}")
-        return {name: _log_from(entry) for name, entry in data["logs"].items()}
-    except (ValueError, KeyError, TypeError) as error:
+        found = _State.model_validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the text"
         raise BadInput(
-            f"{table}: table property {STATE_PROPERTY} cannot be read ({error}), expected version {VERSION} as written "
-            "by hardpack; restore it from the last snapshot's summary or remove it to clean from the log start."
+            f"{table}: table property {STATE_PROPERTY} cannot be read ({where}: {first['msg']}), expected version "
+            f"{VERSION} as written by hardpack; restore it from the last snapshot's summary or remove it to clean from "
+            "the log start."
         ) from None
+    return {name: _log_from(entry) for name, entry in found.logs.items()}
 
 
 def write_state(logs: Mapping[str, LogState]) -> str:
@@ -74,21 +79,44 @@ def _steps(offsets: Sequence[int]) -> list[int]:
     return [o - before for o, before in zip(offsets, (0, *offsets), strict=False)]
 
 
-def _log_from(entry: Mapping[str, Any]) -> LogState:
-    def pair(name: str) -> tuple[int, int] | None:
-        return (int(entry[name][0]), int(entry[name][1])) if entry.get(name) else None
+class _Entry(BaseModel):
+    """One log's state as it stands in the property."""
 
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    checkpoint: Long | None
+    start: Long | None
+    end: Long
+    horizons: tuple[tuple[Long, Long], ...]
+    last_clean: dict[str, Long | tuple[Long, ...] | None]
+    markers: tuple[tuple[Long, tuple[Long, ...]], ...] = ()
+    layout: tuple[Long, ...] = ()
+    last_batch: tuple[Long, Long] | None = None
+    expired_to: Long = -1
+    paused: Annotated[int, Field(ge=0, le=MOST_PAUSES)] = 0
+    uncleanable: str = ""
+    snapshot: tuple[Long, Long] | None = None
+
+
+class _State(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    version: Literal[1]
+    logs: dict[str, _Entry]
+
+
+def _log_from(entry: _Entry) -> LogState:
     return LogState(
-        checkpoint=None if entry["checkpoint"] is None else int(entry["checkpoint"]),
-        log_start=None if entry["start"] is None else int(entry["start"]),
-        log_end=int(entry["end"]),
-        horizons=tuple((int(o), int(ms)) for o, ms in entry["horizons"]),
-        markers=tuple((int(ms), tuple(accumulate(offsets))) for ms, offsets in entry.get("markers", ())),
-        layout=tuple(accumulate(entry.get("layout", ()))),
-        last_batch=pair("last_batch"),
-        expired_to=int(entry.get("expired_to", -1)),
-        paused=int(entry.get("paused", 0)),
-        uncleanable=str(entry.get("uncleanable", "")),
-        snapshot=pair("snapshot"),
-        last_clean=dict(entry["last_clean"]),
+        checkpoint=entry.checkpoint,
+        log_start=entry.start,
+        log_end=entry.end,
+        horizons=entry.horizons,
+        markers=tuple((ms, tuple(accumulate(offsets))) for ms, offsets in entry.markers),
+        layout=tuple(accumulate(entry.layout)),
+        last_batch=entry.last_batch,
+        expired_to=entry.expired_to,
+        paused=entry.paused,
+        uncleanable=entry.uncleanable,
+        snapshot=entry.snapshot,
+        last_clean=dict(entry.last_clean),
     )

@@ -192,7 +192,7 @@ def read_settings(table: str, properties: Mapping[str, str], policy: Mapping[str
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"])
-        if not name:
+        if not first["loc"]:
             places = "settings, of the table or its policy," if policy else "table properties hardpack.*"
             raise BadInput(f"{table}: {first['ctx']['error']!s}; set one of the two {places} anew.") from None
         theirs = name in policy and name not in own

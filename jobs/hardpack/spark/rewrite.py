@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardpack import faults
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.spark.kernel import living_mask, longs
 from hardpack.spark.progress import Progress
@@ -77,7 +78,10 @@ def rewrite(
     work = spark.sparkContext.parallelize(packs, slices)
     progress = Progress(spark.sparkContext, f"{files.name}: rewriting", *_size(tasks))
 
+    fault = faults.armed()
+
     def rewritten(pack: list[list[Living]]) -> list[list[dict[str, Any]]]:
+        faults.arm(fault)
         done = _rewrite_all(files, pack, offset, target_bytes)
         progress.did(*_size(pack))
         return done
@@ -117,6 +121,7 @@ def _rewrite_all(
     try:
         for group in groups:
             done.append(_rewrite(files, group, offset, target_bytes))
+            faults.reach("file written")
     except BaseException:
         files.discard(entry for new in done for entry in new)
         raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardpack.errors import BadInput
 from hardpack.home import default_home
-from hardpack.lake.catalog import spark_conf
+from hardpack.lake.catalog import CATALOGS, spark_conf
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 DEFAULTS = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
     "spark.ui.enabled": "false",
+    # Spark's own misses the last two
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|access-key|credential",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
@@ -50,17 +52,18 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         # under spark-submit the JVM is up and knows what was given; without this it would be overridden
         SparkContext._ensure_initialized()
+    wanted = {
+        "spark.app.name": "hardpack",
+        "spark.master": master or os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"),
+        "spark.jars": ",".join(map(str, jar_paths())),
+    }
+    wanted |= DEFAULTS | spark_conf(catalog)
     given = SparkConf()
-    builder = SparkSession.builder.appName("hardpack")
-    if not given.contains("spark.master"):
-        builder = builder.master(master or os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"))
-    for key, value in (DEFAULTS | spark_conf(catalog)).items():
-        if not given.contains(key):
-            builder = builder.config(key, value)
-    if jars := jar_paths():
-        builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    conf = {key: value for key, value in wanted.items() if value and not given.contains(key)}
     try:
-        spark = builder.getOrCreate()
+        # what a JVM is started with stands on its command line for all to see, so it learns of credentials later
+        SparkContext._ensure_initialized(conf=SparkConf().setAll((k, v) for k, v in conf.items() if CATALOGS not in k))
+        spark = SparkSession.builder.config(map=conf).getOrCreate()
     except Exception as error:
         raise BadInput(
             f"Spark does not start ({str(error).splitlines()[0]}); it needs Java 17 or 21 on PATH or JAVA_HOME."
@@ -71,3 +74,10 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
             "Iceberg's Spark runtime is not on the class path; `make jars` fetches it into HARDPACK_HOME/jars."
         )
     return spark
+
+
+def versions(spark: SparkSession) -> str:
+    """What runs where: Spark and its master, Java, Iceberg's runtime."""
+    jvm: Any = spark._jvm
+    java, iceberg = jvm.java.lang.System.getProperty("java.version"), jvm.org.apache.iceberg.IcebergBuild.version()
+    return f"Spark {spark.version} on {spark.sparkContext.master}, Java {java}, Iceberg {iceberg}"

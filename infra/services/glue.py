@@ -1,0 +1,44 @@
+"""AWS Glue as moto plays it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from infra.services.process import Service, answers
+from infra.services.storage import REGION, Storage
+
+
+class Glue(Service):
+    """A Glue catalog in memory; credentials go the way of AWS, by the environment of who uses it.
+
+    Args:
+        folder: of its own.
+        storage: where the warehouse lies.
+        warehouse: `s3://bucket/prefix`.
+    """
+
+    def __init__(self, folder: Path, storage: Storage, warehouse: str) -> None:
+        super().__init__(folder)
+        self.warehouse, self.storage = warehouse, storage
+        self.command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Of the catalog, as pyiceberg takes them; the storage's own are to be added."""
+        return {
+            "type": "glue",
+            "warehouse": self.warehouse,
+            "glue.endpoint": f"http://127.0.0.1:{self.port}",
+            "glue.region": REGION,
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What AWS's own clients read."""
+        keys = {"AWS_ACCESS_KEY_ID": self.storage.access_key, "AWS_SECRET_ACCESS_KEY": self.storage.secret_key}
+        return {**keys, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
+
+    def is_up(self) -> bool:
+        """Whether it listens."""
+        return answers(self.port)

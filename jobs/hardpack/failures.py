@@ -1,0 +1,52 @@
+"""What others raise, as one sentence of hardpack's own with an exit code."""
+
+from __future__ import annotations
+
+import re
+
+from hardpack import errors
+from hardpack.errors import BadInput, HardpackError, Unavailable, Unforeseen
+
+IN_TASK = re.compile(r"^hardpack\.errors\.(?P<kind>\w+): (?P<message>.*)$", re.MULTILINE)
+"""An error of ours that a Spark task raised, as it stands in the trace that Spark hands on."""
+AWAY = re.compile(
+    r"ConnectException|ConnectionError|ConnectError|SdkClientException|ServiceFailureException|UncheckedSQLException"
+    r"|ServiceUnavailable|SocketTimeout|UnknownHost|NoHttpResponse|PSQLException|RESTException|RetryableException"
+)
+"""Names in the trace of a service that did not answer, as far as they can be told from a mistake."""
+
+
+def sentence(error: Exception) -> HardpackError:
+    """The same failure as an error of hardpack's: what it was, and what to do.
+
+    An error that hardpack raised in a Spark task comes back as itself, a service that did not answer as
+    `Unavailable`; anything else has exit code 1.
+    """
+    if isinstance(error, HardpackError):
+        return error
+    text = str(error)
+    if found := IN_TASK.search(text):
+        kind: type[HardpackError] = getattr(errors, found["kind"], HardpackError)
+        return kind(found["message"])
+    from hardpack.lake.catalog import OUTAGES
+
+    kind_name, message = java_error(error)
+    told = f"{kind_name.rpartition('.')[2]}: {message}".rstrip(": .") if message else kind_name
+    if isinstance(error, FileNotFoundError):
+        return BadInput(f"a file is missing ({error}); restore it, or roll the table back to a snapshot without it.")
+    if isinstance(error, OUTAGES) or AWAY.search(f"{kind_name} {text}"):
+        return Unavailable(f"a service did not answer ({told}); see that catalog and storage are up, then try again.")
+    return Unforeseen(f"{told}; nobody foresaw this, so run it with --verbose and report what it prints.")
+
+
+def of_table(name: str, error: Exception) -> str:
+    """What is said of a table that could not be worked on."""
+    return str(error) if isinstance(error, HardpackError) else f"{name}: {sentence(error)}"
+
+
+def java_error(error: Exception) -> tuple[str, str]:
+    """Class and first line of what Java raised, or of what pyspark made of it."""
+    # py4j's error, known by what it holds, so that who starts no JVM need not load it
+    if (java := getattr(error, "java_exception", None)) is not None:
+        return str(java.getClass().getName()), str(java.getMessage()).partition("\n")[0]
+    return type(error).__name__, str(error).partition("\n")[0]

@@ -1,0 +1,135 @@
+"""Passes that end at every named point, each tried again: nothing is lost, doubled, resurrected or changed.
+
+Invariants 1 to 6. The process is taken to end (`stop`: no code of ours runs after it), an error is raised (`fail`), or
+the connection is lost (`lose`), at the swap of the metadata among others, so that the outcome is unknown.
+"""
+
+import os
+import random
+from collections import Counter, defaultdict
+
+import pytest
+from hardpack import faults
+from hardpack.errors import HardpackError
+from hardpack.faults import POINTS, Fault, Stopped
+
+from tests.crashes.history import History
+
+RUNS = int(os.environ.get("HARDPACK_CRASHES", "1000"))
+SEED = int(os.environ.get("HARDPACK_RANDOM_SEED", "1"))
+ROUNDS = 20
+"""Runs of one table; the next gets a new one."""
+WAYS = ("stop", "fail", "lose")
+
+
+@pytest.fixture(autouse=True)
+def disarmed():
+    yield
+    faults.arm(None)
+
+
+def broken(verb, fault):
+    """Whether the accident happened; what is raised must be what a process raises that ends so."""
+    faults.arm(fault)
+    try:
+        verb()
+    except Stopped:
+        return True
+    except HardpackError:
+        return True
+    except Exception as error:
+        if fault.point not in str(error):
+            raise
+        return True
+    finally:
+        faults.arm(None)
+    return False
+
+
+def one_run(hp, history, fault, phase, told):
+    """A pass with an accident in one phase, then the same pass again; gives what differs from the reference."""
+    history.grow()
+    plan = hp.plan(history.name, now=history.now)
+    before, marks = history.rows(), history.checkpoints()
+    if phase == "two":
+        hp.clean(plan)
+        before = history.rows()
+    verb = (lambda: hp.clean(plan)) if phase == "one" else (lambda: hp.expire_after(plan))
+    happened = broken(verb, fault)
+    between = history.rows()
+    told["stopped"] += happened
+    told["published"] += happened and between != before
+    hp.clean_or_replan(plan)
+    cleaned = history.rows()
+    hp.expire_after(plan)
+    history.clean_on_paper()
+    after = history.checkpoints()
+    wrong = history.differences()
+    wrong += [f"{history.name}/{p} went back" for p in marks if after[p] < marks[p]]
+    if between not in (before, cleaned if phase == "one" else history.rows()):
+        wrong.append(f"{history.name} was half published")
+    return wrong
+
+
+def crash(hp, catalog, runs, seed):
+    """So many runs; what differed, and by point what happened."""
+    rng = random.Random(seed)
+    told, wrong, orphans = defaultdict(Counter), [], Counter()
+    history, done = None, 0
+    while done < runs:
+        if done % ROUNDS == 0:
+            if history is not None:
+                orphans.update(left_behind(history))
+            history = History(catalog, rng, vectors=bool(done // ROUNDS % 2))
+        point = POINTS[done % len(POINTS)] if runs < 100 else rng.choice(POINTS)
+        fault = Fault(point, rng.choice(WAYS))
+        wrong += one_run(hp, history, fault, rng.choice(("one", "one", "two")), told[point])
+        told[point]["runs"] += 1
+        done += 1
+    orphans.update(left_behind(history))
+    return wrong, told, orphans
+
+
+def left_behind(history):
+    """Orphans by kind: staged files of ours, and whatever else there should not be."""
+    return Counter("staged" if path.name.startswith("hardpack-") else str(path) for path in history.orphans())
+
+
+def report(told, orphans):
+    """The table by fault point."""
+    lines = [f"{'point':<18}{'runs':>6}{'ended there':>13}{'had published':>15}"]
+    for point in POINTS:
+        seen = told[point]
+        lines.append(f"{point:<18}{seen['runs']:>6}{seen['stopped']:>13}{seen['published']:>15}")
+    return "\n".join([*lines, f"staged files left behind: {orphans['staged']}"])
+
+
+@pytest.mark.crashes
+@pytest.mark.timeout(4 * 3600)
+def test_runs_that_end_at_random_points(hp, catalog, capsys):
+    wrong, told, orphans = crash(hp, catalog, RUNS, SEED)
+    with capsys.disabled():
+        print("\n" + report(told, orphans))
+    assert wrong == []
+    assert set(orphans) <= {"staged"}
+    assert sum(seen["stopped"] for seen in told.values()) > RUNS / 2
+
+
+@pytest.mark.spark
+def test_a_run_that_ends_at_each_point(hp, catalog):
+    wrong, told, orphans = crash(hp, catalog, len(POINTS), seed=7)
+    assert wrong == []
+    assert set(orphans) <= {"staged"}
+    assert told["after swap"]["runs"] == 1
+
+
+@pytest.mark.parametrize("text", ["", "rewritten", "rewritten=explode", "nowhere=kill"])
+def test_a_fault_nobody_knows_is_refused(text):
+    with pytest.raises(ValueError, match="names no point and action"):
+        Fault.parse(text)
+
+
+def test_nothing_is_armed_unless_somebody_arms_it():
+    assert faults.armed() is None
+    for point in POINTS:
+        faults.reach(point)

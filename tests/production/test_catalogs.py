@@ -1,0 +1,65 @@
+"""`hardpack doctor` on real catalogs and S3-compatible storage: both engines write, clean and read one table."""
+
+import json
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.production.conftest import files_with
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
+DOCTOR = [str(Path(sys.executable).with_name("hardpack")), "doctor", "--json"]
+CHECKS = 9
+
+
+def examine(env):
+    done = subprocess.run(DOCTOR, env=env, cwd=env["HARDPACK_HOME"], capture_output=True, text=True, timeout=300)
+    assert "Traceback" not in done.stdout + done.stderr
+    return done, json.loads(done.stdout)["findings"] if done.stdout else []
+
+
+def all_well(env, storage, secrets):
+    done, findings = examine(env)
+    assert [f for f in findings if not f["well"]] == []
+    assert len(findings) == CHECKS
+    assert done.returncode == 0
+    assert not any(secret in done.stdout + done.stderr for secret in secrets)
+    assert files_with(Path(env["HARDPACK_HOME"]), secrets) == []
+    listed = storage.client.list_objects_v2(Bucket="lake").get("Contents", [])
+    assert [o["Key"] for o in listed if "hardpack_doctor" in o["Key"]] == []
+
+
+def test_postgresql_and_s3(postgres, storage, production_home):
+    uri = postgres.create(f"lake_{uuid.uuid4().hex}")
+    env = production_home({"type": "sql", "uri": uri, "warehouse": "s3://lake/sql", **storage.properties})
+    all_well(env, storage, [postgres.password, storage.secret_key])
+
+
+def test_rest_and_s3(rest, storage, production_home):
+    env = production_home({**rest.properties, **storage.properties})
+    all_well(env, storage, [storage.secret_key])
+
+
+def test_glue_and_s3(glue, storage, production_home):
+    env = production_home({**glue.properties, **storage.properties}) | glue.environment
+    all_well(env, storage, [storage.secret_key])
+
+
+def test_a_wrong_password_is_one_sentence_without_it(postgres, production_home):
+    uri = postgres.url("postgres").replace(postgres.password, "s3cr3t-and-wrong")
+    done, _ = examine(production_home({"type": "sql", "uri": uri, "warehouse": "s3://lake/sql"}))
+    assert done.returncode == 5
+    assert "password authentication failed" in done.stderr
+    assert "s3cr3t-and-wrong" not in done.stderr
+
+
+def test_a_storage_that_refuses_is_named(postgres, storage, production_home):
+    uri = postgres.create(f"lake_{uuid.uuid4().hex}")
+    wrong = storage.properties | {"s3.secret-access-key": "s3cr3t-and-wrong"}
+    done, findings = examine(production_home({"type": "sql", "uri": uri, "warehouse": "s3://lake/x", **wrong}))
+    assert [f["check"] for f in findings if not f["well"]] == ["write by pyiceberg"]
+    assert done.returncode in (2, 5)
+    assert "s3cr3t-and-wrong" not in done.stdout

@@ -1,0 +1,83 @@
+"""Whatever others raise becomes one sentence with an exit code."""
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from hardpack.errors import BadInput, Conflict, Unavailable, Unforeseen
+from hardpack.failures import of_table, sentence
+
+TASK = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "files.py", line 1, in _sound
+hardpack.errors.{kind}: db.t: data file s3://lake/x is {what}; restore it.
+"""
+
+
+class Java:
+    """As py4j shows a Java exception."""
+
+    def __init__(self, name, message):
+        self.name, self.message = name, message
+
+    def getClass(self):  # Java's
+        return self
+
+    def getName(self):  # Java's
+        return self.name
+
+    def getMessage(self):  # Java's
+        return self.message
+
+
+class JavaRaised(Exception):
+    """As py4j's own error."""
+
+    def __init__(self, name, message):
+        super().__init__(f"An error occurred while calling o1.x.\n: {name}: {message}\n\tat x.y(Z.java:1)")
+        self.java_exception = Java(name, message)
+
+
+def test_an_error_of_ours_stays_what_it_is():
+    ours = Conflict("db.t: the table has moved on.")
+    assert sentence(ours) is ours
+    assert of_table("db.t", ours) == "db.t: the table has moved on."
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "expected"), [("BadInput", "damaged", BadInput), ("Unavailable", "away", Unavailable)]
+)
+def test_an_error_of_ours_in_a_task_comes_back_as_itself(kind, what, expected):
+    found = sentence(RuntimeError(TASK.format(kind=kind, what=what)))
+    assert type(found) is expected
+    assert str(found) == f"db.t: data file s3://lake/x is {what}; restore it."
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionResetError("peer"),
+        EndpointConnectionError(endpoint_url="http://s"),
+        JavaRaised("software.amazon.awssdk.core.exception.SdkClientException", "Unable to execute HTTP request"),
+        JavaRaised("org.apache.iceberg.exceptions.ServiceFailureException", "503"),
+        JavaRaised("java.lang.RuntimeException", "java.net.ConnectException: Connection refused"),
+    ],
+)
+def test_a_service_that_does_not_answer_may_be_tried_again(error):
+    found = sentence(error)
+    assert isinstance(found, Unavailable)
+    assert found.exit_code == 5
+    assert "\n" not in str(found)
+
+
+def test_a_missing_file_is_bad_input():
+    found = sentence(FileNotFoundError("s3://lake/metadata/m0.avro"))
+    assert isinstance(found, BadInput)
+    assert "m0.avro" in str(found)
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), ValueError(), JavaRaised("java.lang.IllegalStateException", "a\nb")])
+def test_what_nobody_foresaw_is_one_sentence_too(error):
+    found = sentence(error)
+    assert isinstance(found, Unforeseen)
+    assert found.exit_code == 1
+    assert "\n" not in str(found)
+    assert "--verbose" in str(found)
