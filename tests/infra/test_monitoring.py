@@ -47,3 +47,9 @@ def test_the_mapping_names_policies():
     assert got.groups() == ("orders", "max-dirty-percent")
     assert re.match(second["match"], "airflow.hardpack.max-dirty-percent").groups() == ("max-dirty-percent",)
     assert not re.match(first["match"], "airflow.hardpack.max-dirty-percent")
+
+
+def test_every_alert_has_a_runbook():
+    (group,) = yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+    guide = (FOLDER.parents[1] / "docs" / "operations.md").read_text()
+    assert {f"### {rule['alert']}" for rule in group["rules"]} <= set(guide.splitlines())
