@@ -55,7 +55,9 @@ def verify(
     for (base, end), logs in passes.items():
         snapshot = current.snapshot_id if current else end
         if base is None or table.snapshot_by_id(base) is None:
-            note = "the snapshot before the last pass is not kept, so only what must hold at any time was checked"
+            lost = "is not told by the catalog" if base is None else "has expired"
+            which = "the snapshot" if base is None else f"snapshot {base}"
+            note = f"{which} before the last pass {lost}, so only what must hold at any time was checked"
             base, logs = snapshot, [_standing(p) for p in logs]
         verdict = _compare(door, settings, name, (base, snapshot), logs, home)
         checks += [Check.model_validate(r) for r in verdict.results]
