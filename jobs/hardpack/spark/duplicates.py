@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hardpack.errors import BadInput
 from hardpack.log.model import LogView, Partition
 from hardpack.log.settings import Settings
+from hardpack.spark.columns import column
 from hardpack.spark.evidence import content_hash
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ def repeated_rows(
     from pyspark.sql import functions as F
 
     table = spark.read.option("versionAsOf", snapshot).table(name)
-    epoch = F.col(columns.column_leader_epoch).cast("long") if columns.column_leader_epoch else F.lit(0).cast("long")
-    rows = table.where(F.col(columns.column_partition).isin(list(partitions))).select(
-        F.col(columns.column_partition).cast("string").alias("p"),
-        F.col(columns.column_offset).cast("long").alias("o"),
+    epoch = column(columns.column_leader_epoch).cast("long") if columns.column_leader_epoch else F.lit(0).cast("long")
+    rows = table.where(column(columns.column_partition).isin(list(partitions))).select(
+        column(columns.column_partition).cast("string").alias("p"),
+        column(columns.column_offset).cast("long").alias("o"),
         epoch.alias("epoch"),
         content_hash(table).alias("content"),
         F.col("_file").alias("file"),

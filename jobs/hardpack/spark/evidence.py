@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardpack.lake.door import IceTable
 from hardpack.log.settings import Settings
+from hardpack.spark.columns import column
 from hardpack.spark.narrow import control_type
 from hardpack.spark.transactions import decided
 
@@ -113,24 +114,24 @@ def _side(
     if not lineage:
         rows = rows.drop(*LINEAGE)
     if sample:
-        rows = rows.where(sample.holds(F.col(settings.column_key), control_type(settings)))
+        rows = rows.where(sample.holds(column(settings.column_key), control_type(settings)))
     content = content_hash(rows) if side.wide else F.lit(None).cast("long")
     control = control_type(settings)
     told = side.wide or side.values
-    tombstone = F.col(settings.column_value).isNull() & control.isNull() if told else F.lit(False)
+    tombstone = column(settings.column_value).isNull() & control.isNull() if told else F.lit(False)
     transactional = []
     if settings.column_leader_epoch:
-        transactional.append(F.col(settings.column_leader_epoch).cast("long").alias("epoch"))
+        transactional.append(column(settings.column_leader_epoch).cast("long").alias("epoch"))
     if settings.transactions:
         transactional += [
-            F.col(settings.column_producer_id or "").cast("long").alias("pid"),
-            (F.coalesce(F.col(settings.column_transactional or ""), F.lit(False)) & control.isNull()).alias("tx"),
+            column(settings.column_producer_id).cast("long").alias("pid"),
+            (F.coalesce(column(settings.column_transactional), F.lit(False)) & control.isNull()).alias("tx"),
             control.alias("control"),
         ]
     return rows.select(
-        F.col(settings.column_partition).cast("string").alias("p"),
-        F.col(settings.column_key).alias("k"),
-        F.col(settings.column_offset).cast("long").alias("o"),
+        column(settings.column_partition).cast("string").alias("p"),
+        column(settings.column_key).alias("k"),
+        column(settings.column_offset).cast("long").alias("o"),
         tombstone.alias("tombstone"),
         F.lit(int(side.before)).alias("before"),
         F.lit(int(side.after)).alias("after"),
@@ -146,5 +147,5 @@ def content_hash(rows: DataFrame) -> Column:
     names = sorted(rows.columns)
     kinds = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
     # Spark hashes no maps
-    values = [F.to_json(F.struct(n)) if "map<" in kinds[n] else F.col(n) for n in names]
-    return F.xxhash64(*values, *(F.col(n).isNull() for n in names))
+    values = [F.to_json(F.struct(column(n))) if "map<" in kinds[n] else column(n) for n in names]
+    return F.xxhash64(*values, *(column(n).isNull() for n in names))

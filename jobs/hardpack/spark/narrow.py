@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hardpack.log.horizons import Range
 from hardpack.log.model import Partition
 from hardpack.log.settings import Settings
+from hardpack.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,27 +45,27 @@ def narrow_scan(
     """
     from pyspark.sql import functions as F
 
-    part = F.col(columns.column_partition)
+    part = column(columns.column_partition)
     control = control_type(columns)
     chosen: list[Column] = [
         part.cast("string").alias("p"),
-        F.col(columns.column_key).alias("k"),
-        F.col(columns.column_offset).cast("long").alias("o"),
+        column(columns.column_key).alias("k"),
+        column(columns.column_offset).cast("long").alias("o"),
         # a control row may have no value, but it deletes nothing
-        (F.col(columns.column_value).isNull() & control.isNull()).alias("tombstone"),
+        (column(columns.column_value).isNull() & control.isNull()).alias("tombstone"),
         F.col("_file").alias("file"),
         F.col("_pos").alias("pos"),
         control.alias("control"),
     ]
     if columns.transactions:
         chosen += [
-            F.col(columns.column_producer_id or "").cast("long").alias("pid"),
-            (F.coalesce(F.col(columns.column_transactional or ""), F.lit(False)) & control.isNull()).alias("tx"),
+            column(columns.column_producer_id).cast("long").alias("pid"),
+            (F.coalesce(column(columns.column_transactional), F.lit(False)) & control.isNull()).alias("tx"),
         ]
     if columns.column_batch:
-        chosen.append(F.col(columns.column_batch).cast("long").alias("batch"))
+        chosen.append(column(columns.column_batch).cast("long").alias("batch"))
     if columns.column_leader_epoch:
-        chosen.append(F.col(columns.column_leader_epoch).cast("long").alias("epoch"))
+        chosen.append(column(columns.column_leader_epoch).cast("long").alias("epoch"))
     rows = spark.read.option("versionAsOf", snapshot).table(name)
     return rows.where(part.isin(list(partitions))).select(*chosen)
 
@@ -75,7 +76,7 @@ def control_type(columns: Settings) -> Column:
 
     if not columns.transactions:
         return F.lit(None).cast("string")
-    text = F.lower(F.col(columns.column_control or "").cast("string"))
+    text = F.lower(column(columns.column_control).cast("string"))
     return F.when(text == "1", "commit").when(text == "0", "abort").otherwise(text)
 
 
