@@ -60,3 +60,23 @@ def cold(catalog, home):
             raise AssertionError("this must not start a JVM")
 
     return Cold(catalog, None, home)
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Run something once, right before the commit."""
+
+    from hardpack.lake.door import IceTable
+
+    def plant(action):
+        real, done = IceTable.commit, []
+
+        def commit(self, base, change):
+            if not done:
+                done.append(True)
+                action()
+            return real(self, base, change)
+
+        monkeypatch.setattr(IceTable, "commit", commit)
+
+    return plant

@@ -68,6 +68,20 @@ def test_a_service_that_does_not_answer_may_be_tried_again(error):
     assert "\n" not in str(found)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        JavaRaised("org.apache.spark.SparkException", "Job aborted: java.io.IOException: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_named_and_may_be_tried_again(error):
+    found = sentence(error)
+    assert isinstance(found, Unavailable)
+    assert str(found).startswith("a disk is full (")
+    assert "spark.local.dir" in str(found)
+
+
 def test_a_missing_file_is_bad_input():
     found = sentence(FileNotFoundError("s3://lake/metadata/m0.avro"))
     assert isinstance(found, BadInput)

@@ -198,12 +198,11 @@ class LocalAirflow:
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
         return self.call("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
 
-    def tries(self, dag: str, run: str, task: str) -> int:
-        """How often a task was tried."""
-        return int(self.call("GET", f"dags/{dag}/dagRuns/{run}/taskInstances/{task}")["try_number"])
-
-    def log(self, dag: str, run: str, task: str, try_number: int = 1, map_index: int = -1) -> str:
-        """A task's log as text."""
-        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/{try_number}"
-        content = self.call("GET", path, params={"map_index": map_index, "full_content": True})["content"]
+    def log(self, dag: str, run: str, task: str, map_index: int = -1) -> str:
+        """The log of a task's last try as text."""
+        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}"
+        last = self.call("GET", path if map_index < 0 else f"{path}/{map_index}")["try_number"]
+        content = self.call("GET", f"{path}/logs/{last}", params={"map_index": map_index, "full_content": True})[
+            "content"
+        ]
         return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)

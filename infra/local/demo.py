@@ -88,7 +88,7 @@ def _one_run(airflow: LocalAirflow) -> bool:
 
 def _show_reasons(airflow: LocalAirflow, run_id: str) -> None:
     out.print("nothing is due, so nothing was changed:")
-    for line in airflow.log(DAG, run_id, "sense", airflow.tries(DAG, run_id, "sense")).splitlines():
+    for line in airflow.log(DAG, run_id, "sense").splitlines():
         if line.startswith(f"{FLIGHTS}/"):
             out.print(f"  {line}")
 

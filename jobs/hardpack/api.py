@@ -193,7 +193,7 @@ class Hardpack:
 
         opened = open_table(self.catalog, plan.table)
         with _marking(opened, self._policy(plan.table)):
-            return phase_one(self._door(plan.table), opened, plan, self.home)
+            return phase_one(self.door(plan.table), opened, plan, self.home)
 
     def clean_or_replan(self, plan: Plan) -> PassReport:
         """Phase one of a plan or, when others changed the table meanwhile, of the same logs planned anew."""
@@ -216,7 +216,7 @@ class Hardpack:
         from hardpack.retention import apply_retention
 
         at = clock() if now is None else now
-        return apply_retention(self._door(table), open_table(self.catalog, table), at, partitions, self._policy(table))
+        return apply_retention(self.door(table), open_table(self.catalog, table), at, partitions, self._policy(table))
 
     def maintain(self, table: str, now: int | None = None, dry_run: bool = False) -> MaintenanceReport:
         """Free what the table no longer needs: old snapshots, orphan files, manifests; see `hardpack.maintenance`."""
@@ -225,7 +225,7 @@ class Hardpack:
         at = clock() if now is None else now
         others = {name: place for name, place in table_places(self.catalog).items() if name != table}
         opened, policy = open_table(self.catalog, table), self._policy(table)
-        return maintain(self._door(table), opened, at, others, policy, dry_run)
+        return maintain(self.door(table), opened, at, others, policy, dry_run)
 
     def doctor(self, namespace: str | None = None) -> DoctorReport:
         """Try catalog, storage and Spark on a small topic of its own; see `hardpack.doctor`."""
@@ -253,7 +253,7 @@ class Hardpack:
         at, policy = clock() if now is None else now, self._policy(table)
         plan = make_plan(opened, at, partitions, only_expire=True, policy=policy)
         with _marking(opened, policy):
-            return phase_two(self._door(table), opened, plan, self.home)
+            return phase_two(self.door(table), opened, plan, self.home)
 
     def clean_like_kafka(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -278,7 +278,7 @@ class Hardpack:
         ]
         again = make_plan(opened, plan.now, due, only_expire=True, policy=self._policy(plan.table))
         with _marking(opened, self._policy(plan.table)):
-            return phase_two(self._door(plan.table), opened, again, self.home)
+            return phase_two(self.door(plan.table), opened, again, self.home)
 
     def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:
         """The expectations on the published table, with their Data Docs."""
@@ -286,9 +286,14 @@ class Hardpack:
 
         at = clock() if now is None else now
         opened = open_table(self.catalog, table)
-        return verify(self._door(table), opened, at, partitions, self.home, self._policy(table))
+        return verify(self.door(table), opened, at, partitions, self.home, self._policy(table))
 
-    def _door(self, table: str) -> IceTable:
+    def door(self, table: str) -> IceTable:
+        """The table by Iceberg's JVM API.
+
+        Raises:
+            BadInput: there is no such table.
+        """
         from hardpack.lake.door import IceTable
 
         if "." not in table:

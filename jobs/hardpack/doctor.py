@@ -16,6 +16,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from hardpack.demo.topic import COLUMNS, create_topic
+from hardpack.errors import BadInput
 from hardpack.failures import sentence
 from hardpack.lake.catalog import without_secrets
 
@@ -57,10 +58,6 @@ class DoctorReport(BaseModel):
         return all(f.well for f in self.findings)
 
 
-class _Ill(Exception):
-    """Something answers but not as it must."""
-
-
 class Doctor:
     """One examination of a catalog by both engines.
 
@@ -88,7 +85,7 @@ class Doctor:
                     findings.append(Finding(check=check, well=True, found=step()))
                 except Exception as error:  # whatever it is, the report says it
                     told = sentence(error)
-                    code = 2 if isinstance(error, _Ill) else told.exit_code
+                    code = told.exit_code
                     findings.append(Finding(check=check, well=False, found=self._safe(str(told))))
                     break
         finally:
@@ -150,7 +147,7 @@ class Doctor:
         ours = (platform.python_version(), version("hardpack"))
         for python, hardpack, now in seen:
             if (python, hardpack) != ours:
-                raise _Ill(
+                raise BadInput(
                     f"an executor has Python {python} and hardpack {hardpack}, the driver {ours[0]} and {ours[1]}; "
                     "install the same on both."
                 )
@@ -158,7 +155,7 @@ class Doctor:
         return f"Python {ours[0]} and hardpack {ours[1]}, their clocks agree"
 
     def _storage_clock(self) -> str:
-        made = self.hp._door(self.name).listed(self._table().location())
+        made = self.hp.door(self.name).listed(self._table().location())
         if not made:
             return "this storage does not tell when files were made"
         self._compare("the storage's clock", max(made.values()), self.written_at, self.clock())
@@ -166,7 +163,7 @@ class Doctor:
 
     def _compare(self, whose: str, now: int, earliest: int, latest: int) -> None:
         if not earliest - CLOCK_MS <= now <= latest + CLOCK_MS:
-            raise _Ill(
+            raise BadInput(
                 f"{whose} says {_moment(now)}, here it is {_moment(latest)}; set both by NTP, as lags and delete "
                 "horizons are counted by them."
             )
@@ -176,19 +173,19 @@ class Doctor:
         report = self.hp.clean(self.hp.plan(self.name, now, force=True))
         dropped = sum(entry.superseded for entry in report.logs)
         if dropped != 1:
-            raise _Ill(f"a pass over {self.name} dropped {dropped} rows, expected 1; look at its log with --verbose.")
+            raise BadInput(f"a pass over {self.name} dropped {dropped} rows, not 1; look at its log with --verbose.")
         return f"one of two rows of a key went, snapshot {report.snapshot}"
 
     def _read(self) -> str:
         rows = self._table().scan().to_arrow().num_rows
         if rows != ROWS - 1:
-            raise _Ill(f"{rows} rows of {self.name} are read, expected {ROWS - 1}; do both engines see one catalog?")
+            raise BadInput(f"{rows} rows of {self.name} are read, not {ROWS - 1}; do both engines see one catalog?")
         return f"{rows} rows, as they should be"
 
     def _history(self) -> str:
         found = len(self._table().snapshots())
         if found < PASSES:
-            raise _Ill(
+            raise BadInput(
                 f"the catalog shows {found} of the table's {PASSES} snapshots; without its history a pass is planned "
                 "anew whenever somebody appends meanwhile, and verify cannot compare with the table before."
             )
@@ -202,7 +199,7 @@ class Doctor:
         if not self._catalog.table_exists(self.name):
             return ""
         location = self._table().location()
-        door = self.hp._door(self.name) if self.hp.spark_application else None
+        door = self.hp.door(self.name) if self.hp.spark_application else None
         try:
             self._catalog.purge_table(self.name)
             if door:

@@ -14,6 +14,8 @@ AWAY = re.compile(
     r"|ServiceUnavailable|SocketTimeout|UnknownHost|NoHttpResponse|PSQLException|RESTException|RetryableException"
 )
 """Names in the trace of a service that did not answer, as far as they can be told from a mistake."""
+FULL = "No space left on device"
+"""As operating systems say it, in Python and in Java."""
 
 
 def sentence(error: Exception) -> HardpackError:
@@ -32,6 +34,11 @@ def sentence(error: Exception) -> HardpackError:
 
     kind_name, message = java_error(error)
     told = f"{kind_name.rpartition('.')[2]}: {message}".rstrip(": .") if message else kind_name
+    if FULL in text:
+        return Unavailable(
+            f"a disk is full ({told}); free some space where the table, Spark's spark.local.dir and HARDPACK_HOME lie, "
+            "then try again."
+        )
     if isinstance(error, FileNotFoundError):
         return BadInput(f"a file is missing ({error}); restore it, or roll the table back to a snapshot without it.")
     if isinstance(error, OUTAGES) or AWAY.search(f"{kind_name} {text}"):

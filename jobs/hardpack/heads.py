@@ -166,7 +166,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         views=tuple(h.view for h in heads),
         groups=groups,
         recorded=read_state(report.table, table.properties),
-        after={h.name: _state_after(h, markers, groups[h.name]) for h in heads},
+        after={h.name: _state_after(h, markers, groups[h.name], _seen(table, base)) for h in heads},
         home=home,
         copied_to={h.name: h.reach.copied_to for h in heads},
     )
@@ -253,7 +253,13 @@ def _groups(head: Head) -> list[list[Segment]]:
     return group_segments(head.copied, head.settings.segment_bytes, head.decision.bound, following)
 
 
-def _state_after(head: Head, markers: Markers, groups: Sequence[Sequence[Segment]]) -> LogState:
+def _seen(table: Table, base: int) -> tuple[int, int]:
+    """What a pass over this snapshot has looked at, see `LogState.seen`."""
+    snapshot = table.snapshot_by_id(base)
+    return (snapshot.sequence_number or 0 if snapshot else 0), 0
+
+
+def _state_after(head: Head, markers: Markers, groups: Sequence[Sequence[Segment]], seen: tuple[int, int]) -> LogState:
     view, reach = head.view, head.reach
     state = after_clean(
         view.state, reach, view.log_start, view.log_end, head.now, head.settings.delete_retention_ms,
@@ -261,7 +267,7 @@ def _state_after(head: Head, markers: Markers, groups: Sequence[Sequence[Segment
     )  # fmt: skip
     held = held_after(markers.held.get(head.name), view.state.last_batch, reach.first_uncleanable)
     layout = (*(g[0].base_offset for g in groups), reach.copied_to)
-    return replace(state, layout=layout, last_batch=held)
+    return replace(state, layout=layout, last_batch=held, seen=seen)
 
 
 def _allowed(found: dict[str, DeadRows], table: str, heads: Sequence[Head]) -> dict[str, DeadRows]:
@@ -291,7 +297,8 @@ def expire_heads(
     Raises:
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
-    due = {str(v.partition): v for v in views if v.segments}
+    # rows that came late are for phase one to look at first; tombstones of their keys may be among these
+    due = {str(v.partition): v for v in views if v.segments and v.late is None}
     ranges = {n: due_ranges(v.state, now[n]) for n, v in due.items()}
     markers = {n: due_markers(v.state, now[n]) for n, v in due.items()}
     due = {n: v for n, v in due.items() if ranges[n] or markers[n]}
@@ -314,7 +321,10 @@ def expire_heads(
         views=tuple(due.values()),
         groups={n: [[s] for s in v.segments] for n, v in due.items()},
         recorded=read_state(report.table, table.properties),
-        after={n: after_expiry(v.state, ranges[n], markers[n]) for n, v in due.items()},
+        after={
+            n: replace(after_expiry(v.state, ranges[n], markers[n]), seen=_seen(table, report.base))
+            for n, v in due.items()
+        },
         home=home,
         # a marker may lie between the checkpoint and the end of what was copied
         copied_to={n: max([ends[n], *v.state.layout[-1:]]) for n, v in due.items()},

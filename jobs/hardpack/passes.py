@@ -21,7 +21,7 @@ from hardpack.lake.door import Change, IceTable
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.history import commits
 from hardpack.lake.row_deletes import on_one_file, write_positions
-from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
+from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
 from hardpack.log.grouping import files_to_rewrite
 from hardpack.log.horizons import Range
 from hardpack.log.model import DataFile, LogState, LogView, Segment
@@ -193,7 +193,7 @@ def _next_state(job: Job, properties: Mapping[str, str], made: tuple[int, int]) 
                 f"{job.report.table}: another pass cleaned partition {view.partition} meanwhile; plan again, "
                 "nothing was published."
             )
-    return write_state({**current, **{name: replace(state, snapshot=made) for name, state in job.after.items()}})
+    return write_state({**current, **{name: made_by(state, made) for name, state in job.after.items()}})
 
 
 def _log_report(

@@ -191,7 +191,8 @@ def chosen(table: str, views: list[LogView], partitions: Iterable[Partition] | N
 def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:
     decision = decide(view, settings, now, force)
     expired = due_ranges(view.state, now)
-    waiting = bool(expired or due_markers(view.state, now))
+    # rows that came late are for phase one to look at first
+    waiting = view.late is None and bool(expired or due_markers(view.state, now))
     action: Action = "clean" if decision.due else "none"
     reason = decision.reason
     if not decision.due and waiting and (force or settings.idle_tombstones == "expire"):

@@ -1,6 +1,5 @@
 """A real Airflow on loopback over a lakehouse of its own, for tests that look at it from outside."""
 
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +8,6 @@ import pytest
 from tests.conftest import ROOT
 
 ROLES = {"admin": "admin", "vera": "viewer"}
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @dataclass
@@ -39,12 +32,13 @@ def site(tmp_path_factory, request):
 
     from infra.local.airflow import LocalAirflow
     from infra.local.lakehouse import make_lakehouse
+    from infra.services.process import free_ports
 
     home = tmp_path_factory.mktemp("site")
     (home / "jars").symlink_to(ROOT / ".hardpack" / "jars")
     properties = make_lakehouse(home, home)
     settings = {"tables": "t.*", "schedule": getattr(request.module, "SCHEDULE", "")}
-    airflow = LocalAirflow(home, free_port(), settings, home, ROLES)
+    airflow = LocalAirflow(home, free_ports(1)[0], settings, home, ROLES)
     try:
         airflow.start()
         airflow.prepare("hardpack", paused=True)

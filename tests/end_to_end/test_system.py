@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from infra.services.process import free_ports
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import free_port
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 
@@ -25,7 +25,7 @@ def home(tmp_path_factory):
 
 def run(home, **env):
     done = subprocess.run(
-        [sys.executable, "-m", "infra.local.demo", "run", "--port", str(free_port())],
+        [sys.executable, "-m", "infra.local.demo", "run", "--port", str(free_ports(1)[0])],
         cwd=ROOT, env=os.environ | {"HARDPACK_HOME": str(home)} | env, capture_output=True, text=True, timeout=1000,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]

@@ -1,9 +1,18 @@
-"""A real catalog that dies, or whose answer is lost, in the middle of a commit; the same plan again ends well."""
+"""Real services that die in the middle of a pass: catalog, storage, executors, a full disk; the same plan ends well."""
 
+import random
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+from urllib.parse import urlparse
+
+import psutil
 import pytest
-from hardpack import Hardpack
-from hardpack.errors import CommitUnknown
-from hardpack.lake.door import IceTable
+from hardpack import Hardpack, faults
+from hardpack.demo.topic import SCHEMA, SPEC
+from hardpack.errors import CommitUnknown, Unavailable
+from hardpack.failures import sentence
 from hardpack.spark.session import open_session
 from pyiceberg.catalog import load_catalog
 
@@ -13,6 +22,8 @@ from tests.topics import T0, append, name_of, new_topic, row, rows_of
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(900)]
 LEFT = [1, 2, 3, 4]
+IMPATIENT = {"s3.retry.num-retries": "1", "s3.retry.max-wait-ms": "100", "s3.connect-timeout": "2"}
+"""Of Iceberg and of pyiceberg: how long a storage that is away is waited for."""
 
 
 @pytest.fixture
@@ -20,12 +31,30 @@ def far(rest, storage, production_home, monkeypatch, home):
     """hardpack on REST, behind a proxy, and S3."""
     with LossyProxy(rest.port) as proxy:
         behind = {"uri": f"http://127.0.0.1:{proxy.port}/"}
-        properties = {**rest.properties, **storage.properties, **behind}
+        properties = {**rest.properties, **storage.properties, **behind, **IMPATIENT}
         monkeypatch.setenv("HARDPACK_HOME", production_home(properties)["HARDPACK_HOME"])
         catalog = load_catalog(CATALOG, **properties)
         spark = open_session(catalog)
         yield Hardpack(catalog, spark, home), proxy
         spark.stop()
+
+
+@pytest.fixture
+def when(monkeypatch):
+    """Run something once, when a pass reaches a point in the driver."""
+
+    def plant(point, action):
+        real, done = faults.reach, []
+
+        def reach(reached):
+            if reached == point and not done:
+                done.append(True)
+                action()
+            real(reached)
+
+        monkeypatch.setattr(faults, "reach", reach)
+
+    return plant
 
 
 def topic(catalog):
@@ -36,28 +65,25 @@ def topic(catalog):
     return table
 
 
-def before_the_commit(monkeypatch, action):
-    real, done = IceTable.commit, []
-
-    def commit(self, base, change):
-        if not done:
-            done.append(True)
-            action()
-        return real(self, base, change)
-
-    monkeypatch.setattr(IceTable, "commit", commit)
-
-
 def offsets(table):
     return [r.offset for r in rows_of(table)]
 
 
-def test_an_answer_that_is_lost(far, monkeypatch):
+def failure_of(hp, plan):
+    """What a user is told of a pass that fails, whatever Spark makes of it."""
+    try:
+        hp.clean(plan)
+    except Exception as error:
+        return sentence(error)
+    raise AssertionError("the pass went well")
+
+
+def test_an_answer_that_is_lost(far, meanwhile):
     hp, proxy = far
     table = topic(hp.catalog)
     plan = hp.plan(name_of(table), now=T0)
     request = f"POST /v1/namespaces/t/tables/{table.name()[-1]}".encode()
-    before_the_commit(monkeypatch, lambda: setattr(proxy, "lose_answer_to", request))
+    meanwhile(lambda: setattr(proxy, "lose_answer_to", request))
     report = hp.clean(plan)
     assert proxy.lost == 1
     assert report.snapshot == table.refresh().current_snapshot().snapshot_id, "found out, not guessed"
@@ -66,14 +92,105 @@ def test_an_answer_that_is_lost(far, monkeypatch):
     assert len(table.snapshots()) == 4
 
 
-def test_a_catalog_that_dies_before_the_swap(far, rest, monkeypatch):
+def test_a_catalog_that_dies_before_the_swap(far, rest, meanwhile):
     hp, _ = far
     table = topic(hp.catalog)
     plan = hp.plan(name_of(table), now=T0)
-    before_the_commit(monkeypatch, rest.kill)
+    meanwhile(rest.kill)
     with pytest.raises(CommitUnknown, match="run the same plan again"):
         hp.clean(plan)
     rest.start()
     assert offsets(table) == [0, *LEFT]
     assert not hp.clean(plan).repeated
     assert offsets(table) == LEFT
+
+
+@pytest.mark.parametrize("point", ["begun", "dead rows found", "rewritten", "gate passed"])
+def test_a_storage_that_dies_in_the_middle(far, storage, when, point):
+    hp, _ = far
+    table = topic(hp.catalog)
+    plan = hp.plan(name_of(table), now=T0)
+    when(point, storage.kill)
+    try:
+        failure = failure_of(hp, plan)
+    finally:
+        storage.start()
+    assert isinstance(failure, Unavailable | CommitUnknown), failure
+    assert offsets(table) == [0, *LEFT]
+    assert not hp.clean(plan).repeated
+    assert offsets(table) == LEFT
+
+
+@pytest.fixture
+def spread(postgres, cluster, tmp_path, production_home, monkeypatch, home):
+    """hardpack on a cluster of two workers."""
+    (tmp_path / "warehouse").mkdir()
+    uri = postgres.create(f"lake_{uuid.uuid4().hex}")
+    properties = {"type": "sql", "uri": uri, "warehouse": f"file://{tmp_path}/warehouse"}
+    monkeypatch.setenv("HARDPACK_HOME", production_home(properties)["HARDPACK_HOME"])
+    monkeypatch.setenv("HARDPACK_SPARK_MASTER", cluster.url)
+    catalog = load_catalog(CATALOG, **properties)
+    spark = open_session(catalog)
+    yield Hardpack(catalog, spark, home)
+    spark.stop()
+
+
+def executors():
+    """The processes that Spark's workers started."""
+    return [p for p in psutil.process_iter(["cmdline"]) if any("CoarseGrained" in a for a in p.info["cmdline"] or [])]
+
+
+def tasks_of(pids):
+    """The Python processes of these executors."""
+    return [child for process in pids for child in process.children(recursive=True)]
+
+
+@pytest.mark.parametrize("point", ["begun", "dead rows found"])
+@pytest.mark.parametrize("whom", ["executor", "task"])
+def test_an_executor_or_a_task_that_is_killed(spread, when, whom, point):
+    table = topic(spread.catalog)
+    killed = []
+
+    def kill():
+        victims = executors()[:1] if whom == "executor" else tasks_of(executors())
+        killed.extend(victims)
+        for process in victims:
+            process.kill()
+
+    spread.clean_like_kafka(name_of(topic(spread.catalog)), now=T0)
+    when(point, kill)
+    report = spread.clean(spread.plan(name_of(table), now=T0))
+    assert killed
+    assert report.snapshot is not None
+    assert offsets(table) == LEFT
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 3 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full(hp, catalog, small_disk):
+    name = f"t.full_{uuid.uuid4().hex[:8]}"
+    rules = {"hardpack.cleanup.policy": "compact"}
+    table = catalog.create_table(name, SCHEMA, f"file://{small_disk}/t", SPEC, properties=rules)
+    rng = random.Random(1)
+    append(table, {0: [row(o, f"k{o}", rng.randbytes(500).hex()) for o in range(1500)]})
+    append(table, {0: [row(1500, "k0")]})
+    append(table, {0: [row(1501, "z")]})
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - 200_000))
+    plan = hp.plan(name, now=T0)
+    assert str(failure_of(hp, plan)).startswith("a disk is full")
+    folder = Path(urlparse(table.location()).path, "data")
+    known = {urlparse(p).path for p in table.refresh().inspect.all_files()["file_path"].to_pylist()}
+    assert {str(p) for p in folder.rglob("*.parquet")} == known, "nothing half-written stays"
+    assert len(offsets(table)) == 1502
+    filler.unlink()
+    hp.clean(plan)
+    assert offsets(table) == list(range(1, 1502))

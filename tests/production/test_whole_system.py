@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.services.process import free_ports
 from tests.conftest import CATALOG, ROOT
-from tests.end_to_end.conftest import free_port
 from tests.production.conftest import files_with
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(1800)]
@@ -34,7 +34,7 @@ class CommandLines(threading.Thread):
 
 
 def run(env, master):
-    command = [sys.executable, "-m", "infra.local.demo", "run", "--port", str(free_port()), "--given"]
+    command = [sys.executable, "-m", "infra.local.demo", "run", "--port", str(free_ports(1)[0]), "--given"]
     done = subprocess.run(
         [*command, "--master", master], cwd=ROOT, env=env, capture_output=True, text=True, timeout=1200
     )

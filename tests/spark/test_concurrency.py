@@ -15,24 +15,6 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def meanwhile(monkeypatch):
-    """Run something once, right before the commit."""
-
-    def plant(action):
-        real, done = IceTable.commit, []
-
-        def commit(self, base, change):
-            if not done:
-                done.append(True)
-                action()
-            return real(self, base, change)
-
-        monkeypatch.setattr(IceTable, "commit", commit)
-
-    return plant
-
-
-@pytest.fixture
 def topic(catalog):
     table = new_topic(catalog)
     append(table, {0: [row(0, "a"), row(1, "b")], 1: [row(0, "a"), row(1, "a")]})

@@ -90,7 +90,7 @@ def test_nothing_is_deleted_where_another_table_may_need_it(catalog, hp, place):
     orphan = root / "data" / "orphan.parquet"
     orphan.write_bytes(b"x")
     os.utime(orphan, (1000, 1000))
-    door = hp._door(name_of(table))
+    door = hp.door(name_of(table))
     where = place.format(table.location()).replace(f"/{root.name}/..", "")
     found = maintain(door, table, int(time.time() * 1000) + 100 * DAY, {"other.table": where})
     assert "other.table" in found.notes[0]

@@ -54,6 +54,54 @@ def test_late_rows_are_seen_and_cleaned_from_there_again(hp, topic):
     assert hp.verify(name_of(topic), now=T0 + 1).success
 
 
+def test_late_rows_that_come_while_a_pass_runs_are_seen_after_it(hp, spark, topic, meanwhile):
+    """Invariant 9: their sequence number is lower than that of the pass, which has not read them all the same."""
+    append(topic, {0: [row(11, "b"), row(12, "y")]})
+    append(topic, {0: [row(13, "y")]})
+    name = name_of(topic)
+    plan = hp.plan(name, now=T0 + 1)
+    meanwhile(lambda: append(topic.refresh(), {0: [row(4, "b")]}))
+    hp.clean(plan)
+    assert offsets(topic) == [2, 3, 4, 10, 11, 12, 13]
+    assert view_of(topic).late == 4
+    spark.sql(
+        f"CALL hardpack.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '2100-01-01 00:00:00')"
+    )
+    assert view_of(topic).late == 4, "what the pass wrote itself does not come late, even when its snapshot is gone"
+    cleaned(hp, topic, T0 + 2)
+    assert offsets(topic) == [2, 3, 10, 11, 12, 13]
+    assert view_of(topic).late is None
+    assert hp.verify(name, now=T0 + 2).success
+
+
+def test_phase_two_leaves_late_rows_to_phase_one(hp, topic):
+    """Invariants 5 and 9: it would forget that they came late, and the tombstone of their key would be gone."""
+    name = name_of(topic)
+    append(topic, {0: [row(0, "c", "old")]})
+    assert view_of(topic).late == 0
+    plan = hp.plan(name, now=T0 + 100)
+    assert "tombstones" not in plan.logs[0].reason
+    assert hp.expire_after(plan).snapshot is None
+    assert offsets(topic) == [0, 1, 2, 3, 10]
+    assert view_of(topic).late == 0
+    cleaned(hp, topic, T0 + 100, force=True)
+    assert offsets(topic) == [1, 2, 3, 10]
+    assert view_of(topic).late is None
+
+
+def test_retention_does_not_forget_late_rows(hp, catalog):
+    rules = {"min_cleanable_dirty_ratio": 0, "segment_bytes": 100, "cleanup_policy": "compact,delete"}
+    table = new_topic(catalog, retention_ms=1000, **rules)
+    for first in (0, 4, 8):
+        append(table, {0: [row(first, f"k{first}"), row(first + 1, f"k{first + 1}")]}, at=T0 + first * 1000)
+    cleaned(hp, table)
+    append(table, {0: [row(6, "k4")]}, at=T0 + 6000)
+    assert view_of(table).late == 6
+    assert hp.apply_retention(name_of(table), now=T0 + 2000).snapshot is not None
+    assert offsets(table) == [4, 5, 6, 8, 9]
+    assert view_of(table).late == 6
+
+
 def test_late_rows_are_seen_where_a_file_reaches_across_the_checkpoint(hp, topic):
     append(topic, {0: [row(5, "b"), row(12, "y")]})
     append(topic, {0: [row(13, "y")]})

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hardpack import Conflict
-from hardpack.lake.door import IceTable
 from hardpack.log.reference import Log, LogSegment, append_segment, clean
 from hardpack.log.settings import Settings
 from hardpack.spark import superseded as find
@@ -152,22 +151,15 @@ def test_many_passes_equal_the_reference_and_no_deleted_key_is_left(hp, lazy, mo
     assert hidden > 3
 
 
-def test_rows_deleted_by_others_meanwhile_stop_the_commit(hp, lazy, spark, monkeypatch):
+def test_rows_deleted_by_others_meanwhile_stop_the_commit(hp, lazy, spark, meanwhile):
     table = lazy(deletion_vector_max_ratio=1)
     table.append([row(o, f"k{o}") for o in range(10)])
     table.append([row(10, "k0"), row(11, "k1")])
     table.append([row(12, "z")])
-    name, real = table.name, IceTable.commit
-
-    def late(self, base, change):
-        spark.sql(f"DELETE FROM hardpack.{name} WHERE offset = 5")
-        return real(self, base, change)
-
-    plan = hp.plan(name, now=T0)
-    monkeypatch.setattr(IceTable, "commit", late)
+    plan = hp.plan(table.name, now=T0)
+    meanwhile(lambda: spark.sql(f"DELETE FROM hardpack.{table.name} WHERE offset = 5"))
     with pytest.raises(Conflict):
         hp.clean(plan)
-    monkeypatch.undo()
     assert table.offsets == [o for o in range(13) if o != 5]
     cleaned(hp, table)
     assert table.offsets == [2, 3, 4, 6, 7, 8, 9, 10, 11, 12]

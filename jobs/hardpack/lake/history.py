@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from hardpack.lake.layout import table_name
-from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, read_state
+from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state
 from hardpack.log.model import LogState
 
 
@@ -59,7 +59,7 @@ def trusted_states(table: Table) -> dict[str, LogState]:
         summary = summary_of(snapshot)
         then = read_state(name, summary) if STATE_PROPERTY in summary else {}
         for log in undone & then.keys():
-            states[log] = replace(then[log], snapshot=(snapshot.snapshot_id, snapshot.sequence_number or 0))
+            states[log] = made_by(then[log], (snapshot.snapshot_id, snapshot.sequence_number or 0))
         undone -= then.keys()
     return states
 

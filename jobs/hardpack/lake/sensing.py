@@ -161,23 +161,25 @@ def _view(partition: Partition, files: list[DataFile], state: LogState, late: _L
 
 
 class _Late:
-    """Which files brought rows below a checkpoint after the pass that set it (invariant 9).
+    """Which files brought rows below a checkpoint that the pass which set it had not seen (invariant 9).
 
-    A file's offsets do not tell when it came, its data sequence number does. A rewrite of rows that were there
-    (operation `replace`, or `overwrite` with no more rows than before) brings none.
+    A file's offsets do not tell when it came, its data sequence number does: after the snapshot that the pass read, and
+    not that of the pass itself. A rewrite of rows that were there (operation `replace`, or `overwrite` with no more
+    rows than before) brings none.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def first(self, files: list[DataFile], state: LogState) -> int | None:
-        """Lowest offset below the checkpoint among rows that came after the state's snapshot, else None."""
+        """Lowest offset below the checkpoint among rows that the last pass had not seen, else None."""
         if state.snapshot is None or state.checkpoint is None:
             return None
+        read, made = state.seen or (state.snapshot[1], 0)
         late = [
             f.min_offset
             for f in files
-            if f.sequence > state.snapshot[1] and f.min_offset < state.checkpoint and self._brings_rows(f)
+            if f.sequence > read and f.sequence != made and f.min_offset < state.checkpoint and self._brings_rows(f)
         ]
         return min(late, default=None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
@@ -53,6 +54,12 @@ def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
     return logs.get(str(partition), LogState())
 
 
+def made_by(state: LogState, snapshot: tuple[int, int]) -> LogState:
+    """The state that a pass leaves, once id and sequence number of its snapshot are known."""
+    seen = (state.seen[0], snapshot[1]) if state.seen and not state.seen[1] else state.seen
+    return replace(state, snapshot=snapshot, seen=seen)
+
+
 def log_to_json(state: LogState) -> dict[str, Any]:
     """One log's state as JSON data."""
     always = {
@@ -70,6 +77,7 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "paused": state.paused,
         "uncleanable": state.uncleanable,
         "snapshot": list(state.snapshot or ()),
+        "seen": list(state.seen or ()),
     }
     return always | {name: value for name, value in sometimes.items() if value}
 
@@ -96,6 +104,7 @@ class _Entry(BaseModel):
     paused: Annotated[int, Field(ge=0, le=MOST_PAUSES)] = 0
     uncleanable: str = ""
     snapshot: tuple[Long, Long] | None = None
+    seen: tuple[Long, Long] | None = None
 
 
 class _State(BaseModel):
@@ -118,5 +127,6 @@ def _log_from(entry: _Entry) -> LogState:
         paused=entry.paused,
         uncleanable=entry.uncleanable,
         snapshot=entry.snapshot,
+        seen=entry.seen,
         last_clean=dict(entry.last_clean),
     )

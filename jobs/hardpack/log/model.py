@@ -94,6 +94,9 @@ class LogState:
     """Why it is left alone until somebody resumes it; empty when it is not."""
     snapshot: tuple[int, int] | None = None
     """Id and sequence number of the snapshot that the last pass made."""
+    seen: tuple[int, int] | None = None
+    """Of the last pass that took every row below the checkpoint into account: sequence numbers of the snapshot it read
+    and of the one it made, 0 until that is made. What was committed between the two, the pass has not seen."""
     last_clean: dict[str, Any] = field(default_factory=dict)
     """Of the last phase one: `now`, `from` and `to` offsets."""
 
