@@ -85,5 +85,5 @@ def differences(catalog, spark, home, cases):
 
 
 @pytest.mark.equivalence
-def test_all_logs_that_real_kafka_cleaned(catalog, spark, home):
+def test_all_logs_that_real_kafka_cleaned(catalog, spark, home, no_pages):
     assert differences(catalog, spark, home, golden()) == []

@@ -51,7 +51,7 @@ def by_row(seen):
 
 
 @pytest.mark.equivalence
-def test_many_random_logs_equal_the_reference_cleaner(catalog, spark, home):
+def test_many_random_logs_equal_the_reference_cleaner(catalog, spark, home, no_pages):
     started, passes = time.monotonic(), 0
     cases = [with_expectations(c) for c in examples(LOGS, SEED)]
     for start in range(0, len(cases), BATCH):

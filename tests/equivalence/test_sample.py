@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 EVERY, RANDOM = 8, 60
 
 
-def test_all_cases_and_some_logs(catalog, spark, home):
+def test_all_cases_and_some_logs(catalog, spark, home, no_pages):
     known = [c for c in catalogue() if not c.out_of_scope] + golden()[::EVERY]
     cases = known + [with_expectations(c) for c in examples(RANDOM, SEED)]
     wrong = []

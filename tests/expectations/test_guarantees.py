@@ -95,9 +95,12 @@ def test_one_metric_pass_serves_all(spark, home, monkeypatch):
     assert calls == [1]
 
 
-def test_data_docs_name_the_run_and_show_no_key_and_no_value(hp, spark, home, catalog):
+def test_data_docs_name_the_run_and_show_no_key_and_no_value(spark, home, catalog):
+    from hardpack import Hardpack
+
     from tests.topics import T0, append, name_of, new_topic, row
 
+    hp = Hardpack(catalog, spark, home)
     table = new_topic(catalog, active_segment="none")
     append(table, {0: [row(0, "secret-key", "secret-value"), row(1, "secret-key", "secret-value")], 1: [row(0, "b")]})
     hp.clean(hp.plan(name_of(table), now=T0))
