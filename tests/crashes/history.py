@@ -30,7 +30,7 @@ class History:
     logs: dict[int, Log] = field(default_factory=dict)
 
     def __post_init__(self):
-        rules = RULES | ({"deletion_vector_min_bytes": 0} if self.vectors else {})
+        rules = RULES | ({"deletion_vector_min_bytes": 0, "deletion_vector_max_ratio": 1} if self.vectors else {})
         self.table = new_topic(self.catalog, **rules)
         if self.vectors:
             with self.table.transaction() as change:
