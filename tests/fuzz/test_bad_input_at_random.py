@@ -214,7 +214,7 @@ def test_plan_files(command, topic, cold, tmp_path, monkeypatch):
     def door(self, table):
         raise _Would("")
 
-    monkeypatch.setattr(cli.Hardpack, "_door", door)
+    monkeypatch.setattr(cli.Hardpack, "door", door)
     rng, before = random.Random(3), place(topic)
     text = cold.plan(name_of(topic), T0, force=True).to_json()
     file = tmp_path / "plan.json"
