@@ -1,12 +1,11 @@
 """The engine against small tables whose outcome is known."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hardpack import BadInput, Conflict
 from hardpack.lake.sensing import read_logs
-from hardpack.lake.state import read_state
+from hardpack.lake.state import made_by, read_state
 from hardpack.log.settings import read_settings
 from hardpack.verify import must_hold
 
@@ -56,8 +55,9 @@ def test_one_pass(hp, catalog):
     assert summary.operation.value == "overwrite"
     assert summary.additional_properties["hardpack.plan"] == f"one:{plan.id}"
     then = read_state(name, summary.additional_properties)
-    assert {p: replace(found, snapshot=None) for p, found in state.items()} == then
-    assert {found.snapshot[0] for found in state.values()} == {table.current_snapshot().snapshot_id}
+    made = table.current_snapshot()
+    assert state == {p: made_by(found, (made.snapshot_id, made.sequence_number)) for p, found in then.items()}
+    assert {found.seen for found in state.values()} == {(made.sequence_number - 1, made.sequence_number)}
 
 
 def test_the_same_plan_twice_is_one_commit(hp, catalog):
