@@ -9,7 +9,7 @@ from hardpack.log.settings import Settings
 from hardpack.spark import superseded as find
 from pyroaring import BitMap
 
-from tests.topics import T0, append, name_of, new_topic, random_rows, rows_of
+from tests.topics import T0, append, name_of, new_topic, random_rows, row, rows_of
 
 pytestmark = pytest.mark.spark
 RULES = {"min.cleanable.dirty.ratio": 0, "delete.retention.ms": 1000, "null.keys": "drop", "segment.bytes": 14}
@@ -44,6 +44,19 @@ def test_passes_over_more_rows_than_are_audited_equal_the_reference(hp, catalog,
         log = Log(
             (*log.segments, LogSegment(more[0].offset, tuple(more))), log.checkpoint, log.log_start, None, log.horizons
         )
+
+
+def test_tombstones_of_files_of_which_only_some_are_compared_in_full(hp, catalog):
+    """Many files become one: a tombstone of a file that is not compared is the one that is copied (invariant 2)."""
+    rules = {"min_cleanable_dirty_ratio": 0, "audit_rows": 40}
+    table = new_topic(catalog, **rules)
+    for first in range(0, 200, 40):
+        append(table, {0: [row(o, f"k{o}", None if o % 2 else "v") for o in range(first, first + 40)]})
+    append(table, {0: [row(200 + n, f"k{n * 40}") for n in range(5)]})
+    append(table, {0: [row(300, "z")]})
+    report = hp.clean(hp.plan(name_of(table), now=T0))
+    assert report.logs[0].files_rewritten > report.logs[0].files_written
+    assert report.logs[0].superseded == 5
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ class Side:
     wide: bool = False
     """Whether rows are read in full, for their content."""
     values: bool = True
-    """Whether a narrow side tells tombstones, for which the value is read; else no row counts as one."""
+    """Whether tombstones are told, for which the value is read; else no row counts as one. The same on all sides: a row
+    is known by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,7 @@ def _side(
         rows = rows.where(sample.holds(column(settings.column_key), control_type(settings)))
     content = content_hash(rows) if side.wide else F.lit(None).cast("long")
     control = control_type(settings)
-    told = side.wide or side.values
-    tombstone = column(settings.column_value).isNull() & control.isNull() if told else F.lit(False)
+    tombstone = column(settings.column_value).isNull() & control.isNull() if side.values else F.lit(False)
     transactional = []
     if settings.column_leader_epoch:
         transactional.append(column(settings.column_leader_epoch).cast("long").alias("epoch"))
