@@ -73,7 +73,6 @@ def cold(catalog, home):
 @pytest.fixture
 def meanwhile(monkeypatch):
     """Run something once, right before the commit."""
-
     from hardpack.lake.door import IceTable
 
     def plant(action):

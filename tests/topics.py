@@ -46,6 +46,20 @@ def rows_of(table, partition=0):
     return [Row(r["offset"], r["key"], None if r["value"] is None else r["value"].encode()) for r in found]
 
 
+def offsets(table, partition=0):
+    """The offsets of one log, in order."""
+    return [r.offset for r in rows_of(table, partition)]
+
+
+def superseded_once(catalog):
+    """A topic in three commits: a pass touches the first file alone and drops its offset 0; 4 is active."""
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a"), row(1, "b")]})
+    append(table, {0: [row(2, "a"), row(3, "c")]})
+    append(table, {0: [row(4, "d")]})
+    return table
+
+
 def row(offset, key, value="v"):
     return Row(offset, None if key is None else key.encode(), None if value is None else value.encode())
 

@@ -202,7 +202,6 @@ class LocalAirflow:
         """The log of a task's last try as text."""
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}"
         last = self.call("GET", path if map_index < 0 else f"{path}/{map_index}")["try_number"]
-        content = self.call("GET", f"{path}/logs/{last}", params={"map_index": map_index, "full_content": True})[
-            "content"
-        ]
+        whole = {"map_index": map_index, "full_content": True}
+        content = self.call("GET", f"{path}/logs/{last}", params=whole)["content"]
         return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)

@@ -19,9 +19,9 @@ from hardpack.lake.door import IceTable
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.key_filter import KeyFilters
 from hardpack.lake.layout import columns_at
-from hardpack.lake.state import read_state
+from hardpack.lake.state import read_at, read_state
 from hardpack.log.grouping import group_segments
-from hardpack.log.horizons import Copied, after_clean, after_expiry, due_markers, due_ranges
+from hardpack.log.horizons import Copied, after_clean, after_expiry, due
 from hardpack.log.model import LogState, LogView, Segment
 from hardpack.log.selection import Decision, decide
 from hardpack.log.settings import Settings
@@ -136,7 +136,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
     markers = Markers()
     if columns.transactions:
         markers = find_markers(rows, {h.name: h.view.state.last_batch for h in heads if h.view.state.last_batch})
-    groups = {h.name: _groups(h) for h in heads}
+    groups, seen = {h.name: _groups(h) for h in heads}, read_at(table, base)
 
     def find_dead(refs: Mapping[str, FileRef], hidden: Mapping[str, BitMap]) -> dict[str, DeadRows]:
         parts = []
@@ -166,7 +166,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         views=tuple(h.view for h in heads),
         groups=groups,
         recorded=read_state(report.table, table.properties),
-        after={h.name: _state_after(h, markers, groups[h.name], _seen(table, base)) for h in heads},
+        after={h.name: _state_after(h, markers, groups[h.name], seen) for h in heads},
         home=home,
         copied_to={h.name: h.reach.copied_to for h in heads},
     )
@@ -253,12 +253,6 @@ def _groups(head: Head) -> list[list[Segment]]:
     return group_segments(head.copied, head.settings.segment_bytes, head.decision.bound, following)
 
 
-def _seen(table: Table, base: int) -> tuple[int, int]:
-    """What a pass over this snapshot has looked at, see `LogState.seen`."""
-    snapshot = table.snapshot_by_id(base)
-    return (snapshot.sequence_number or 0 if snapshot else 0), 0
-
-
 def _state_after(head: Head, markers: Markers, groups: Sequence[Sequence[Segment]], seen: tuple[int, int]) -> LogState:
     view, reach = head.view, head.reach
     state = after_clean(
@@ -297,17 +291,17 @@ def expire_heads(
     Raises:
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
-    # rows that came late are for phase one to look at first; tombstones of their keys may be among these
-    due = {str(v.partition): v for v in views if v.segments and v.late is None}
-    ranges = {n: due_ranges(v.state, now[n]) for n, v in due.items()}
-    markers = {n: due_markers(v.state, now[n]) for n, v in due.items()}
-    due = {n: v for n, v in due.items() if ranges[n] or markers[n]}
-    if not due or report.base is None:
+    logs = {str(v.partition): v for v in views if v.segments}
+    serving = {n: v for n, v in logs.items() if any(due(v, now[n]))}
+    ranges = {n: due(v, now[n])[0] for n, v in serving.items()}
+    markers = {n: due(v, now[n])[1] for n, v in serving.items()}
+    if not serving or report.base is None:
         return report
+    seen = read_at(table, report.base)
     columns = columns_at(table, settings, report.base)
-    scan = narrow_scan(door.spark, door.name, report.base, columns, [v.partition for v in due.values()])
-    ends = {n: v.state.checkpoint or 0 for n, v in due.items()}
-    bounds = [Bounds(v.partition, 0, ends[n], ends[n], ends[n], ranges[n]) for n, v in due.items()]
+    scan = narrow_scan(door.spark, door.name, report.base, columns, [v.partition for v in serving.values()])
+    ends = {n: v.state.checkpoint or 0 for n, v in serving.items()}
+    bounds = [Bounds(v.partition, 0, ends[n], ends[n], ends[n], ranges[n]) for n, v in serving.items()]
 
     def find_dead(*_: object) -> dict[str, DeadRows]:
         parts = [expired_tombstones(with_bounds(below(scan, max(ends.values())), bounds))]
@@ -318,16 +312,13 @@ def expire_heads(
     job = Job(
         report=report,
         settings=settings,
-        views=tuple(due.values()),
-        groups={n: [[s] for s in v.segments] for n, v in due.items()},
+        views=tuple(serving.values()),
+        groups={n: [[s] for s in v.segments] for n, v in serving.items()},
         recorded=read_state(report.table, table.properties),
-        after={
-            n: replace(after_expiry(v.state, ranges[n], markers[n]), seen=_seen(table, report.base))
-            for n, v in due.items()
-        },
+        after={n: replace(after_expiry(v.state, ranges[n], markers[n]), seen=seen) for n, v in serving.items()},
         home=home,
         # a marker may lie between the checkpoint and the end of what was copied
-        copied_to={n: max([ends[n], *v.state.layout[-1:]]) for n, v in due.items()},
-        expired={n: ranges[n] for n in due},
+        copied_to={n: max([ends[n], *v.state.layout[-1:]]) for n, v in serving.items()},
+        expired={n: ranges[n] for n in serving},
     )
     return run(door, _files(door, table, settings), job, find_dead, scan)

@@ -14,7 +14,7 @@ from hardpack.errors import BadInput
 from hardpack.lake.files import DataFiles
 from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.sensing import Memory, read_logs
-from hardpack.log.horizons import Range, due_markers, due_ranges
+from hardpack.log.horizons import Range, due, due_ranges
 from hardpack.log.model import LogView, Partition
 from hardpack.log.selection import decide, has_rows_of, steady_until
 from hardpack.log.settings import LONG_MAX, NONE, Order, Settings
@@ -191,8 +191,7 @@ def chosen(table: str, views: list[LogView], partitions: Iterable[Partition] | N
 def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:
     decision = decide(view, settings, now, force)
     expired = due_ranges(view.state, now)
-    # rows that came late are for phase one to look at first
-    waiting = view.late is None and bool(expired or due_markers(view.state, now))
+    waiting = any(due(view, now))
     action: Action = "clean" if decision.due else "none"
     reason = decision.reason
     if not decision.due and waiting and (force or settings.idle_tombstones == "expire"):

@@ -18,7 +18,7 @@ from pyiceberg.catalog import load_catalog
 
 from tests.conftest import CATALOG
 from tests.production.proxy import LossyProxy
-from tests.topics import T0, append, name_of, new_topic, row, rows_of
+from tests.topics import T0, append, name_of, offsets, row, superseded_once
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(900)]
 LEFT = [1, 2, 3, 4]
@@ -57,18 +57,6 @@ def when(monkeypatch):
     return plant
 
 
-def topic(catalog):
-    table = new_topic(catalog)
-    append(table, {0: [row(0, "a"), row(1, "b")]})
-    append(table, {0: [row(2, "a"), row(3, "c")]})
-    append(table, {0: [row(4, "d")]})
-    return table
-
-
-def offsets(table):
-    return [r.offset for r in rows_of(table)]
-
-
 def failure_of(hp, plan):
     """What a user is told of a pass that fails, whatever Spark makes of it."""
     try:
@@ -80,7 +68,7 @@ def failure_of(hp, plan):
 
 def test_an_answer_that_is_lost(far, meanwhile):
     hp, proxy = far
-    table = topic(hp.catalog)
+    table = superseded_once(hp.catalog)
     plan = hp.plan(name_of(table), now=T0)
     request = f"POST /v1/namespaces/t/tables/{table.name()[-1]}".encode()
     meanwhile(lambda: setattr(proxy, "lose_answer_to", request))
@@ -94,7 +82,7 @@ def test_an_answer_that_is_lost(far, meanwhile):
 
 def test_a_catalog_that_dies_before_the_swap(far, rest, meanwhile):
     hp, _ = far
-    table = topic(hp.catalog)
+    table = superseded_once(hp.catalog)
     plan = hp.plan(name_of(table), now=T0)
     meanwhile(rest.kill)
     with pytest.raises(CommitUnknown, match="run the same plan again"):
@@ -108,7 +96,7 @@ def test_a_catalog_that_dies_before_the_swap(far, rest, meanwhile):
 @pytest.mark.parametrize("point", ["begun", "dead rows found", "rewritten", "gate passed"])
 def test_a_storage_that_dies_in_the_middle(far, storage, when, point):
     hp, _ = far
-    table = topic(hp.catalog)
+    table = superseded_once(hp.catalog)
     plan = hp.plan(name_of(table), now=T0)
     when(point, storage.kill)
     try:
@@ -148,7 +136,7 @@ def tasks_of(pids):
 @pytest.mark.parametrize("point", ["begun", "dead rows found"])
 @pytest.mark.parametrize("whom", ["executor", "task"])
 def test_an_executor_or_a_task_that_is_killed(spread, when, whom, point):
-    table = topic(spread.catalog)
+    table = superseded_once(spread.catalog)
     killed = []
 
     def kill():
@@ -157,7 +145,7 @@ def test_an_executor_or_a_task_that_is_killed(spread, when, whom, point):
         for process in victims:
             process.kill()
 
-    spread.clean_like_kafka(name_of(topic(spread.catalog)), now=T0)
+    spread.clean_like_kafka(name_of(superseded_once(spread.catalog)), now=T0)
     when(point, kill)
     report = spread.clean(spread.plan(name_of(table), now=T0))
     assert killed

@@ -9,7 +9,7 @@ from hardpack.lake.door import IceTable
 from hardpack.lake.state import read_state
 from pyroaring import BitMap
 
-from tests.topics import T0, append, name_of, new_topic, row, rows_of
+from tests.topics import T0, append, name_of, new_topic, offsets, row, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -21,10 +21,6 @@ def topic(catalog):
     append(table, {0: [row(2, "a"), row(3, "c")], 1: [row(2, "b")]})
     append(table, {0: [row(4, "b")], 1: [row(3, "a")]})
     return table
-
-
-def offsets(table, partition=0):
-    return [r.offset for r in rows_of(table, partition)]
 
 
 def test_an_append_neither_fails_nor_is_lost(hp, topic, meanwhile):

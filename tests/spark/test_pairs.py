@@ -10,12 +10,12 @@ import pytest
 from hardpack import Conflict
 from pyspark.sql.functions import udf
 
-from tests.topics import T0, append, name_of, new_topic, row, rows_of
+from tests.topics import T0, append, name_of, offsets, row, superseded_once
 
 pytestmark = [pytest.mark.neighbours, pytest.mark.timeout(300)]
 LATER = "TIMESTAMP '2100-01-01 00:00:00'"
-INSERT = "INSERT INTO {t} VALUES (0, 5, TIMESTAMP '2020-09-13 12:26:40', X'61', 'v')"
-ANOTHER = INSERT.replace("5", "6").replace("61", "65")
+ROW = "INSERT INTO {t} VALUES (0, %d, TIMESTAMP '2020-09-13 12:26:40', X'%s', 'v')"
+INSERT, ANOTHER = ROW % (5, "61"), ROW % (6, "65")
 MERGE = "MERGE INTO {t} USING (SELECT %d AS o WHERE %s) ON partition = 0 AND %s "
 UPDATES = MERGE % (1, "%s", "offset = o") + "WHEN MATCHED THEN UPDATE SET value = 'w'"
 # no value is so long; Iceberg's bounds cannot tell, so any file of the partition may match
@@ -26,21 +26,13 @@ INSERTS = MERGE % (5, "%s", "length(value) = o") + (
 UPSERTS = INSERTS.replace("WHEN NOT", "WHEN MATCHED THEN UPDATE SET value = 'w' WHEN NOT")
 BIN_PACK = "CALL hardpack.system.rewrite_data_files(table => '{t}', options => map('rewrite-all', 'true'))"
 PAST = "CALL hardpack.system.expire_snapshots(table => '{t}', older_than => " + LATER + ", retain_last => 1)"
-AFTER, WITH_INSERT = (1, 2, 3, 4), (1, 3, 4, 5)
+AFTER, WITH_INSERT = [1, 2, 3, 4], [1, 3, 4, 5]
 
 
 @pytest.fixture
 def topic(catalog):
-    """Offset 0 is superseded and the pass touches its file, 5 would supersede 2."""
-    table = new_topic(catalog)
-    append(table, {0: [row(0, "a"), row(1, "b")]})
-    append(table, {0: [row(2, "a"), row(3, "c")]})
-    append(table, {0: [row(4, "d")]})
-    return table
-
-
-def offsets(table):
-    return tuple(r.offset for r in rows_of(table))
+    """An offset 5 of the statements below would supersede 2."""
+    return superseded_once(catalog)
 
 
 def settle(hp, table):
@@ -63,14 +55,14 @@ def settle(hp, table):
         pytest.param([UPDATES % "true"], True, AFTER, id="MERGE that updates"),
         pytest.param(["UPDATE {t} SET value = 'w' WHERE offset = 1"], True, AFTER, id="UPDATE"),
         pytest.param(["UPDATE {t} SET value = 'w' WHERE offset = 3"], False, AFTER, id="UPDATE elsewhere"),
-        pytest.param(["DELETE FROM {t} WHERE offset = 1"], True, (2, 3, 4), id="DELETE"),
+        pytest.param(["DELETE FROM {t} WHERE offset = 1"], True, [2, 3, 4], id="DELETE"),
         pytest.param(
             ["ALTER TABLE {t} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')",
-             "DELETE FROM {t} WHERE offset = 1"], True, (2, 3, 4), id="row-level DELETE",
+             "DELETE FROM {t} WHERE offset = 1"], True, [2, 3, 4], id="row-level DELETE",
         ),
         pytest.param([BIN_PACK], True, AFTER, id="bin-pack"),
         pytest.param([INSERT, PAST], False, WITH_INSERT, id="expiry of the base"),
-        pytest.param([INSERT, ANOTHER, PAST], True, (1, 3, 4, 5, 6), id="expiry of what came after the base"),
+        pytest.param([INSERT, ANOTHER, PAST], True, [1, 3, 4, 5, 6], id="expiry of what came after the base"),
         pytest.param(["ALTER TABLE {t} ADD COLUMN more string"], False, AFTER, id="new column"),
         pytest.param(["ALTER TABLE {t} SET TBLPROPERTIES ('of.others'='1')"], False, AFTER, id="property"),
         pytest.param(["CALL hardpack.system.rewrite_manifests('{t}')"], False, AFTER, id="manifests"),

@@ -9,13 +9,9 @@ from hardpack.lake.state import made_by, read_state
 from hardpack.log.settings import read_settings
 from hardpack.verify import must_hold
 
-from tests.topics import T0, append, name_of, new_topic, row, rows_of
+from tests.topics import T0, append, name_of, new_topic, offsets, row
 
 pytestmark = pytest.mark.spark
-
-
-def offsets(table, partition=0):
-    return [r.offset for r in rows_of(table, partition)]
 
 
 def paths(table):

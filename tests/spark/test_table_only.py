@@ -11,13 +11,9 @@ from hardpack.log.settings import read_settings
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import IntegerType
 
-from tests.topics import T0, append, name_of, new_topic, row, rows_of
+from tests.topics import T0, append, name_of, new_topic, offsets, row, rows_of
 
 pytestmark = pytest.mark.spark
-
-
-def offsets(table, partition=0):
-    return [r.offset for r in rows_of(table, partition)]
 
 
 def cleaned(hp, table, now=T0, **arguments):

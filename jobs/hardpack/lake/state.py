@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardpack.errors import BadInput
 from hardpack.log.model import LogState, Partition
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
@@ -52,6 +55,12 @@ def write_state(logs: Mapping[str, LogState]) -> str:
 def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
     """State of one log, empty when it was never cleaned."""
     return logs.get(str(partition), LogState())
+
+
+def read_at(table: Table, snapshot: int) -> tuple[int, int]:
+    """`LogState.seen` of a pass that reads this snapshot, as long as it has made none of its own; see `made_by`."""
+    found = table.snapshot_by_id(snapshot)
+    return (found.sequence_number or 0 if found else 0), 0
 
 
 def made_by(state: LogState, snapshot: tuple[int, int]) -> LogState:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hardpack.log.model import Horizon, LogState
+from hardpack.log.model import Horizon, LogState, LogView
 
 Range = tuple[int, int]
 """Offsets from (inclusive) to (inclusive)."""
@@ -71,6 +71,15 @@ def due_markers(state: LogState, now: int) -> tuple[int, ...]:
     """Offsets of the transaction markers that may go at `now`; they do not wait for the checkpoint."""
     fresh = set(state.last_clean.get("markers", ())) if state.last_clean.get("now") == now else set()
     return tuple(o for ms, offsets in state.markers if ms <= now for o in offsets if o not in fresh)
+
+
+def due(log: LogView, now: int) -> tuple[tuple[Range, ...], tuple[int, ...]]:
+    """What phase two may take at `now`: ranges of tombstones and offsets of markers.
+
+    Nothing while rows came late: they are for phase one to look at first, as the tombstones of their keys may be
+    among these (invariant 9).
+    """
+    return ((), ()) if log.late is not None else (due_ranges(log.state, now), due_markers(log.state, now))
 
 
 def in_ranges(ranges: tuple[Range, ...], offset: int) -> bool:
