@@ -84,12 +84,12 @@ def main() -> None:
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for scale in map(float, args.scales.split(",")):
         data, alone = data_set(scale), 0.0
-        size = sum(f.stat().st_size for f in (LAKE / "warehouse").rglob(f"*{data.name}*/**/*.parquet"))
         for workers in (1, 2):
             costs, tasks = measured(scale, args.rounds, workers)
             seconds = statistics.median(c["seconds"] for c in costs)
             alone = alone or seconds
             spread = ", ".join(str(number) for _, number in sorted(tasks.items()))
+            size = sum(f.stat().st_size for f in (LAKE / "warehouse").rglob(f"*{data.name}/**/*.parquet"))
             cells = (
                 f"{data.tail + data.head:,}", f"{size / 1e6:,.0f}", workers, f"{seconds:.1f}",
                 f"{costs[0]['seconds']:.1f}", f"{alone / seconds:.2f}", spread,

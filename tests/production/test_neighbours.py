@@ -48,7 +48,8 @@ def session(shared_lake, production_home, monkeypatch):
     found.stop()
 
 
-def test_everybody_at_once(shared_lake, session, home, capsys):
+def test_everybody_at_once(shared_lake, session, home, capsys, caplog):
+    caplog.set_level("INFO", "hardpack")
     world = world_of(shared_lake, session)
     hp = Hardpack(world.connect(), session, home)
     told = Counter()
@@ -71,6 +72,8 @@ def test_everybody_at_once(shared_lake, session, home, capsys):
     rows = list(zip(*found.values(), strict=True))
     states = trusted_states(table)
     checkpoints = {p: states[str(p)].checkpoint for p in PARTITIONS}
+    told["planned anew"] = sum(r.name == "hardpack.api" for r in caplog.records)
+    told["commits tried again"] = sum(r.name == "hardpack.lake.door" for r in caplog.records)
     with capsys.disabled():
         print(f"\n{SECONDS} s; neighbours: {dict(world.told)}; cleaner: {dict(told)}")
         print(f"{len(world.appended)} rows appended, {len(world.deleted)} asked to go, {len(rows)} left")
