@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,8 +50,6 @@ def validate(
     Raises:
         Unavailable: the evidence could not be read, so nothing is known of the guarantees.
     """
-    # it logs a line per class on import, and warns of every renderer that a class overrides
-    logging.getLogger("great_expectations").setLevel(logging.ERROR)
     import great_expectations as gx
     import hardpack_expectations.guarantees  # noqa: F401  registers the classes that the suites name
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -112,7 +114,10 @@ class Hardpack:
         if self._spark is None:
             from hardpack.spark.session import open_session
 
-            self._spark = open_session(self.catalog)
+            with ThreadPoolExecutor(1) as meanwhile:
+                # importing Great Expectations takes seconds, in which this thread waits for the JVM
+                meanwhile.submit(import_module, "hardpack_expectations.guarantees")
+                self._spark = open_session(self.catalog)
         return self._spark
 
     @property

@@ -21,6 +21,8 @@ DEFAULTS = {
     # Spark's own misses the last two
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|access-key|credential",
     "spark.ui.showConsoleProgress": "false",
+    # noting the line of Python behind each expression is a third of a small pass
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
     "spark.python.daemon.module": "hardpack.spark.daemon",
