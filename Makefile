@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-dags test-system test-scheduler test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
+.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -26,7 +26,7 @@ clean: down ## remove everything that was made here: environment, jars, lakehous
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Test
-test: preflight env jars check test-fast test-spark test-kafka test-dags test-system ## lint, types and every layer of tests
+test: preflight env jars check test-fast test-spark test-kafka test-postgres test-dags test-system ## lint, types and every layer of tests
 
 check: env ## lint, format and types
 	$(BIN)/ruff check .
@@ -56,6 +56,9 @@ test-system: env jars ## one whole run through a real scheduler
 
 test-scheduler: env jars ## runs at once, killed and cleared tasks under a real scheduler (about half an hour)
 	$(BIN)/pytest -q -s -m scheduler
+
+test-postgres: env jars ## a real PostgreSQL from Maven Central, examined by both engines
+	$(BIN)/pytest -q -m postgres
 
 test-services: env jars ## PostgreSQL, REST, Glue and S3 from package registries, each examined by both engines (needs Go)
 	$(BIN)/pytest -q -m services

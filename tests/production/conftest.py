@@ -15,14 +15,6 @@ DOWNLOADS = ROOT / ".hardpack" / "services"
 
 
 @pytest.fixture(scope="session")
-def production_jars():
-    """Folder with what Spark needs besides for PostgreSQL, S3 and Glue."""
-    from infra.jars import PRODUCTION, fetch
-
-    return {jar.name: jar for jar in (*fetch(DOWNLOADS, PRODUCTION), *(ROOT / ".hardpack" / "jars").glob("*.jar"))}
-
-
-@pytest.fixture(scope="session")
 def storage(tmp_path_factory):
     from infra.services.storage import Storage
 
@@ -64,13 +56,16 @@ def cluster(tmp_path_factory):
 
 
 @pytest.fixture
-def production_home(tmp_path, production_jars) -> Callable[[dict[str, str]], dict[str, str]]:
+def production_home(tmp_path) -> Callable[[dict[str, str]], dict[str, str]]:
     """Writes a home whose pyiceberg configuration has the properties given; returns what the environment must name."""
+    from infra.jars import PRODUCTION, fetch
 
     def make(properties: dict[str, str]) -> dict[str, str]:
         (tmp_path / "jars").mkdir()
-        for name, jar in production_jars.items():
-            (tmp_path / "jars" / name).symlink_to(jar)
+        far = any(name.startswith("s3.") or value.startswith("s3://") for name, value in properties.items())
+        wanted = [jar for jar in PRODUCTION if far or "aws" not in jar.name]
+        for jar in (*fetch(DOWNLOADS, wanted), *(ROOT / ".hardpack" / "jars").glob("*.jar")):
+            (tmp_path / "jars" / jar.name).symlink_to(jar)
         config = tmp_path / ".pyiceberg.yaml"
         config.touch(mode=0o600)
         config.write_text(yaml.safe_dump({"catalog": {CATALOG: properties}}))

@@ -21,33 +21,47 @@ def examine(env):
     return done, json.loads(done.stdout)["findings"] if done.stdout else []
 
 
-def all_well(env, storage, secrets):
+def all_well(env, secrets):
     done, findings = examine(env)
     assert [f for f in findings if not f["well"]] == []
     assert len(findings) == CHECKS
     assert done.returncode == 0
     assert not any(secret in done.stdout + done.stderr for secret in secrets)
     assert files_with(Path(env["HARDPACK_HOME"]), secrets) == []
+
+
+def all_well_on_s3(env, storage, secrets):
+    all_well(env, [*secrets, storage.secret_key])
     listed = storage.client.list_objects_v2(Bucket="lake").get("Contents", [])
     assert [o["Key"] for o in listed if "hardpack_doctor" in o["Key"]] == []
+
+
+@pytest.mark.postgres
+def test_postgresql_and_local_files(postgres, production_home, tmp_path):
+    (tmp_path / "warehouse").mkdir()
+    uri = postgres.create(f"lake_{uuid.uuid4().hex}")
+    env = production_home({"type": "sql", "uri": uri, "warehouse": f"file://{tmp_path}/warehouse"})
+    all_well(env, [postgres.password])
+    assert not list((tmp_path / "warehouse").rglob("*.*"))
 
 
 def test_postgresql_and_s3(postgres, storage, production_home):
     uri = postgres.create(f"lake_{uuid.uuid4().hex}")
     env = production_home({"type": "sql", "uri": uri, "warehouse": "s3://lake/sql", **storage.properties})
-    all_well(env, storage, [postgres.password, storage.secret_key])
+    all_well_on_s3(env, storage, [postgres.password])
 
 
 def test_rest_and_s3(rest, storage, production_home):
     env = production_home({**rest.properties, **storage.properties})
-    all_well(env, storage, [storage.secret_key])
+    all_well_on_s3(env, storage, [])
 
 
 def test_glue_and_s3(glue, storage, production_home):
     env = production_home({**glue.properties, **storage.properties}) | glue.environment
-    all_well(env, storage, [storage.secret_key])
+    all_well_on_s3(env, storage, [])
 
 
+@pytest.mark.postgres
 def test_a_wrong_password_is_one_sentence_without_it(postgres, production_home):
     uri = postgres.url("postgres").replace(postgres.password, "s3cr3t-and-wrong")
     done, _ = examine(production_home({"type": "sql", "uri": uri, "warehouse": "s3://lake/sql"}))

@@ -165,6 +165,7 @@ def small_disk(tmp_path):
 
 def test_a_disk_that_is_full(hp, catalog, small_disk):
     name = f"t.full_{uuid.uuid4().hex[:8]}"
+    catalog.create_namespace_if_not_exists("t")
     rules = {"hardpack.cleanup.policy": "compact"}
     table = catalog.create_table(name, SCHEMA, f"file://{small_disk}/t", SPEC, properties=rules)
     rng = random.Random(1)
