@@ -82,7 +82,8 @@ def crash(hp, catalog, runs, seed):
                 orphans.update(left_behind(history))
             history = History(catalog, rng, vectors=bool(done // ROUNDS % 2))
         points = POINTS if history.vectors else [p for p in POINTS if p != "vectors written"]
-        point = POINTS[done % len(POINTS)] if runs < 100 else rng.choice(points)
+        scarce = sorted(points, key=lambda p: told[p]["reached"])[:3]
+        point = POINTS[done % len(POINTS)] if runs < 100 else rng.choice(scarce)
         fault = Fault(point, rng.choice(WAYS))
         wrong += one_run(hp, history, fault, rng.choice(("one", "one", "two")), told[point])
         told[point]["runs"] += 1

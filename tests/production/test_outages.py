@@ -22,8 +22,11 @@ from tests.topics import T0, append, name_of, offsets, row, superseded_once
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(900)]
 LEFT = [1, 2, 3, 4]
-IMPATIENT = {"s3.retry.num-retries": "1", "s3.retry.max-wait-ms": "100", "s3.connect-timeout": "2"}
-"""Of Iceberg and of pyiceberg: how long a storage that is away is waited for."""
+IMPATIENT = {
+    "s3.retry.num-retries": "1", "s3.retry.max-wait-ms": "100", "s3.connect-timeout": "2",
+    "rest.client.socket-timeout-ms": "10000", "rest.client.max-retries": "0",
+}  # fmt: skip
+"""Of Iceberg and of pyiceberg: how long a storage is waited for that is away, or a catalog that waits for it."""
 
 
 @pytest.fixture
