@@ -47,6 +47,13 @@ def test_storage_is_found_by_spark_as_by_pyiceberg():
     assert (shared[f"{P}.s3.access-key-id"], shared[f"{P}.s3.secret-access-key"]) == ("c", "d")
 
 
+def test_what_bounds_a_rest_client_and_what_its_gateway_asks_for_is_handed_on():
+    given = {"rest.client.socket-timeout-ms": "60000", "header.Authorization": "Basic x"}
+    found = conf(type="rest", uri="http://r/", **given)
+    assert {name: found[f"{P}.{name}"] for name in given} == given
+    assert without_secrets("sent Basic x", given) == "sent ***"
+
+
 def test_glue_is_asked_at_its_endpoint_in_its_region():
     given = {"glue.endpoint": "http://g", "glue.region": "eu-2", "glue.id": "1", "warehouse": "s3://lake/w"}
     found = conf(type="glue", **given)

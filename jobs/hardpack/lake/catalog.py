@@ -20,7 +20,9 @@ from hardpack.errors import BadInput, Unavailable
 
 CATALOGS = "spark.sql.catalog."
 """What the names of Spark's settings of catalogs, and so of credentials, begin with."""
-SECRET = re.compile("secret|password|token|access.key|credential", re.IGNORECASE)
+SHARED = ("s3.", "client.", "gcs.", "adls.", "rest.", "header.")
+"""How properties begin that mean the same to pyiceberg and to Iceberg in Spark, or are for one of them alone."""
+SECRET = re.compile("secret|password|token|access.key|credential|authorization", re.IGNORECASE)
 LOGIN = re.compile(r"://[^/@:]*:(?P<password>[^/@]+)@")
 OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
 """What a catalog or storage raises that does not answer, as far as it can be told from a wrong name."""
@@ -138,7 +140,7 @@ def spark_conf(catalog: Catalog) -> dict[str, str]:
     """
     given = {k: str(v) for k, v in catalog.properties.items()}
     kind = given.get("type") or ("rest" if given.get("uri", "").startswith("http") else "sql")
-    out = {k: v for k, v in given.items() if k == "warehouse" or k.startswith(("s3.", "client.", "gcs.", "adls."))}
+    out = {k: v for k, v in given.items() if k == "warehouse" or k.startswith(SHARED)}
     if kind == "sql":
         out |= {"type": "jdbc", "jdbc.schema-version": "V1"} | _jdbc(given.get("uri", ""))
     elif kind in ("rest", "hive", "glue"):

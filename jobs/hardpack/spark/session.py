@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 DEFAULTS = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
     "spark.ui.enabled": "false",
-    # Spark's own misses the last two
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|access-key|credential",
+    # Spark's own misses the last three
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|access-key|credential|authorization",
     "spark.ui.showConsoleProgress": "false",
     # noting the line of Python behind each expression is a third of a small pass
     "spark.python.sql.dataFrameDebugging.enabled": "false",
