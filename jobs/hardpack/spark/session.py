@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, Unavailable
+from hardpack.failures import java_error
 from hardpack.home import default_home
 from hardpack.lake.catalog import CATALOGS, spark_conf
 
@@ -31,6 +32,8 @@ DEFAULTS = {
     # read only when the driver's JVM is still to start; spark-submit has its own option
     "spark.driver.memory": os.environ.get("HARDPACK_DRIVER_MEMORY", "4g"),
 }
+_STARTED: dict[str, str] = {}
+"""What this process started its JVM with; to the next session there it looks as if a user had given it."""
 
 
 def jar_paths() -> list[Path]:
@@ -45,6 +48,7 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
 
     Raises:
         BadInput: Java is missing or Iceberg's runtime is not on the class path.
+        Unavailable: Spark cannot open the catalog.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -61,10 +65,12 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
     }
     wanted |= DEFAULTS | spark_conf(catalog)
     given = SparkConf()
-    conf = {key: value for key, value in wanted.items() if value and not given.contains(key)}
+    conf = {k: v for k, v in wanted.items() if v and (not given.contains(k) or given.get(k) == _STARTED.get(k))}
     try:
-        # what a JVM is started with stands on its command line for all to see, so it learns of credentials later
-        SparkContext._ensure_initialized(conf=SparkConf().setAll((k, v) for k, v in conf.items() if CATALOGS not in k))
+        if SparkContext._gateway is None:
+            # what a JVM is started with stands on its command line for all to see, so it learns of credentials later
+            _STARTED.update((k, v) for k, v in conf.items() if CATALOGS not in k)
+            SparkContext._ensure_initialized(conf=SparkConf().setAll(_STARTED.items()))
         spark = SparkSession.builder.config(map=conf).getOrCreate()
     except Exception as error:
         raise BadInput(
@@ -75,6 +81,15 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
         raise BadInput(
             "Iceberg's Spark runtime is not on the class path; `make jars` fetches it into HARDPACK_HOME/jars."
         )
+    state: Any = spark._jsparkSession.sessionState()
+    try:
+        # else Iceberg looks for the table in Spark's own catalog, and says that it does not like its name
+        state.catalogManager().catalog(catalog.name)
+    except Exception as error:
+        why = java_error(error)[1]
+        raise Unavailable(
+            f"Spark cannot open catalog {catalog.name!r} ({why}); `hardpack doctor` tries both engines."
+        ) from error
     return spark
 
 
