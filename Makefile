@@ -64,7 +64,9 @@ test-services: env jars ## PostgreSQL, REST, Glue and S3 from package registries
 	$(BIN)/pytest -q -m services
 
 test-production: test-services ## the main job on PostgreSQL or REST, S3 and a Spark cluster (about a quarter of an hour)
-	$(BIN)/pytest -q -s -m production
+	$(BIN)/pytest -q -s -m production --ignore tests/production/test_outages.py
+	@# in a process of its own, as a JVM keeps the jars that it was started with
+	$(BIN)/pytest -q -s tests/production/test_outages.py
 
 test-neighbours: env jars ## appender, cleaner, bin-pack, expiry and deletes on one table for twenty minutes
 	$(BIN)/pytest -q -s -m neighbours

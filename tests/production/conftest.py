@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hardpack.failures import sentence
 
 from tests.conftest import CATALOG, ROOT
 
@@ -79,3 +80,12 @@ def files_with(folder: Path, secrets: list[str]) -> list[Path]:
     wanted = [secret.encode() for secret in secrets]
     files = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink() and p.name != ".pyiceberg.yaml")
     return [path for path in files if any(secret in path.read_bytes() for secret in wanted)]
+
+
+def failure_of(hp, plan):
+    """What a user is told of a pass that fails, whatever Spark makes of it."""
+    try:
+        hp.clean(plan)
+    except Exception as error:
+        return sentence(error)
+    raise AssertionError("the pass went well")
