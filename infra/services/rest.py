@@ -57,9 +57,6 @@ class Rest(Service):
             "uri": f"jdbc:sqlite:{folder}/catalog.db?busy_timeout=30000",
             "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
             "client.region": REGION,
-            # else a request waits for minutes while the storage is away
-            "s3.retry.num-retries": "1",
-            "s3.retry.max-wait-ms": "100",
             **storage.properties,
         }
         # as the server reads its environment: two underscores for a hyphen, one for a dot

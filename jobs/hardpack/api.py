@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -112,11 +111,12 @@ class Hardpack:
     def spark(self) -> SparkSession:
         """The Spark session, made at first use."""
         if self._spark is None:
+            from hardpack.gate import load_suite
             from hardpack.spark.session import open_session
 
             with ThreadPoolExecutor(1) as meanwhile:
                 # importing Great Expectations takes seconds, in which this thread waits for the JVM
-                meanwhile.submit(import_module, "hardpack_expectations.guarantees")
+                meanwhile.submit(load_suite)
                 self._spark = open_session(self.catalog)
         return self._spark
 

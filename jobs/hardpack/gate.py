@@ -72,6 +72,11 @@ def promise(entry: LogReport, sample: Sample | None = None) -> dict[str, Any]:
     }
 
 
+def load_suite() -> None:
+    """Import what `judge` needs, which takes seconds."""
+    import hardpack_expectations.guarantees  # noqa: F401
+
+
 def judge(rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path | None) -> Verdict:
     """Run the suite on the evidence; imported late, as it is heavy."""
     from hardpack_expectations.checkpoint import validate

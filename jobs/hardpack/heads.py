@@ -292,9 +292,9 @@ def expire_heads(
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
     logs = {str(v.partition): v for v in views if v.segments}
-    serving = {n: v for n, v in logs.items() if any(due(v, now[n]))}
-    ranges = {n: due(v, now[n])[0] for n, v in serving.items()}
-    markers = {n: due(v, now[n])[1] for n, v in serving.items()}
+    found = {n: due(v, now[n]) for n, v in logs.items()}
+    serving = {n: v for n, v in logs.items() if any(found[n])}
+    ranges, markers = {n: found[n][0] for n in serving}, {n: found[n][1] for n in serving}
     if not serving or report.base is None:
         return report
     seen = read_at(table, report.base)

@@ -48,10 +48,10 @@ def test_storage_is_found_by_spark_as_by_pyiceberg():
 
 
 def test_what_bounds_a_rest_client_and_what_its_gateway_asks_for_is_handed_on():
-    given = {"rest.client.socket-timeout-ms": "60000", "header.Authorization": "Basic x"}
+    given = {"rest.client.socket-timeout-ms": "60000", "header.Authorization": "Basic x", "header.X-Api-Key": "y7"}
     found = conf(type="rest", uri="http://r/", **given)
     assert {name: found[f"{P}.{name}"] for name in given} == given
-    assert without_secrets("sent Basic x", given) == "sent ***"
+    assert without_secrets("sent Basic x and y7", given) == "sent *** and ***"
 
 
 def test_glue_is_asked_at_its_endpoint_in_its_region():

@@ -22,7 +22,7 @@ CATALOGS = "spark.sql.catalog."
 """What the names of Spark's settings of catalogs, and so of credentials, begin with."""
 SHARED = ("s3.", "client.", "gcs.", "adls.", "rest.", "header.")
 """How properties begin that mean the same to pyiceberg and to Iceberg in Spark, or are for one of them alone."""
-SECRET = re.compile("secret|password|token|access.key|credential|authorization", re.IGNORECASE)
+SECRET = re.compile("secret|password|token|access.?key|api.?key|credential|authorization", re.IGNORECASE)
 LOGIN = re.compile(r"://[^/@:]*:(?P<password>[^/@]+)@")
 OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
 """What a catalog or storage raises that does not answer, as far as it can be told from a wrong name."""

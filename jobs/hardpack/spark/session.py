@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hardpack.errors import BadInput, Unavailable
 from hardpack.failures import java_error
 from hardpack.home import default_home
-from hardpack.lake.catalog import CATALOGS, spark_conf
+from hardpack.lake.catalog import CATALOGS, SECRET, spark_conf
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 DEFAULTS = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
     "spark.ui.enabled": "false",
-    # Spark's own misses the last three
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|access-key|credential|authorization",
+    # Spark's own misses some
+    "spark.redaction.regex": f"(?i){SECRET.pattern}",
     "spark.ui.showConsoleProgress": "false",
     # noting the line of Python behind each expression is a third of a small pass
     "spark.python.sql.dataFrameDebugging.enabled": "false",
