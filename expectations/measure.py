@@ -1,17 +1,67 @@
 """One pass over the evidence of some logs: every number that the guarantees are judged by, per log.
 
 The evidence has a row per row and side: p, k, o, tombstone, before, after, content, and with transactions kind (data,
-control or aborted); see hardpack.spark.evidence.
+control or aborted); see hardpack.spark.evidence. Its rows move once, by key; DuckDB groups them in Spark's tasks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-LIMITS = "p string, bound long, copied_to long, log_end long, expired array<array<long>>"
+LIMITS = ("p", "bound", "copied_to", "log_end", "expired")
+NUMBERS = (
+    "rows_before", "rows_after", "invented", "altered", "head_lost", "late_tombstones", "aborted_left", "control_lost",
+    "duplicate_keys", "wrong_latest",
+)  # fmt: skip
+MEMORY = "512MB"
+"""What the grouping of a task may hold; of more it writes to disk."""
+COUNTED = """
+with
+rows as (
+    select p, k, o, tombstone, kind, sum(before) as b, sum(after) as a,
+        bit_xor(content) filter (before = 1) as content_before,
+        bit_xor(content) filter (after = 1) as content_after
+    from evidence
+    group by all
+),
+judged as (
+    select *, case when tombstone and k is not null
+        then coalesce(list_bool_or(list_transform(expired, lambda r: o between r[1] and r[2])), false)
+        else false end as removable
+    from rows join limits using (p)
+),
+keys as (
+    select p, k,
+        sum(b) filter (o < log_end) as rows_before,
+        sum(a) filter (o < log_end) as rows_after,
+        -- offsets, not rows: an offset that stands twice is another matter
+        count(*) filter (o < bound and a > 0 and kind = 'data') as "left",
+        -- with the offset whether it had to go
+        max(2 * o::hugeint + removable::int) filter (b > 0 and o < bound and kind = 'data') as latest_before,
+        max(o) filter (a > 0 and o < bound and kind = 'data') as latest_after,
+        sum(a - b) filter (a > b and o < log_end) as invented,
+        sum(a) filter (a = b and content_before <> content_after) as altered,
+        sum(b - a) filter (b > a and (o >= copied_to or (o >= bound and kind = 'data'))) as head_lost,
+        sum(a) filter (removable) as late_tombstones,
+        sum(a) filter (kind = 'aborted' and o < copied_to) as aborted_left,
+        sum(b - a) filter (kind = 'control' and b > a) as control_lost
+    from judged
+    group by p, k
+)
+select p, sum(rows_before), sum(rows_after), sum(invented), sum(altered), sum(head_lost), sum(late_tombstones),
+    sum(aborted_left), sum(control_lost),
+    count(*) filter (k is not null and "left" > 1),
+    count(*) filter (k is not null and latest_before is not null
+        and latest_after is distinct from latest_before // 2 and not (latest_before % 2 = 1 and latest_after is null))
+from keys
+group by p
+"""
 
 
 def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -31,57 +81,55 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
     """
     from pyspark.sql import functions as F
 
-    limits = evidence.sparkSession.createDataFrame(
-        [
-            (log["partition"], log["bound"], log.get("copied_to", log["bound"]), log["log_end"], log["expired"])
-            for log in logs
-        ],
-        LIMITS,
-    )
-    removable = "tombstone and k is not null and exists(expired, r -> o between r[0] and r[1])"
     if "kind" not in evidence.columns:
         evidence = evidence.withColumn("kind", F.lit("data"))
-    rows = (
-        evidence.groupBy("p", "k", "o", "tombstone", "kind")
-        .agg(
-            F.sum("before").alias("b"),
-            F.sum("after").alias("a"),
-            F.bit_xor(F.when(F.col("before") == 1, F.col("content"))).alias("content_before"),
-            F.bit_xor(F.when(F.col("after") == 1, F.col("content"))).alias("content_after"),
-        )
-        .join(F.broadcast(limits), "p")
-        .withColumn("removable", F.expr(removable))
-    )
-    keys = rows.groupBy("p", "k").agg(
-        F.expr("sum(if(o < log_end, b, 0))").alias("rows_before"),
-        F.expr("sum(if(o < log_end, a, 0))").alias("rows_after"),
-        # offsets, not rows: an offset that stands twice is another matter
-        F.expr("sum(if(o < bound and a > 0 and kind = 'data', 1, 0))").alias("left"),
-        F.expr("max(if(b > 0 and o < bound and kind = 'data', 2 * o + int(removable), null))").alias("latest_before"),
-        F.expr("max(if(a > 0 and o < bound and kind = 'data', o, null))").alias("latest_after"),
-        F.expr("sum(if(a > b and o < log_end, a - b, 0))").alias("invented"),
-        F.expr("sum(if(a = b and content_before <> content_after, a, 0))").alias("altered"),
-        F.expr("sum(if(b > a and (o >= copied_to or (o >= bound and kind = 'data')), b - a, 0))").alias("head_lost"),
-        F.expr("sum(if(removable, a, 0))").alias("late_tombstones"),
-        F.expr("sum(if(kind = 'aborted' and o < copied_to, a, 0))").alias("aborted_left"),
-        F.expr("sum(if(kind = 'control' and b > a, b - a, 0))").alias("control_lost"),
-    )
-    expired = F.expr("latest_before % 2 = 1 and latest_after is null")
-    present = F.expr("k is not null and latest_before is not null")
-    right = F.expr("latest_after <=> latest_before div 2")
-    counted = keys.groupBy("p").agg(
-        *(F.sum(c).alias(c) for c in SUMS),
-        F.expr("sum(int(k is not null and left > 1))").alias("duplicate_keys"),
-        F.sum((present & ~right & ~expired).cast("int")).alias("wrong_latest"),
-    )
-    found = {row["p"]: row.asDict() for row in counted.collect()}
+    # rows of a key meet in one task; those without one have only their offset to compare, and there may be many
+    met = evidence.repartition("p", F.when(F.col("k").isNull(), F.col("o")).otherwise(F.xxhash64("k")))
+    counted = met.mapInArrow(counting(logs), ", ".join(["p string", *(f"{name} long" for name in NUMBERS)]))
+    found = {
+        row["p"]: row.asDict() for row in counted.groupBy("p").agg(*(F.sum(n).alias(n) for n in NUMBERS)).collect()
+    }
     return [_filled(log, found.get(log["partition"], {})) for log in logs]
 
 
-SUMS = (
-    "rows_before", "rows_after", "invented", "altered", "head_lost", "late_tombstones", "aborted_left", "control_lost",
-)  # fmt: skip
-NUMBERS = (*SUMS, "duplicate_keys", "wrong_latest")
+def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """What a task does with the evidence of some keys, all rows of each: the numbers that add up, by log.
+
+    Args:
+        logs: see `measure`.
+    """
+    import pyarrow as pa
+
+    offset = pa.int64()
+    kinds = [pa.string(), offset, offset, offset, pa.list_(pa.list_(offset))]
+    bounds = [
+        (log["partition"], log["bound"], log.get("copied_to", log["bound"]), log["log_end"], log["expired"])
+        for log in logs
+    ]
+    limits = pa.table([pa.array(c, k) for c, k in zip(zip(*bounds, strict=True), kinds, strict=True)], LIMITS)
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import duckdb
+
+        first = next(batches, None)
+        if first is None:
+            return
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from batches
+
+        with TemporaryDirectory(prefix="hardpack-gate-") as spilled:
+            # Spark has a task per core
+            db = duckdb.connect(config={"threads": 1, "memory_limit": MEMORY, "temp_directory": spilled})
+            with db:
+                db.register("limits", limits)
+                db.register("evidence", pa.RecordBatchReader.from_batches(first.schema, rows()))
+                found = db.sql(COUNTED).to_arrow_table()
+        numbers = pa.schema([("p", pa.string()), *((name, offset) for name in NUMBERS)])
+        yield from found.rename_columns(numbers.names).cast(numbers).to_batches()
+
+    return count
 
 
 def _filled(log: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

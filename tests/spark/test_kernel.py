@@ -2,7 +2,18 @@
 
 import numpy as np
 import pyarrow as pa
-from hardpack.spark.kernel import HEAD, Keyed, among, by_file, hashed, living_mask, rising, superseded
+from hardpack.spark.kernel import (
+    HEAD,
+    TOMBSTONE,
+    HeadKeys,
+    Keyed,
+    among,
+    by_file,
+    hashed,
+    living_mask,
+    rising,
+    superseded,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
@@ -52,12 +63,24 @@ def test_rows_of_given_keys_are_found(given_keys, keys, alike):
     """Also when all hashes share their upper half."""
     high = (lambda key: 9 << 50) if alike else (lambda key: key * 0x9E3779B97F4A7C15)
     held, rows = (keyed(k, 0, high) for k in (sorted(given_keys), keys))
-    order = np.lexsort((held.low, held.high))
-    found = among(rows, held.high[order], held.low[order])
+    parts = [held.where(np.flatnonzero(held.low % np.uint64(3) == n)) for n in range(3)]
+    among_these = HeadKeys.merged([HeadKeys.of(part).to_bytes() for part in parts])
+    found = among(rows, among_these)
     assert (found >= 0).tolist() == [key in given_keys for key in keys]
-    assert held.offset[order][found[found >= 0]].tolist() == [
-        sorted(given_keys).index(k) for k in keys if k in given_keys
-    ]
+    there = rows.where(found >= 0)
+    assert among_these.low[found[found >= 0]].tolist() == there.low.tolist()
+    assert among_these.high[found[found >= 0]].tolist() == there.high.tolist()
+
+
+def test_keys_of_no_task_are_none():
+    assert len(HeadKeys.merged([])) == 0
+
+
+def test_a_key_knows_whether_its_last_row_is_a_tombstone():
+    rows = keyed([3, 1, 2], 0)
+    rows.place[1] |= TOMBSTONE
+    keys = HeadKeys.merged([HeadKeys.of(rows).to_bytes()])
+    assert keys.tombstone[among(rows, keys)].tolist() == [False, True, False]
 
 
 def test_rows_travel_as_bytes():
@@ -79,7 +102,8 @@ def test_one_half_of_a_hash_is_the_same_in_every_pass():
 def test_keys_that_share_the_half_which_others_can_reckon_are_told_apart():
     count = 3000
     rows = Keyed(*(np.array(v, np.uint64) for v in ([7] * count, range(count), range(count), range(count))))
-    found = among(rows, np.array([7] * 1000, np.uint64), np.arange(0, 2000, 2).astype(np.uint64))
+    high, low = np.array([7] * 1000, np.uint64), np.arange(0, 2000, 2).astype(np.uint64)
+    found = among(rows, HeadKeys(high, low, np.zeros(1000, bool)))
     assert found.tolist() == [n // 2 if n < 2000 and n % 2 == 0 else -1 for n in range(count)]
     assert not superseded(rows)[0].any()
 

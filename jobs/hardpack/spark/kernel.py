@@ -59,6 +59,44 @@ class Keyed:
         return cls(*(np.concatenate([getattr(p, n) for p in parts] or [np.empty(0, np.uint64)]) for n in names))
 
 
+@dataclass(frozen=True, slots=True)
+class HeadKeys:
+    """Distinct keys by their hash, in rising order of the first half, and whether the last row of each is a tombstone.
+
+    The head's go through the driver on their way to all tasks, so they are no more than that: 17 bytes a key.
+    """
+
+    high: Longs
+    low: Longs
+    tombstone: Mask
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    @classmethod
+    def of(cls, rows: Keyed) -> HeadKeys:
+        """The keys of rows that each have another."""
+        order = _by_key(rows)
+        return cls(rows.high[order], rows.low[order], (rows.place[order] & TOMBSTONE) != 0)
+
+    def to_bytes(self) -> bytes:
+        """Three columns, one after the other."""
+        return b"".join((self.high.tobytes(), self.low.tobytes(), self.tombstone.tobytes()))
+
+    @classmethod
+    def merged(cls, blobs: Sequence[bytes]) -> HeadKeys:
+        """The keys of all that `to_bytes` wrote, no key in two of them."""
+
+        def column(kind: type, first: int, last: int) -> NDArray[Any]:
+            columns = [np.frombuffer(b, np.uint8)[first * len(b) // 17 : last * len(b) // 17] for b in blobs]
+            return np.concatenate(columns or [np.empty(0, np.uint8)]).view(kind)
+
+        high = column(np.uint64, 0, 8)
+        # merges what is in order already
+        order = np.argsort(high, kind="stable")
+        return cls(high[order], column(np.uint64, 8, 16)[order], column(np.bool_, 16, 17)[order])
+
+
 @cache
 def _hasher() -> Any:
     import duckdb
@@ -144,8 +182,9 @@ def _by_key(rows: Keyed) -> NDArray[np.int64]:
     return order
 
 
-def among(rows: Keyed, high: Longs, low: Longs) -> NDArray[np.int64]:
-    """Where each row's key stands among those given, -1 if nowhere; their hashes are sorted, each key once."""
+def among(rows: Keyed, keys: HeadKeys) -> NDArray[np.int64]:
+    """Where each row's key stands among those given, -1 if nowhere."""
+    high, low = keys.high, keys.low
     if not len(high):
         return np.full(len(rows), -1)
     order = _by_key(rows)

@@ -22,6 +22,7 @@ from hardpack.spark.kernel import (
     HEAD,
     POSITION,
     TOMBSTONE,
+    HeadKeys,
     Keyed,
     among,
     by_file,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 ROWS_PER_TASK = 2_000_000
 ROWS_PER_BUCKET = 2_000_000
 FEW_KEYS = 16_000_000
-"""Rows of a head whose keys every task may hold, sixteen bytes each; of a larger one the tail's rows move as well."""
+"""Rows of a head whose keys every task may hold, 17 bytes each; of a larger one the tail's rows move as well."""
 
 Piece = tuple[tuple[int, str], bytes]
 """File number, which of `Found`'s, and a bitmap of positions."""
@@ -98,9 +99,10 @@ def find_superseded(
     head, tail = [k for k in keyed if not k.tail], [k for k in keyed if k.tail]
     few = bool(tail) and _rows(head) <= FEW_KEYS
     pieces = _met(spark.sparkContext, files, columns, head if few else keyed, few)
-    keys = [Keyed.from_bytes(piece) for (number, _), piece in pieces if number < 0]
     found = [piece for piece in pieces if piece[0][0] >= 0]
     if few:
+        keys = HeadKeys.merged([piece for (number, _), piece in pieces if number < 0])
+        del pieces
         found += _beneath(spark.sparkContext, files, columns, filters, tail, keys)
     out: dict[str, Found] = {}
     paths = {k.number: k.ref.path for k in keyed}
@@ -127,15 +129,13 @@ def _met(sc: Any, files: DataFiles, columns: KeyColumns, keyed: Sequence[KeyFile
 
 
 def _beneath(
-    sc: Any, files: DataFiles, columns: KeyColumns, filters: KeyFilters, tail: Sequence[KeyFile], keys: Sequence[Keyed]
+    sc: Any, files: DataFiles, columns: KeyColumns, filters: KeyFilters, tail: Sequence[KeyFile], keys: HeadKeys
 ) -> list[Piece]:
     """Rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
-    every = Keyed.concat(keys)
-    order = np.argsort(every.high)
-    held = sc.broadcast((every.high[order], every.low[order], (every.place[order] & TOMBSTONE) != 0))
+    held = sc.broadcast(keys)
     progress = _progress(sc, files, "looking for them in clean files", tail)
     probed = _parallel(sc, tail, files.threads).flatMap(
-        lambda task: _told(progress, task, _probe(files, columns, filters, task, *held.value))
+        lambda task: _told(progress, task, _probe(files, columns, filters, task, held.value))
     )
     with progress.told():
         found: list[Piece] = probed.collect()
@@ -211,29 +211,23 @@ def _meet(sent: Iterable[tuple[int, Any]], few: bool) -> Iterator[Piece]:
         yield from _pieces("superseded", rows.place[dead])
         yield from _pieces("erased", rows.place[erased])
         if few:
-            yield (-1 - own, "superseded"), rows.where(~dead & ((rows.place & HEAD) != 0)).to_bytes()
+            yield (-1 - own, "superseded"), HeadKeys.of(rows.where(~dead & ((rows.place & HEAD) != 0))).to_bytes()
 
 
 def _probe(
-    files: DataFiles,
-    columns: KeyColumns,
-    filters: KeyFilters,
-    task: Iterable[KeyFile],
-    high: np.ndarray,
-    low: np.ndarray,
-    tombstone: np.ndarray,
+    files: DataFiles, columns: KeyColumns, filters: KeyFilters, task: Iterable[KeyFile], keys: HeadKeys
 ) -> Iterator[Piece]:
-    wanted = cache(lambda: Wanted(high))
+    wanted = cache(lambda: Wanted(keys.high))
     for file in task:
         if filters.rules_out(file.ref, file.log, wanted):
             continue
         found, hashes = Found(), []
         for rows, without in _keyed(files, columns, file):
-            at = among(rows, high, low)
+            at = among(rows, keys)
             hit = at >= 0
             found.keyless.update(without)
             found.superseded.update(_positions(rows.place[hit]))
-            found.erased.update(_positions(rows.place[hit][tombstone[at[hit]]]))
+            found.erased.update(_positions(rows.place[hit][keys.tombstone[at[hit]]]))
             hashes.append(rows.high)
         # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
         if not (file.unread or found.superseded or found.keyless):
