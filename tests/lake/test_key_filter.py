@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hardpack.lake.files import DataFiles
 from hardpack.lake.key_filter import BITS, KeyFilters, Wanted
-from hardpack.spark.kernel import hashed
+from hardpack.spark.kernel import HeadKeys, Keyed, hashed
 from hardpack.spark.superseded import KeyColumns, KeyFile, _probe
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,10 +52,10 @@ def probed(topic, filters, keys, unread=b""):
     """What a pass with these keys in its head finds in the files, and which it read."""
     files = Counting.of(topic)
     high, low = hashed(pa.array(sorted(keys), pa.binary()), "0", b"salt")
-    order = np.argsort(high)
+    none = np.zeros(len(high), np.uint64)
     tail = [KeyFile(n, ref, "0", 90, 120, True, unread) for n, ref in enumerate(refs(topic))]
     columns = KeyColumns("key", "offset", "value", None, b"salt")
-    pieces = list(_probe(files, columns, filters, tail, high[order], low[order], np.zeros(len(high), bool)))
+    pieces = list(_probe(files, columns, filters, tail, HeadKeys.of(Keyed(high, low, none, none))))
     found = {number: BitMap.deserialize(places).to_array().tolist() for (number, _), places in pieces}
     numbers = {ref.path: n for n, ref in enumerate(refs(topic))}
     return found, [numbers[path] for path in files.__dict__.get("reads", [])]
