@@ -17,9 +17,9 @@ SETTINGS = read_settings("", {})
 @pytest.fixture
 def reads(monkeypatch):
     """Paths of the manifests that are read."""
-    found, real = [], ManifestReader.files
+    found, real = [], ManifestReader.entries
     monkeypatch.setattr(
-        ManifestReader, "files", lambda self, m: (found.append(m.manifest_path), real(self, m))[1]
+        ManifestReader, "entries", lambda self, m: (found.append(m.manifest_path), real(self, m))[1]
     )  # fmt: skip
     return found
 

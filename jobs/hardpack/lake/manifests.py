@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from pyiceberg.conversions import from_bytes
@@ -17,13 +19,16 @@ from hardpack.lake.layout import table_name
 from hardpack.log.model import DataFile, Partition
 from hardpack.log.settings import Settings
 
+ENTRIES_PER_PROCESS = 100_000
+"""Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
+
 
 class ManifestReader:
     """Reads manifests of one table with the columns looked up once."""
 
     def __init__(self, table: Table, settings: Settings) -> None:
         schema = table.schema()
-        self.table = table
+        self.io, self.specs = table.io, table.specs()
         self.name = table_name(table)
         self.partition = schema.find_field(settings.column_partition)
         self.offset = schema.find_field(settings.column_offset)
@@ -39,34 +44,48 @@ class ManifestReader:
         columns = self.partition, self.offset, self.timestamp, self.key, self.value
         return tuple((column.field_id, str(column.field_type)) for column in columns)
 
-    def files(self, manifest: ManifestFile) -> dict[Partition, list[DataFile]]:
-        """The data files of a manifest, by log.
+    def files(self, manifests: Sequence[ManifestFile]) -> dict[str, dict[Partition, list[DataFile]]]:
+        """The data files of manifests, by the manifest's path and by log; very many are decoded by several processes.
 
         Raises:
             BadInput: a file without a log or without bounds, or of a spec that does not divide by log.
         """
-        at, found = self._partition_index(manifest), dict[Partition, list[DataFile]]()
-        for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
-            if (partition := entry.data_file.partition[at]) is None:
-                raise BadInput(
-                    f"{self.name}: {entry.data_file.record_count:,} rows have no {self.partition.name!r}, expected "
-                    "the number or name of their log; set or delete them."
-                )
-            found.setdefault(partition, []).append(self._file(entry))
+        entries = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
+        wanted = min(len(manifests), entries // ENTRIES_PER_PROCESS)
+        if wanted < 2:
+            return {m.manifest_path: _built(self.entries(m)) for m in manifests}
+        # imported late, as it is seldom needed
+        from loky import ProcessPoolExecutor, cpu_count
+
+        with ProcessPoolExecutor(min(wanted, cpu_count())) as pool:
+            decoded = pool.map(self.entries, manifests)
+            return {m.manifest_path: _built(found) for m, found in zip(manifests, decoded, strict=True)}
+
+    def entries(self, manifest: ManifestFile) -> dict[Partition, list[tuple[Any, ...]]]:
+        """The entries of a manifest by log, as the arguments of a `DataFile`, which are sooner sent than it."""
+        at, found = self._partition_index(manifest), dict[Partition, list[tuple[Any, ...]]]()
+        with uncollected():
+            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
+                if (partition := entry.data_file.partition[at]) is None:
+                    raise BadInput(
+                        f"{self.name}: {entry.data_file.record_count:,} rows have no {self.partition.name!r}, expected "
+                        "the number or name of their log; set or delete them."
+                    )
+                found.setdefault(partition, []).append(self._file(entry))
         return found
 
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
         """Logs that the row-level deletes of some manifests lie on; None stands for all."""
         found: set[Partition | None] = set()
         for manifest in manifests:
-            fields = self.table.specs()[manifest.partition_spec_id].fields
+            fields = self.specs[manifest.partition_spec_id].fields
             at = self._partition_index(manifest) if fields else None
-            for entry in manifest.fetch_manifest_entry(self.table.io, discard_deleted=True):
+            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
                 found.add(None if at is None else entry.data_file.partition[at])
         return found
 
     def _partition_index(self, manifest: ManifestFile) -> int:
-        spec = self.table.specs()[manifest.partition_spec_id]
+        spec = self.specs[manifest.partition_spec_id]
         for at, field in enumerate(spec.fields):
             if field.source_id == self.partition.field_id and isinstance(field.transform, IdentityTransform):
                 return at
@@ -75,7 +94,7 @@ class ManifestReader:
             "rewrite them with the current spec."
         )
 
-    def _file(self, entry: ManifestEntry) -> DataFile:
+    def _file(self, entry: ManifestEntry) -> tuple[Any, ...]:
         file = entry.data_file
         low, high = self._bounds(file, self.offset)
         if low is None or high is None:
@@ -90,20 +109,20 @@ class ManifestReader:
                 f"{self.name}: a data file has no bounds of column {self.timestamp.name!r}, expected them in its "
                 f"metadata; set write.metadata.metrics.column.{self.timestamp.name}=full and rewrite the file."
             )
-        return DataFile(
-            path=file.file_path,
-            bytes=file.file_size_in_bytes,
-            rows=file.record_count,
-            min_offset=low,
-            max_offset=high,
-            min_timestamp=self._millis(early),
-            max_timestamp=self._millis(late),
-            tombstones=nulls.get(self.value.field_id),
-            null_keys=nulls.get(self.key.field_id),
+        return (
+            file.file_path,
+            file.file_size_in_bytes,
+            file.record_count,
+            low,
+            high,
+            self._millis(early),
+            self._millis(late),
+            nulls.get(self.value.field_id),
+            nulls.get(self.key.field_id),
             # a snapshot that expired is older than those still known
-            modified=self.times.get(entry.snapshot_id or 0, self.oldest),
-            sequence=entry.sequence_number or 0,
-            added_by=entry.snapshot_id,
+            self.times.get(entry.snapshot_id or 0, self.oldest),
+            entry.sequence_number or 0,
+            entry.snapshot_id,
         )
 
     def _bounds(self, file: IceFile, field: NestedField) -> tuple[Any, Any]:
@@ -116,3 +135,19 @@ class ManifestReader:
 
     def _millis(self, value: int | None) -> int | None:
         return value if value is None or isinstance(self.timestamp.field_type, LongType) else value // 1000
+
+
+def _built(entries: dict[Partition, list[tuple[Any, ...]]]) -> dict[Partition, list[DataFile]]:
+    return {partition: [DataFile(*entry) for entry in found] for partition, found in entries.items()}
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Millions of small objects that refer to none of their kind: looking for cycles in them takes half of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pyiceberg.manifest import ManifestContent
@@ -16,7 +14,7 @@ from pyiceberg.types import StringType
 from hardpack.errors import BadInput, Conflict
 from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import table_name
-from hardpack.lake.manifests import ManifestReader
+from hardpack.lake.manifests import ManifestReader, uncollected
 from hardpack.lake.state import PLAN_SUMMARY, STATE_PROPERTY, state_of
 from hardpack.log.model import DataFile, LogState, LogView, Partition, to_segments
 from hardpack.log.settings import Settings
@@ -86,7 +84,7 @@ def read_logs(
     reader = ManifestReader(table, settings)
     seen = (memory or Memory()).of(table, reader)
     states = trusted_states(table)
-    with _uncollected():
+    with uncollected():
         _look(table, reader, seen, snapshot, states)
     if memory:
         memory.forget()
@@ -97,25 +95,13 @@ def read_logs(
     return views + [LogView(name if text else _number(table, name), (), state) for name, state in gone]
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Millions of small objects that refer to none of their kind: looking for cycles in them takes half of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
-
-
 def _look(
     table: Table, reader: ManifestReader, seen: _Seen, snapshot: Snapshot | None, states: Mapping[str, LogState]
 ) -> None:
     """Bring what is known to a snapshot: read the new manifests, make the views anew that they or the state change."""
     manifests = snapshot.manifests(table.io) if snapshot else []
     listed = {m.manifest_path: m for m in manifests if m.content == ManifestContent.DATA}
-    new = {path: reader.files(m) for path, m in listed.items() if path not in seen.manifests}
+    new = reader.files([m for path, m in listed.items() if path not in seen.manifests])
     flagged = reader.partitions_with_deletes(m for m in manifests if m.content == ManifestContent.DELETES)
     # files left these logs, or what is known of their files changed
     gone = [found for path, found in seen.manifests.items() if path not in listed]

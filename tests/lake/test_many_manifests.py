@@ -1,0 +1,47 @@
+"""Very many entries are decoded by several processes, which see what one sees and refuse what one refuses."""
+
+import pytest
+from hardpack.errors import BadInput
+from hardpack.lake import manifests
+from hardpack.lake.manifests import ManifestReader
+from hardpack.lake.sensing import read_logs
+from hardpack.log.settings import read_settings
+
+from tests.topics import append, new_topic, row
+
+SETTINGS = read_settings("", {})
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Every manifest is worth a process, and nothing is decoded in this one."""
+
+    def entries(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(manifests, "ENTRIES_PER_PROCESS", 1)
+    monkeypatch.setattr(ManifestReader, "entries", entries)
+
+
+@pytest.fixture
+def topic(catalog):
+    """Three manifests of two logs each."""
+    table = new_topic(catalog)
+    for at in range(3):
+        append(table, {0: [row(at, "a", None)], 1: [row(at, None)]})
+    return table
+
+
+def test_several_processes_tell_what_one_does(topic, request):
+    alone = read_logs(topic, SETTINGS)
+    request.getfixturevalue("large")
+    assert read_logs(topic, SETTINGS) == alone
+    assert [len(view.files) for view in alone] == [3, 3]
+
+
+def test_what_one_of_them_refuses_is_said_as_ever(topic, large):
+    with topic.transaction() as change:
+        change.set_properties({"write.metadata.metrics.column.offset": "none"})
+    append(topic, {0: [row(3, "a")]})
+    with pytest.raises(BadInput, match="no bounds of column 'offset'"):
+        read_logs(topic, SETTINGS)
