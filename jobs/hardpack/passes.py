@@ -131,7 +131,7 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
         change = replace(
             change_of(job, report, [tasks[path].file() for path in hit], new),
             vectors=named,
-            replaced=[delete for path in vectored for delete in tasks[path].deletes()],
+            replaced=[delete for path in vectored for delete in table.lying_on(tasks[path])],
             partitions=(job.settings.column_partition, [v.partition for v in job.views]),
         )
         snapshot = table.commit(base, change)

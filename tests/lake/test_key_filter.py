@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hardpack.lake.files import DataFiles
 from hardpack.lake.key_filter import BITS, KeyFilters, Wanted
-from hardpack.spark.kernel import HeadKeys, Keyed, hashed
+from hardpack.spark.kernel import HeadKeys, Keyed, high_half, low_half
 from hardpack.spark.superseded import KeyColumns, KeyFile, _probe
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +25,12 @@ def test_a_key_is_found_when_it_is_there(wanted, kept):
     short = sorted({n >> (64 - BITS) for n in kept})
     found = Wanted(np.array(sorted(wanted), np.uint64)).any_in(np.array(short, np.uint64))
     assert found == bool({n >> (64 - BITS) for n in wanted} & set(short))
+
+
+@given(st.lists(NEAR, min_size=1, max_size=60), st.lists(NEAR, max_size=60))
+def test_no_row_of_a_wanted_key_is_left_out(wanted, rows):
+    near = Wanted(np.array(sorted(wanted), np.uint64)).near(np.array(rows, np.uint64))
+    assert all(found for found, row in zip(near, rows, strict=True) if row in wanted)
 
 
 @pytest.fixture
@@ -51,7 +57,8 @@ class Counting(DataFiles):
 def probed(topic, filters, keys, unread=b""):
     """What a pass with these keys in its head finds in the files, and which it read."""
     files = Counting.of(topic)
-    high, low = hashed(pa.array(sorted(keys), pa.binary()), "0", b"salt")
+    held = pa.array(sorted(keys), pa.binary())
+    high, low = high_half(held, "0"), low_half(held, "0", b"salt")
     none = np.zeros(len(high), np.uint64)
     tail = [KeyFile(n, ref, "0", 90, 120, True, unread) for n, ref in enumerate(refs(topic))]
     columns = KeyColumns("key", "offset", "value", None, b"salt")

@@ -51,6 +51,10 @@ class Wanted:
         self._taken = np.zeros(1 << self._bits, bool)
         self._taken[self._hashes >> np.uint64(BITS - self._bits)] = True
 
+    def near(self, hashes: Longs) -> NDArray[np.bool_]:
+        """Which of some keys' hashes may be among them; of those that are not, one in eight or fewer."""
+        return np.asarray(self._taken[hashes >> np.uint64(64 - self._bits)])
+
     def any_in(self, kept: Longs) -> bool:
         """Whether one of the keys may be among those of a filter."""
         near = kept[self._taken[kept >> np.uint64(BITS - self._bits)]]

@@ -107,24 +107,36 @@ def _hasher() -> Any:
     return db
 
 
-def hashed(keys: pa.Array, log: str, salt: bytes) -> tuple[Longs, Longs]:
-    """The two halves of every key's hash, with DuckDB's own: the first the same in all passes, the second of this one.
+def high_half(keys: pa.Array, log: str) -> Longs:
+    """The half of every key's hash that is the same in all passes; DuckDB's own hash function.
 
     Args:
         keys: binary, no nulls.
         log: whose keys; the same key in another log has another hash.
+    """
+    return _hashed("select hash(k, ?::blob) h from keys", keys, log.encode())
+
+
+def low_half(keys: pa.Array, log: str, salt: bytes) -> Longs:
+    """The other half, of one pass alone.
+
+    Args:
+        keys: binary, no nulls.
+        log: whose keys.
         salt: what tells this pass from others.
     """
+    # the salt stands before the key: two keys that collide behind one salt need not behind the other
+    return _hashed("select hash(?::blob || k) h from keys", keys, b"\x9b" + salt + log.encode() + b"\x00")
+
+
+def _hashed(query: str, keys: pa.Array, text: bytes) -> Longs:
     import pyarrow as pa
 
     db = _hasher()
     db.register("keys", pa.table({"k": keys}))
-    # the salt stands before the key: two keys that collide behind one salt need not behind the other
-    name = log.encode() + b"\x00"
-    found = db.execute("select hash(?::blob || k) a, hash(?::blob || k) b from keys", [name, b"\x9b" + salt + name])
-    halves = found.fetchnumpy()
+    found = db.execute(query, [text]).fetchnumpy()
     db.unregister("keys")
-    return np.asarray(halves["a"], np.uint64), np.asarray(halves["b"], np.uint64)
+    return np.asarray(found["h"], np.uint64)
 
 
 @cache
@@ -132,7 +144,7 @@ def hash_function() -> str:
     """Tells DuckDB's hash function from that of another version: what it makes of one key."""
     import pyarrow as pa
 
-    return f"{int(hashed(pa.array([b'hardpack']), '', b'')[0][0]):016x}"
+    return f"{int(high_half(pa.array([b'hardpack']), '')[0]):016x}"
 
 
 def superseded(rows: Keyed) -> tuple[Mask, Mask]:

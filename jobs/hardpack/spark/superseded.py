@@ -7,7 +7,7 @@ key costs no more than others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,10 @@ from hardpack.spark.kernel import (
     Keyed,
     among,
     by_file,
-    hashed,
+    high_half,
     living_mask,
     longs,
+    low_half,
     rising,
     superseded,
 )
@@ -221,14 +222,18 @@ def _probe(
     for file in task:
         if filters.rules_out(file.ref, file.log, wanted):
             continue
-        found, hashes = Found(), []
-        for rows, without in _keyed(files, columns, file):
+        found, hashes = Found(), list[np.ndarray]()
+
+        def near(high: np.ndarray, hashes: list[np.ndarray] = hashes) -> np.ndarray:
+            hashes.append(high)
+            return wanted().near(high)
+
+        for rows, without in _keyed(files, columns, file, near):
             at = among(rows, keys)
             hit = at >= 0
             found.keyless.update(without)
             found.superseded.update(_positions(rows.place[hit]))
             found.erased.update(_positions(rows.place[hit][keys.tombstone[at[hit]]]))
-            hashes.append(rows.high)
         # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
         if not (file.unread or found.superseded or found.keyless):
             filters.keep(file.ref, file.log, hashes)
@@ -250,8 +255,17 @@ def _or(one: bytes, other: bytes) -> bytes:
     return (BitMap.deserialize(one) | BitMap.deserialize(other)).serialize()
 
 
-def _keyed(files: DataFiles, columns: KeyColumns, file: KeyFile) -> Iterator[tuple[Keyed, BitMap]]:
-    """The file's keyed rows below the checkpoint, batch by batch, and the positions of those without a key."""
+def _keyed(
+    files: DataFiles, columns: KeyColumns, file: KeyFile, near: Callable[[np.ndarray], np.ndarray] | None = None
+) -> Iterator[tuple[Keyed, BitMap]]:
+    """The file's keyed rows below the checkpoint, batch by batch, and the positions of those without a key.
+
+    Args:
+        files: reads the table's files.
+        columns: what to read.
+        file: the file.
+        near: which rows are wanted at all, by the first half of their hash; None for every row.
+    """
     import pyarrow as pa
 
     pa.set_cpu_count(1)
@@ -276,8 +290,12 @@ def _keyed(files: DataFiles, columns: KeyColumns, file: KeyFile) -> Iterator[tup
         keys = batch[columns.key]
         if not chosen.all():
             keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
-        high, low = hashed(keys.cast(pa.binary()), file.log, columns.salt)
-        yield Keyed(high, low, offsets.astype(np.uint64), place), keyless
+        keys = keys.cast(pa.binary())
+        high = high_half(keys, file.log)
+        if near:
+            few = near(high)
+            keys, high, offsets, place = keys.filter(pa.array(few)), high[few], offsets[few], place[few]
+        yield Keyed(high, low_half(keys, file.log, columns.salt), offsets.astype(np.uint64), place), keyless
 
 
 def _nulls(column: pa.Array) -> np.ndarray:
