@@ -6,6 +6,7 @@ control or aborted); see hardpack.spark.evidence. Its rows move once, by key; Du
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,9 @@ def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordB
             yield first
             yield from batches
 
-        with TemporaryDirectory(prefix="hardpack-gate-") as spilled:
+        # Spark tells its Python workers which disks are for what does not fit
+        disk = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+        with TemporaryDirectory(prefix="hardpack-gate-", dir=disk or None) as spilled:
             # Spark has a task per core
             db = duckdb.connect(config={"threads": 1, "memory_limit": MEMORY, "temp_directory": spilled})
             with db:

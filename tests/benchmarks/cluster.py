@@ -26,14 +26,14 @@ from tests.benchmarks.methods import Run, hardpack
 LAKE = default_home() / "bench" / "lake"
 
 
-def data_set(scale: float) -> datasets.DataSet:
-    return datasets.UNIFORM if scale == 1 else datasets.UNIFORM.scaled(scale)
+def data_set(name: str, scale: float) -> datasets.DataSet:
+    return datasets.ALL[name] if scale == 1 else datasets.ALL[name].scaled(scale)
 
 
-def one(scale: float, rounds: int) -> None:
+def one(name: str, scale: float, rounds: int) -> None:
     """In a process of its own: so many passes, each over a fresh copy of the table's metadata."""
     hp = Hardpack(datasets.open_lake(LAKE), home=default_home() / "bench" / "home")
-    data = data_set(scale)
+    data = data_set(name, scale)
     metadata = datasets.build(data, LAKE)
     costs = []
     with tempfile.TemporaryDirectory(dir=LAKE) as scratch:
@@ -47,10 +47,10 @@ def one(scale: float, rounds: int) -> None:
     print(json.dumps(costs))
 
 
-def measured(scale: float, rounds: int, workers: int) -> tuple[list[dict[str, float]], Counter[str]]:
+def measured(name: str, scale: float, rounds: int, workers: int) -> tuple[list[dict[str, float]], Counter[str]]:
     """The costs of the passes on so many workers of one core, and the tasks by executor."""
-    with tempfile.TemporaryDirectory() as name, Cluster(Path(name), workers, cores=1, memory="3g") as cluster:
-        log = Path(name, "events")
+    with tempfile.TemporaryDirectory() as folder, Cluster(Path(folder), workers, cores=1, memory="3g") as cluster:
+        log = Path(folder, "events")
         log.mkdir()
         conf = {
             "spark.executor.memory": "2g", "spark.eventLog.enabled": "true", "spark.eventLog.dir": log.as_uri(),
@@ -58,7 +58,10 @@ def measured(scale: float, rounds: int, workers: int) -> tuple[list[dict[str, fl
         }  # fmt: skip
         given = " ".join(f"--conf {key}={value}" for key, value in conf.items())
         done = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.cluster", "--one", str(scale), "--rounds", str(rounds)],
+            [
+                sys.executable, "-m", "tests.benchmarks.cluster", "--set", name, "--one", str(scale),
+                "--rounds", str(rounds),
+            ],
             env={**os.environ, "HARDPACK_SPARK_MASTER": cluster.url, "PYSPARK_SUBMIT_ARGS": f"{given} pyspark-shell"},
             stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
@@ -73,19 +76,20 @@ def measured(scale: float, rounds: int, workers: int) -> tuple[list[dict[str, fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cluster", description=__doc__)
-    parser.add_argument("--scales", default="0.05,0.25,1", help="times 20 million rows, with commas between")
+    parser.add_argument("--set", default="uniform_half", help=f"one of {', '.join(datasets.ALL)}")
+    parser.add_argument("--scales", default="0.05,0.25,1", help="times the rows of the set, with commas between")
     parser.add_argument("--rounds", type=int, default=3, help="passes of each; the median counts")
     parser.add_argument("--one", type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        one(args.one, args.rounds)
+        one(args.set, args.one, args.rounds)
         return
     heads = ("rows", "files MB", "workers", "seconds", "first pass", "speed-up", "tasks by executor", "driver peak MB")
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for scale in map(float, args.scales.split(",")):
-        data, alone = data_set(scale), 0.0
+        data, alone = data_set(args.set, scale), 0.0
         for workers in (1, 2):
-            costs, tasks = measured(scale, args.rounds, workers)
+            costs, tasks = measured(args.set, scale, args.rounds, workers)
             seconds = statistics.median(c["seconds"] for c in costs)
             alone = alone or seconds
             spread = ", ".join(str(number) for _, number in sorted(tasks.items()))
