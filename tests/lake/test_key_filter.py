@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hardpack.lake.files import DataFiles
 from hardpack.lake.key_filter import BITS, KeyFilters, Wanted
@@ -80,6 +81,16 @@ def test_a_clean_file_is_not_read_a_second_time_in_vain(topic, filters):
     assert kept(topic, filters) == [0, 1]
     assert probed(topic, filters, [b"other"]) == ({}, [])
     assert probed(topic, filters, [b"k50", b"k89"]) == ({1: [0, 39]}, [1])
+
+
+@pytest.mark.parametrize("keys", [[], [9 << 60], [9 << 60, 1 << 60, 9 << 60]])
+def test_a_filter_holds_each_key_once(topic, filters, keys):
+    """Also of a file of control rows, which have none."""
+    file = refs(topic)[0]
+    filters.keep(file, "0", [np.array(keys, np.uint64)])
+    held = pq.read_table(filters.path(file).removeprefix("file://"))["hash"].to_pylist()
+    assert held == sorted({key >> (64 - BITS) for key in keys})
+    assert filters.rules_out(file, "0", lambda: Wanted(np.array([5 << 60], np.uint64)))
 
 
 def test_a_filter_that_cannot_be_trusted_is_none(topic, filters):

@@ -96,7 +96,8 @@ class KeyFilters:
             return
         ordered = np.sort(np.concatenate(hashes) >> np.uint64(64 - BITS))
         # what np.unique gives, which takes fourteen times as long
-        sorted_once = ordered[np.append(True, ordered[1:] != ordered[:-1])].astype(np.int64)
+        last = np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]
+        sorted_once = ordered[last].astype(np.int64)
         named = {IDENTITY: self._identity(file, log_name)}
         table = pa.table({"hash": sorted_once}).replace_schema_metadata(named)
         try:
