@@ -1,7 +1,7 @@
 """One pass over the evidence of some logs: every number that the guarantees are judged by, per log.
 
-The evidence has a row per row and side: p, k, o, tombstone, before, after, content, and with transactions kind (data,
-control or aborted); see hardpack.spark.evidence. Its rows move once, by key; DuckDB groups them in Spark's tasks.
+The evidence has a row per row and side: p, k, o, tombstone, before, after, content and kind (data, control, aborted or
+truncated); see hardpack.spark.evidence. Its rows move once, by key; DuckDB groups them in Spark's tasks.
 """
 
 from __future__ import annotations
@@ -82,8 +82,6 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
     """
     from pyspark.sql import functions as F
 
-    if "kind" not in evidence.columns:
-        evidence = evidence.withColumn("kind", F.lit("data"))
     # rows of a key meet in one task; those without one have only their offset to compare, and there may be many
     met = evidence.repartition("p", F.when(F.col("k").isNull(), F.col("o")).otherwise(F.xxhash64("k")))
     counted = met.mapInArrow(counting(logs), ", ".join(["p string", *(f"{name} long" for name in NUMBERS)]))

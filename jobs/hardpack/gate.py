@@ -74,7 +74,7 @@ def promise(entry: LogReport, sample: Sample | None = None) -> dict[str, Any]:
 
 def load_suite() -> None:
     """Import what `judge` needs, which takes seconds."""
-    import hardpack_expectations.guarantees  # noqa: F401
+    import hardpack_expectations.guarantees  # noqa: F401  brings Great Expectations with it
 
 
 def judge(rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path | None) -> Verdict:

@@ -197,7 +197,7 @@ def _by_key(rows: Keyed) -> NDArray[np.int64]:
 def among(rows: Keyed, keys: HeadKeys) -> NDArray[np.int64]:
     """Where each row's key stands among those given, -1 if nowhere."""
     high, low = keys.high, keys.low
-    if not len(high):
+    if not len(keys):
         return np.full(len(rows), -1)
     order = _by_key(rows)
     at = np.searchsorted(high, rows.high[order])
