@@ -225,13 +225,7 @@ def _refuse_null_keys(table: str, views: list[LogView], plans: list[LogPlan], se
         return
     ends = {p.partition: p.bound for p in plans if p.action == "clean"}
     counts = {
-        v.partition: sum(
-            f.null_keys or 0
-            for s in v.segments
-            if s.base_offset < ends[v.partition]
-            for f in s.files
-            if not f.row_deletes
-        )
+        v.partition: sum(s.null_keys for s in v.segments if s.base_offset < ends[v.partition])
         for v in views
         if v.partition in ends
     }

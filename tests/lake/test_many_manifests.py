@@ -1,5 +1,9 @@
 """Very many entries are decoded by several processes, which see what one sees and refuse what one refuses."""
 
+import os
+import signal
+from multiprocessing import current_process
+
 import pytest
 from hardpack.errors import BadInput
 from hardpack.lake import manifests
@@ -45,3 +49,29 @@ def test_what_one_of_them_refuses_is_said_as_ever(topic, large):
     append(topic, {0: [row(3, "a")]})
     with pytest.raises(BadInput, match="no bounds of column 'offset'"):
         read_logs(topic, SETTINGS)
+
+
+class Deadly:
+    """An IO that ends every process but the one that made it."""
+
+    def __init__(self, io):
+        self.io, self.maker = io, os.getpid()
+
+    def new_input(self, location):
+        if os.getpid() != self.maker:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.io.new_input(location)
+
+
+def test_a_killed_process_costs_no_more_than_time(topic, monkeypatch):
+    alone = read_logs(topic, SETTINGS)
+    monkeypatch.setattr(manifests, "ENTRIES_PER_PROCESS", 1)
+    topic.io = Deadly(topic.io)
+    assert read_logs(topic, SETTINGS) == alone
+
+
+def test_a_daemonic_process_decodes_alone(topic, monkeypatch):
+    alone = read_logs(topic, SETTINGS)
+    monkeypatch.setattr(manifests, "ENTRIES_PER_PROCESS", 1)
+    monkeypatch.setitem(current_process()._config, "daemon", True)
+    assert read_logs(topic, SETTINGS) == alone

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import current_process
 from typing import Any, cast
 
 from pyiceberg.conversions import from_bytes
@@ -21,6 +22,9 @@ from hardpack.log.settings import Settings
 
 ENTRIES_PER_PROCESS = 100_000
 """Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
+
+Entries = dict[Partition, list[tuple[Any, ...]]]
+"""Of one manifest by log, as the arguments of a `DataFile`, which are sooner sent than it."""
 
 
 class ManifestReader:
@@ -50,20 +54,29 @@ class ManifestReader:
         Raises:
             BadInput: a file without a log or without bounds, or of a spec that does not divide by log.
         """
+        return {m.manifest_path: _built(found) for m, found in zip(manifests, self._decoded(manifests), strict=True)}
+
+    def _decoded(self, manifests: Sequence[ManifestFile]) -> Iterator[Entries]:
         entries = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
-        wanted = min(len(manifests), entries // ENTRIES_PER_PROCESS)
-        if wanted < 2:
-            return {m.manifest_path: _built(self.entries(m)) for m in manifests}
-        # imported late, as it is seldom needed
-        from loky import ProcessPoolExecutor, cpu_count
+        wanted, done = min(len(manifests), entries // ENTRIES_PER_PROCESS), 0
+        # a daemonic process, as a Celery worker is, may have none of its own
+        if wanted > 1 and not current_process().daemon:
+            # imported late, as it is seldom needed
+            from loky import BrokenProcessPool, ProcessPoolExecutor, cpu_count
 
-        with ProcessPoolExecutor(min(wanted, cpu_count())) as pool:
-            decoded = pool.map(self.entries, manifests)
-            return {m.manifest_path: _built(found) for m, found in zip(manifests, decoded, strict=True)}
+            try:
+                with ProcessPoolExecutor(min(wanted, cpu_count())) as pool:
+                    for found in pool.map(self.entries, manifests):
+                        yield found
+                        done += 1
+            except BrokenProcessPool:
+                # killed, for want of memory most likely; one process needs less
+                pass
+        yield from map(self.entries, manifests[done:])
 
-    def entries(self, manifest: ManifestFile) -> dict[Partition, list[tuple[Any, ...]]]:
-        """The entries of a manifest by log, as the arguments of a `DataFile`, which are sooner sent than it."""
-        at, found = self._partition_index(manifest), dict[Partition, list[tuple[Any, ...]]]()
+    def entries(self, manifest: ManifestFile) -> Entries:
+        """The entries of a manifest."""
+        at, found = self._partition_index(manifest), Entries()
         with uncollected():
             for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
                 if (partition := entry.data_file.partition[at]) is None:
@@ -137,7 +150,7 @@ class ManifestReader:
         return value if value is None or isinstance(self.timestamp.field_type, LongType) else value // 1000
 
 
-def _built(entries: dict[Partition, list[tuple[Any, ...]]]) -> dict[Partition, list[DataFile]]:
+def _built(entries: Entries) -> dict[Partition, list[DataFile]]:
     return {partition: [DataFile(*entry) for entry in found] for partition, found in entries.items()}
 
 

@@ -50,6 +50,8 @@ class Segment:
     first_timestamp: int | None
     """Kafka takes the first batch's; a table has no batches, so it is the smallest of the rows'."""
     files: tuple[DataFile, ...] = ()
+    null_keys: int = 0
+    """Rows with a null key, as far as the metadata tells; of a file with row-level deletes they may be gone."""
 
     @classmethod
     def of(cls, files: Iterable[DataFile], base_offset: int | None = None) -> Segment:
@@ -68,6 +70,7 @@ class Segment:
             largest_timestamp=max(latest) if latest else max(f.modified for f in ordered),
             first_timestamp=min((f.min_timestamp for f in ordered if f.min_timestamp is not None), default=None),
             files=ordered,
+            null_keys=sum(f.null_keys or 0 for f in ordered if not f.row_deletes),
         )
 
 
