@@ -17,8 +17,7 @@ import psutil
 import typer
 from hardpack import Hardpack, PassReport
 from hardpack.lake.catalog import find_tables
-from hardpack.render import pass_table, status_table
-from rich.console import Console
+from hardpack.render import pass_table, status_table, terminal
 
 from infra.local.airflow import USER, LocalAirflow
 from infra.local.lakehouse import ROOT, make_lakehouse
@@ -35,7 +34,7 @@ Given = Annotated[bool, typer.Option("--given", help="use the catalog that pyice
 Master = Annotated[str, typer.Option(help="Spark's master for Airflow's tasks")]
 
 app = typer.Typer(add_completion=False)
-out = Console(width=None if sys.stdout.isatty() else 150)
+out = terminal()
 
 
 def lakehouse(given: bool = False) -> Hardpack:
@@ -96,7 +95,7 @@ def _show_reasons(airflow: LocalAirflow, run_id: str) -> None:
 def _show_failures(airflow: LocalAirflow, run_id: str, tasks: list[str]) -> None:
     for task in filter(None, tasks):
         name, _, index = task.rstrip("]").partition("[")
-        out.print(airflow.log(DAG, run_id, name, map_index=int(index or -1))[-3000:], markup=False)
+        out.print(airflow.log(DAG, run_id, name, map_index=int(index or -1))[-3000:])
 
 
 def _show_results(airflow: LocalAirflow, run_id: str) -> bool:

@@ -5,18 +5,30 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
 from rich.console import Console
+from rich.table import Table
 
 from hardpack.api import Hardpack
 from hardpack.errors import BadInput, HardpackError
 from hardpack.log.settings import Settings
 from hardpack.plan import Plan
+from hardpack.render import (
+    doctor_table,
+    maintenance_table,
+    pass_table,
+    plan_table,
+    policies_table,
+    settings_table,
+    status_table,
+    terminal,
+    verify_table,
+)
 from hardpack.status import LogStatus
 
 app = typer.Typer(
@@ -37,8 +49,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a ta
 Now = Annotated[int | None, typer.Option(help="the time to act at, ms since the epoch [default: the clock]")]
 Partitions = Annotated[list[str] | None, typer.Option("--partition", "-p", help="only this log; may be repeated")]
 
-# a pipe has no width of its own, and tables are wide
-out = Console(width=None if sys.stdout.isatty() else 150)
+out = terminal()
 err = Console(stderr=True)
 
 
@@ -77,7 +88,7 @@ def status(
             logs += hp.status(table, now)
         except HardpackError as error:
             refused.append(error)
-    _show(logs, as_json, "status_table")
+    _show(logs, as_json, status_table)
     for refusal in refused:
         _say(refusal)
     if refused:
@@ -93,7 +104,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """What a pass would do and why; changes nothing, starts no JVM. `--json` prints what `clean --plan` takes."""
-    _show(_connect().plan(table, now, partition, force), as_json, "plan_table")
+    _show(_connect().plan(table, now, partition, force), as_json, plan_table)
 
 
 @app.command()
@@ -113,10 +124,10 @@ def clean(
     with err.status("cleaning"):
         report = hp.clean(chosen)
     if report.logs or as_json:
-        _show(report, as_json, "pass_table")
+        _show(report, as_json, pass_table)
     else:
-        out.print("nothing is due, so nothing was changed:")
-        _show(chosen, as_json, "plan_table")
+        out.print("nothing is due, so nothing was changed:", *report.notes, sep="\n")
+        _show(chosen, as_json, plan_table)
 
 
 @app.command("expire-tombstones")
@@ -125,7 +136,7 @@ def expire_tombstones(table: TableName, partition: Partitions = None, now: Now =
     hp = _connect()
     with err.status("expiring tombstones"):
         report = hp.expire_tombstones(table, now, partition)
-    _show(report, as_json, "pass_table")
+    _show(report, as_json, pass_table)
 
 
 @app.command()
@@ -134,7 +145,7 @@ def retention(table: TableName, partition: Partitions = None, now: Now = None, a
     hp = _connect()
     with err.status("applying retention"):
         report = hp.apply_retention(table, now, partition)
-    _show(report, as_json, "pass_table")
+    _show(report, as_json, pass_table)
 
 
 @app.command()
@@ -164,7 +175,7 @@ def verify(table: TableName, partition: Partitions = None, now: Now = None, as_j
     hp = _connect()
     with err.status("verifying"):
         report = hp.verify(table, now, partition)
-    _show(report, as_json, "verify_table")
+    _show(report, as_json, verify_table)
     if not as_json:
         for page in report.data_docs:
             out.print(f"Data Docs: {page}", soft_wrap=True)
@@ -195,8 +206,6 @@ def adopt(
     if as_json:
         _print_json(result)
     else:
-        from hardpack.render import settings_table
-
         out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
 
 
@@ -214,7 +223,7 @@ def maintain(
     hp = _connect()
     with err.status("cleaning up"):
         report = hp.maintain(table, now, dry_run)
-    _show(report, as_json, "maintenance_table")
+    _show(report, as_json, maintenance_table)
 
 
 @app.command()
@@ -227,7 +236,7 @@ def doctor(
     """See that catalog, storage and Spark work together: a small topic is made, cleaned, read by both, and removed."""
     with err.status("examining"):
         report = _connect().doctor(namespace)
-    _show(report, as_json, "doctor_table")
+    _show(report, as_json, doctor_table)
     if not report.well:
         raise typer.Exit(report.exit_code)
 
@@ -251,7 +260,7 @@ def policies(
     chosen = [p for p in found.policies if table is None or p is found.of(table)]
     if not chosen:
         raise BadInput(f"{table}: no policy of {path} names this table.")
-    _show(chosen, as_json, "policies_table")
+    _show(chosen, as_json, policies_table)
 
 
 @demo.command("flights")
@@ -305,13 +314,11 @@ def _connect() -> Hardpack:
     return Hardpack.connect(_Shared.catalog)
 
 
-def _show(result: Any, as_json: bool, renderer: str) -> None:
+def _show(result: Any, as_json: bool, renderer: Callable[[Any], Table]) -> None:
     if as_json:
         _print_json(result)
         return
-    from hardpack import render
-
-    out.print(getattr(render, renderer)(result))
+    out.print(renderer(result))
 
 
 def _print_json(result: BaseModel | Iterable[BaseModel]) -> None:

@@ -1,14 +1,18 @@
 """Errors a user meets: each message is one sentence that names the place, what was expected and how to mend it."""
 
 
+def plain(text: str) -> str:
+    """The text on one line that no terminal takes for more; names in it are given by whoever made a table or calls."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 class HardpackError(Exception):
     """Base of every error hardpack raises on purpose; `exit_code` is the command line's and the jobs' exit code."""
 
     exit_code = 2
 
     def __str__(self) -> str:
-        # names in it are given by whoever calls; none may break the line or speak to a terminal
-        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in super().__str__())
+        return plain(super().__str__())
 
 
 class BadInput(HardpackError):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from hardpack.errors import plain
 from hardpack.log.settings import Settings, dotted
 from hardpack.plan import Plan
 from hardpack.policy import Policy
@@ -32,14 +35,23 @@ def unknown(number: int | None) -> int | str:
 
 def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table with numbers at the right; only the last column wraps."""
-    out = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
+    out = Table(title=_shown(title), title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
     cells = [list(row) for row in rows]
     for at, name in enumerate(columns):
         numeric = bool(cells) and all(isinstance(row[at], int | float) for row in cells)
         out.add_column(name, justify="right" if numeric else "left", no_wrap=at < len(columns) - 1)
     for row in cells:
-        out.add_row(*(f"{c:,}" if isinstance(c, int) else str(c) for c in row))
+        out.add_row(*(f"{c:,}" if isinstance(c, int) else _shown(str(c)) for c in row))
     return out
+
+
+def _shown(text: str) -> str:
+    return "\n".join(map(plain, text.split("\n")))
+
+
+def terminal() -> Console:
+    """Where tables are shown: brackets and colons of a name are no markup, and a pipe, without a width, is wide."""
+    return Console(width=None if sys.stdout.isatty() else 150, markup=False, emoji=False)
 
 
 def status_table(logs: Iterable[LogStatus]) -> Table:
@@ -119,7 +131,9 @@ def pass_table(report: PassReport) -> Table:
     if report.repeated:
         outcome += ", applied before"
     title = f"{report.table}, phase {report.phase}: {outcome}, {report.seconds:g} s"
-    return grid(title, PASS_COLUMNS, (pass_row(entry) for entry in report.logs))
+    out = grid(title, PASS_COLUMNS, (pass_row(entry) for entry in report.logs))
+    out.caption, out.caption_justify = _shown("\n".join(report.notes)), "left"
+    return out
 
 
 PASS_COLUMNS = (
