@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from hardpack.errors import Unavailable
+from hardpack.failures import not_measured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,13 +43,14 @@ def validate(
     Args:
         evidence: rows of both sides.
         suite: name of a suite in this folder.
-        asset: name of the data asset, the table's.
+        asset: the table's name.
         run_name: title of the page: table, partitions and run.
         logs: what `measure` takes.
         home: folder for validation results and Data Docs.
 
     Raises:
-        Unavailable: the evidence could not be read, so nothing is known of the guarantees.
+        BadInput: a file of the evidence is missing or damaged.
+        Unavailable: the evidence could not be read for another reason, so nothing is known of the guarantees.
     """
     import great_expectations as gx
     import hardpack_expectations.guarantees  # noqa: F401  registers the classes that the suites name
@@ -56,7 +58,9 @@ def validate(
     context = gx.get_context(mode="ephemeral", project_config=_config(home))
     context.variables.progress_bars = {"globally": False}
     source = context.data_sources.add_spark("hardpack", persist=False)
-    batch = source.add_dataframe_asset(asset).add_batch_definition_whole_dataframe("logs")
+    # the name becomes part of a path, and stands in the index of all pages as it is
+    named = re.sub(r"[^\w.-]+", "_", asset)
+    batch = source.add_dataframe_asset(named).add_batch_definition_whole_dataframe("logs")
     definition = gx.ValidationDefinition(name=suite, data=batch, suite=context.suites.get(suite))
     checkpoint = gx.Checkpoint(
         name=suite,
@@ -71,7 +75,7 @@ def validate(
     )
     identifier, result = next(iter(outcome.run_results.items()))
     if failure := _exception(result.results):
-        raise Unavailable(f"{asset}: the guarantees could not be measured ({failure}); run it again.")
+        raise not_measured(asset, failure)
     urls = context.get_docs_sites_urls(resource_identifier=identifier)
     results = [
         {
@@ -86,13 +90,14 @@ def validate(
 
 
 def _exception(results: Any) -> str:
-    """First line of what was raised while measuring; Great Expectations catches it and calls the guarantee broken."""
+    """What was raised while measuring; Great Expectations catches it and calls the guarantee broken."""
     for result in results:
         info = result.exception_info or {}
         # the information stands there itself, or by the id of the metric that failed
         for entry in (info, *(v for v in info.values() if isinstance(v, dict))):
             if entry.get("raised_exception"):
-                return str(entry.get("exception_message") or "no message").partition("\n")[0]
+                # Spark begins that of a Python worker with an empty line
+                return str(entry.get("exception_message") or "").strip() or "no message"
     return ""
 
 

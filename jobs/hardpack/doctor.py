@@ -74,6 +74,7 @@ class Doctor:
         self.namespace = namespace or mark
         self.name = f"{self.namespace}.{mark}"
         self.written_at = 0
+        self.location = ""
 
     def examine(self) -> DoctorReport:
         """Try one thing after another, and leave nothing behind."""
@@ -123,6 +124,7 @@ class Doctor:
 
     def _write(self) -> str:
         table = create_topic(self._catalog, self.name, {"hardpack.min.cleanable.dirty.ratio": "0"})
+        self.location = table.location()
         for first in (0, 2, 4):
             table.append(_rows(first, self.clock()))
         self.written_at = self.clock()
@@ -196,23 +198,27 @@ class Doctor:
 
     def _clean_up(self) -> str:
         """Remove what was made; gives what could not be removed."""
-        if not self._catalog.table_exists(self.name):
-            return ""
-        location = self._table().location()
-        door = self.hp.door(self.name) if self.hp.spark_application else None
         try:
-            self._catalog.purge_table(self.name)
-            if door:
-                door.delete_files(door.listed(location))
-            if location.startswith("file:"):
-                # Hadoop's checksums, which it does not list
-                shutil.rmtree(urlparse(location).path, ignore_errors=True)
+            if self._catalog.table_exists(self.name):
+                self._remove(self._table().location())
         except Exception as error:
-            return f"{self.name} could not be removed ({sentence(error)}); drop it and delete {location}."
-        if self.own_namespace:
-            with suppress(Exception):  # an empty namespace does no harm
-                self._catalog.drop_namespace(self.namespace)
+            if not self.location:
+                return ""  # nothing was made, as far as anybody knows, and the findings say why
+            return f"{self.name} could not be removed ({sentence(error)}); drop it and delete {self.location}."
+        finally:
+            if self.own_namespace:
+                with suppress(Exception):  # an empty namespace does no harm
+                    self._catalog.drop_namespace(self.namespace)
         return ""
+
+    def _remove(self, location: str) -> None:
+        door = self.hp.door(self.name) if self.hp.spark_application else None
+        self._catalog.purge_table(self.name)
+        if door:
+            door.delete_files(door.listed(location))
+        if location.startswith("file:"):
+            # Hadoop's checksums, which it does not list
+            shutil.rmtree(urlparse(location).path, ignore_errors=True)
 
 
 ROWS, PASSES = 6, 4

@@ -14,6 +14,10 @@ AWAY = re.compile(
     r"|ServiceUnavailable|SocketTimeout|UnknownHost|NoHttpResponse|PSQLException|RESTException|RetryableException"
 )
 """Names in the trace of a service that did not answer, as far as they can be told from a mistake."""
+MISSING = re.compile(r"FileNotFoundException|NoSuchKeyException|NotFoundException: (File|Location) does not exist")
+"""A file that Spark's readers do not find, as HadoopFileIO and S3FileIO say it."""
+DAMAGED = re.compile(r"is not a Parquet file|ParquetDecodingException|Reached the end of stream")
+"""A file that Spark's readers cannot make out."""
 FULL = "No space left on device"
 """As operating systems say it, in Python and in Java."""
 
@@ -39,11 +43,25 @@ def sentence(error: Exception) -> HardpackError:
             f"a disk is full ({told}); free some space where the table, Spark's spark.local.dir and HARDPACK_HOME lie, "
             "then try again."
         )
-    if isinstance(error, FileNotFoundError):
-        return BadInput(f"a file is missing ({error}); restore it, or roll the table back to a snapshot without it.")
+    if isinstance(error, FileNotFoundError) or MISSING.search(text):
+        return BadInput(f"a file is missing ({told}); restore it, or roll the table back to a snapshot without it.")
+    if DAMAGED.search(text):
+        return BadInput(f"a file is damaged ({told}); restore it, or roll the table back to a snapshot without it.")
     if isinstance(error, OUTAGES) or AWAY.search(f"{kind_name} {text}"):
         return Unavailable(f"a service did not answer ({told}); see that catalog and storage are up, then try again.")
     return Unforeseen(f"{told}; nobody foresaw this, so run it with --verbose and report what it prints.")
+
+
+def not_measured(table: str, trace: str) -> HardpackError:
+    """The error of a validation that could not be done, from what was raised, with its trace."""
+    told = sentence(RuntimeError(trace))
+    if isinstance(told, Unforeseen):
+        return Unavailable(f"{table}: the guarantees could not be measured ({_first(trace)}); run it again.")
+    return type(told)(f"{table}: the guarantees could not be measured, {told}")
+
+
+def _first(text: str) -> str:
+    return text.strip().partition("\n")[0]
 
 
 def of_table(name: str, error: Exception) -> str:
@@ -55,5 +73,5 @@ def java_error(error: Exception) -> tuple[str, str]:
     """Class and first line of what Java raised, or of what pyspark made of it."""
     # py4j's error, known by what it holds, so that who starts no JVM need not load it
     if (java := getattr(error, "java_exception", None)) is not None:
-        return str(java.getClass().getName()), str(java.getMessage()).partition("\n")[0]
-    return type(error).__name__, str(error).partition("\n")[0]
+        return str(java.getClass().getName()), _first(str(java.getMessage()))
+    return type(error).__name__, _first(str(error))

@@ -92,6 +92,8 @@ def _orphans(door: IceTable, table: Table, older_than: int, dry_run: bool) -> tu
         return [], []
     folder = literal(f"{table.location().rstrip('/')}/data")
     arguments = f"older_than => {_timestamp(older_than)}, location => {folder}, dry_run => {str(dry_run).lower()}"
+    # else Iceberg lists by Hadoop, which has no file system for s3://
+    arguments += f", prefix_listing => {str(door.lists).lower()}"
     return [row[0] for row in door.call("remove_orphan_files", arguments)], []
 
 

@@ -116,14 +116,27 @@ def test_data_docs_name_the_run_and_show_no_key_and_no_value(spark, home, catalo
     assert "secret" not in json.dumps(table.current_snapshot().summary.additional_properties)
 
 
-def test_an_error_while_measuring_is_not_a_broken_guarantee(spark, home, monkeypatch):
+@pytest.mark.parametrize("text", ["the storage is away", "\n  An exception was thrown: the storage is away\n", ""])
+def test_an_error_while_measuring_is_not_a_broken_guarantee(spark, home, monkeypatch, text):
     """Great Expectations catches what a metric raises; nobody may be told then that a table is broken."""
     import hardpack_expectations.guarantees as guarantees
     from hardpack.errors import Unavailable
 
     def lost(*_):
-        raise OSError("the storage is away")
+        raise OSError(text)
 
     monkeypatch.setattr(guarantees, "measure", lost)
-    with pytest.raises(Unavailable, match=r"could not be measured .*the storage is away"):
+    with pytest.raises(
+        Unavailable, match=r"could not be measured \(.*(the storage is away|no message)\); run it again"
+    ):
         judge(spark, home, good(), {}, "lost")
+
+
+def test_a_tables_name_is_no_path_and_no_markup_in_the_pages(spark, home):
+    from hardpack_expectations.checkpoint import validate
+
+    frame = spark.createDataFrame([(*r, "data") for r in good()], COLUMNS)
+    verdict = validate(frame, "log_guarantees", "t.<b>a/../b</b>", "title", [LOG], home)
+    assert verdict.success
+    assert Path(verdict.page).is_relative_to(home / "data_docs")
+    assert all("<b>a" not in page.read_text() for page in home.rglob("*.html"))

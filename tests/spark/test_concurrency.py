@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from hardpack import Conflict, GateRefused
 from hardpack.errors import CommitUnknown
+from hardpack.lake import door
 from hardpack.lake.door import IceTable
+from hardpack.lake.files import DataFiles
 from hardpack.lake.state import read_state
 from pyroaring import BitMap
 
@@ -167,10 +169,10 @@ def lost_answer(monkeypatch, spark):
         self._commit_table = Java()
         once = IceTable._commit_once
 
-        def commit_once(door, base, change):
+        def commit_once(door, *arguments):
             door._java, kept = door._commit_table, door._java
             try:
-                return once(door, base, change)
+                return once(door, *arguments)
             finally:
                 door._java = kept
 
@@ -198,3 +200,21 @@ def test_files_stay_when_nobody_knows_whether_the_commit_went_through(hp, topic,
             hp.clean(plan)
     assert offsets(topic) == [1, 2, 3, 4], "it had gone through, and its files are there"
     assert hp.clean(plan).repeated
+
+
+def test_a_try_that_was_not_heard_of_is_not_taken_for_lost_when_a_later_one_fails(hp, topic, monkeypatch):
+    def once(_, __, ___, unheard):
+        if unheard:
+            raise Conflict("another pass was faster")
+        unheard.append("the connection was lost")
+        raise door._TryAgain("the connection was lost")
+
+    staged = []
+    plan, discard = hp.plan(name_of(topic), now=T0), DataFiles.discard
+    with monkeypatch.context() as patch:
+        patch.setattr(IceTable, "_commit_once", once)
+        patch.setattr(DataFiles, "discard", lambda files, entries: staged.extend(entries) or discard(files, entries))
+        with pytest.raises(CommitUnknown, match="1 of the tries to commit"):
+            hp.clean(plan)
+    assert staged == [], "a statement that still runs may need the files"
+    assert not hp.clean(plan).repeated

@@ -31,7 +31,9 @@ log = logging.getLogger(__name__)
 
 COMMIT_TRIES = 8
 VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
-RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", "org.apache.iceberg.jdbc.UncheckedSQLException")
+UNHEARD = "org.apache.iceberg.jdbc.UncheckedSQLException"
+"""Of a statement that failed, or whose answer was lost, so that it may still take effect."""
+RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", UNHEARD)
 
 
 def literal(text: str) -> str:
@@ -105,17 +107,21 @@ class IceTable:
         ).collect()
         return found
 
+    @cached_property
+    def lists(self) -> bool:
+        """Whether the table's FileIO can list a folder."""
+        gateway: Any = self.spark.sparkContext._gateway
+        return bool(is_instance_of(gateway, self._java.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))
+
     def listed(self, folder: str) -> dict[str, int]:
         """Files under a folder, as the table's FileIO lists them, and when they were made, ms by the storage's clock.
 
         None when it cannot list or there is no folder.
         """
-        io = self._java.io()
-        gateway: Any = self.spark.sparkContext._gateway
-        if not is_instance_of(gateway, io, "org.apache.iceberg.io.SupportsPrefixOperations"):
+        if not self.lists:
             return {}
         try:
-            found = io.listPrefix(folder).iterator()
+            found = self._java.io().listPrefix(folder).iterator()
             return {str(file.location()): int(file.createdAtMillis()) for file in found}
         except Py4JJavaError as error:
             if "FileNotFoundException" in str(error.java_exception) or "does not exist" in str(error.java_exception):
@@ -253,15 +259,25 @@ class IceTable:
             before_sleep=before_sleep_log(log, logging.INFO),
             reraise=True,
         )
+        unheard: list[str] = []
         try:
-            return int(tries(self._commit_once, base, change))
-        except _TryAgain as error:
+            return int(tries(self._commit_once, base, change, unheard))
+        except CommitUnknown:
+            raise
+        except (Conflict, _TryAgain) as error:
+            if unheard:
+                raise CommitUnknown(
+                    f"{self.name}: the catalog did not say what became of {len(unheard)} of the tries to commit "
+                    f"({unheard[-1]}); run the same plan again, it finds out whether one went through."
+                ) from error
+            if isinstance(error, Conflict):
+                raise
             raise Conflict(
                 f"{self.name}: other writers changed the table during each of {COMMIT_TRIES} tries to commit "
                 f"({error}); run it again, nothing was published."
             ) from None
 
-    def _commit_once(self, base: int, change: Change) -> int:
+    def _commit_once(self, base: int, change: Change, unheard: list[str]) -> int:
         try:
             update = self._update(base, change)
             snapshot = update.apply()
@@ -281,6 +297,8 @@ class IceTable:
             kind, message = java_error(error)
             if (landed := self._landed(base, change.summary, message)) is not None:
                 return landed
+            if kind == UNHEARD:
+                unheard.append(message)
             if kind in RETRYABLE:
                 raise _TryAgain(message) from None
             if kind == VALIDATION:

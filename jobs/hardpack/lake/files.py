@@ -10,6 +10,7 @@ import logging
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -246,6 +247,16 @@ class DataFiles:
         from pyiceberg.table.locations import load_location_provider
 
         return load_location_provider(self.location, dict(self.properties)).new_data_location(name, folder)
+
+    @contextmanager
+    def created(self, location: str) -> Iterator[Any]:
+        """The stream of a new file, which is deleted again when writing fails."""
+        try:
+            with self.io.new_output(location).create() as stream:
+                yield stream
+        except BaseException:
+            self.discard([{"file-path": location}])
+            raise
 
     def discard(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Delete files that were written but not committed; what cannot be is left to orphan removal."""

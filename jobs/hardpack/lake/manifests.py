@@ -115,8 +115,13 @@ class ManifestReader:
                 f"{self.name}: a data file has no bounds of column {self.offset.name!r}, expected them in its "
                 f"metadata; set write.metadata.metrics.column.{self.offset.name}=full and rewrite the file."
             )
-        early, late = self._bounds(file, self.timestamp)
         nulls = file.null_value_counts or {}
+        if without := nulls.get(self.offset.field_id):
+            raise BadInput(
+                f"{self.name}: {without:,} rows have no {self.offset.name!r}, expected their offset in the log; set or "
+                "delete them."
+            )
+        early, late = self._bounds(file, self.timestamp)
         if early is None and nulls.get(self.timestamp.field_id) != file.record_count:
             raise BadInput(
                 f"{self.name}: a data file has no bounds of column {self.timestamp.name!r}, expected them in its "

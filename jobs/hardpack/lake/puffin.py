@@ -73,7 +73,7 @@ def write_vectors(files: DataFiles, dead: Mapping[str, BitMap], refs: Mapping[st
         out += blob
     footer = json.dumps({"blobs": blobs, "properties": {}}).encode()
     out += MAGIC + footer + struct.pack("<i", len(footer)) + bytes(4) + MAGIC
-    with files.io.new_output(location).create() as stream:
+    with files.created(location) as stream:
         stream.write(bytes(out))
     return [entry | {"file-size-in-bytes": len(out)} for entry in entries]
 

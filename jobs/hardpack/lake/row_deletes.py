@@ -82,8 +82,8 @@ def _delete_file(files: DataFiles, file: FileRef, positions: BitMap) -> dict[str
     )
     paths = pa.repeat(pa.scalar(file.path), len(positions))
     rows = pa.table([paths, np.asarray(positions.to_array(), np.int64)], schema=schema)
-    output = files.io.new_output(files.new_location(f"hardpack-{uuid.uuid4()}-deletes.parquet"))
-    with output.create() as stream:
+    location = files.new_location(f"hardpack-{uuid.uuid4()}-deletes.parquet")
+    with files.created(location) as stream:
         pq.write_table(rows, stream, compression="zstd")
-    entry = file.delete_entry(output.location, "parquet", len(positions))
-    return entry | {"file-size-in-bytes": len(output)}
+    entry = file.delete_entry(location, "parquet", len(positions))
+    return entry | {"file-size-in-bytes": len(files.io.new_input(location))}

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyroaring import BitMap
 
+from hardpack.errors import BadInput
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -235,7 +237,13 @@ def by_file(places: Longs) -> Iterator[tuple[int, NDArray[np.uint32]]]:
 
 
 def longs(column: pa.Array) -> NDArray[np.int64]:
-    """An integer column without nulls."""
+    """An integer column without nulls.
+
+    Raises:
+        BadInput: there are some.
+    """
+    if column.null_count:
+        raise BadInput(f"{column.null_count:,} rows have no offset, expected it in the log; set or delete them.")
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 

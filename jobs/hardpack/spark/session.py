@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardpack.errors import BadInput, Unavailable
+from hardpack.errors import BadInput, HardpackError, Unavailable
 from hardpack.failures import java_error
 from hardpack.home import default_home
 from hardpack.lake.catalog import CATALOGS, SECRET, spark_conf
@@ -47,8 +47,8 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
     Settings that spark-submit or spark-defaults gave win over the defaults here.
 
     Raises:
-        BadInput: Java is missing or Iceberg's runtime is not on the class path.
-        Unavailable: Spark cannot open the catalog.
+        BadInput: Java is missing, Iceberg's runtime is not on the class path, or the master is no address.
+        Unavailable: the master does not answer, or Spark cannot open the catalog.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -73,9 +73,7 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
             SparkContext._ensure_initialized(conf=SparkConf().setAll(_STARTED.items()))
         spark = SparkSession.builder.config(map=conf).getOrCreate()
     except Exception as error:
-        raise BadInput(
-            f"Spark does not start ({str(error).splitlines()[0]}); it needs Java 17 or 21 on PATH or JAVA_HOME."
-        ) from error
+        raise _not_started(error, conf.get("spark.master") or given.get("spark.master", "")) from error
     jvm: Any = spark._jvm
     if not jvm.org.apache.spark.util.Utils.classIsLoadable("org.apache.iceberg.spark.SparkCatalog"):
         raise BadInput(
@@ -91,6 +89,17 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
             f"Spark cannot open catalog {catalog.name!r} ({why}); `hardpack doctor` tries both engines."
         ) from error
     return spark
+
+
+def _not_started(error: Exception, master: str) -> HardpackError:
+    from pyspark import SparkContext
+
+    why = java_error(error)[1] or type(error).__name__
+    if SparkContext._gateway is None:
+        return BadInput(f"Spark does not start ({why}); it needs Java 17 or 21 on PATH or JAVA_HOME.")
+    if "Master URL" in str(error):
+        return BadInput(f"Spark does not start ({why}); {master!r} is no master, expected one as spark://HOST:7077.")
+    return Unavailable(f"Spark does not start ({why}); see that its master {master} is up, then try again.")
 
 
 def versions(spark: SparkSession) -> str:
