@@ -83,6 +83,22 @@ def test_settings_named_in_them_exist():
     assert named | set(values["config"]["hardpack"]) <= known
 
 
+def test_the_image_has_the_executor_that_is_named():
+    homes = {
+        "LocalExecutor": "apache-airflow", "CeleryExecutor": "apache-airflow-providers-celery",
+        "KubernetesExecutor": "apache-airflow-providers-cncf-kubernetes",
+    }  # fmt: skip
+    named = yaml.safe_load((INFRA / "kubernetes" / "airflow-values.yaml").read_text())["executor"]
+    lock = (INFRA / "container" / "requirements.lock").read_text()
+    assert re.search(rf"^{homes[named]}==", lock, re.MULTILINE)
+
+
+def test_executors_can_call_the_driver_back():
+    values = yaml.safe_load((INFRA / "kubernetes" / "airflow-values.yaml").read_text())
+    (name,) = yaml.safe_load(values["extraEnv"])
+    assert name == {"name": "SPARK_LOCAL_HOSTNAME", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+
+
 def test_no_password_has_a_default():
     text = (INFRA / "compose" / "compose.yaml").read_text()
     assert re.findall(r"\$\{(?!\w+:\?\})[^}]*\}", text) == []
