@@ -31,6 +31,9 @@ class World:
     appended: dict[tuple[int, int], tuple[bytes | None, str | None]] = field(default_factory=dict)
     """Key and value by partition and offset."""
     deleted: set[tuple[int, int]] = field(default_factory=set)
+    """Rows that somebody asked to be deleted, whatever came of it."""
+    gone: set[tuple[int, int]] = field(default_factory=set)
+    """Of these the ones whose deletion was confirmed."""
     told: Counter = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
@@ -113,10 +116,16 @@ def deleter(world):
     """Single rows of somebody's request taken out, copy-on-write."""
     while True:
         partition = world.rng.choice(PARTITIONS)
-        offset = world.rng.randrange(max(1, world.next_offset[partition] - 50))
+        # what was appended for certain
+        there = world.next_offset[partition] - 2 * ROWS
+        if there <= 0:
+            yield
+            continue
+        offset = world.rng.randrange(there)
         # noted before: a statement whose outcome is unknown may have taken it
         world.deleted.add((partition, offset))
         world.spark.sql(f"DELETE FROM {world.sql_name} WHERE partition = {partition} AND `offset` = {offset}").collect()
+        world.gone.add((partition, offset))
         yield
 
 
@@ -128,25 +137,31 @@ def account(world, rows, checkpoints):
         rows: the table's, as `(partition, offset, key, value)`.
         checkpoints: by partition, the offset below which the log has been cleaned.
     """
-    wrong, seen = [], set()
-    newest = {}
-    for (p, o), (k, v) in world.appended.items():
-        if k is not None and newest.get((p, k), (-1,))[0] < o:
-            newest[p, k] = (o, v)
+    standing = _latest(
+        (at, row) for at, row in world.appended.items() if at[1] < checkpoints[at[0]] and at not in world.deleted
+    )
+    left, wrong = Counter((p, o) for p, o, *_ in rows), []
     for p, o, k, v in rows:
-        if (p, o) in seen:
-            wrong.append(f"doubled: {p}/{o}")
-        seen.add((p, o))
         if world.appended.get((p, o)) != (k, v):
             wrong.append(f"changed or never written: {p}/{o}")
+        elif (p, o) in world.gone:
+            wrong.append(f"deleted, and back: {p}/{o}")
+        elif o < standing.get((p, k), -1):
+            wrong.append(f"superseded below the checkpoint, and there: {p}/{o}")
+    newest = _latest(world.appended.items())
     for (p, o), (k, v) in world.appended.items():
-        if (p, o) in seen or (p, o) in world.deleted:
+        if (p, o) in left or (p, o) in world.deleted:
             continue
-        later = newest[p, k][0] > o
-        if not later and v is not None:
+        if newest[p, k] == o and v is not None:
             wrong.append(f"lost: {p}/{o}")
         if o >= checkpoints[p]:
             wrong.append(f"gone from the dirty head: {p}/{o}")
-    below = Counter((p, k) for p, o, k, _ in rows if o < checkpoints[p])
-    wrong += [f"{n} rows of a key are left in {p}" for (p, _), n in below.items() if n > 1]
-    return wrong
+    return wrong + [f"doubled: {p}/{o}" for (p, o), times in left.items() if times > 1]
+
+
+def _latest(appended):
+    """Greatest offset by partition and key."""
+    found = {}
+    for (p, o), (k, _) in appended:
+        found[p, k] = max(o, found.get((p, k), -1))
+    return found

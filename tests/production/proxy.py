@@ -53,7 +53,7 @@ class LossyProxy:
         thread.start()
         with suppress(OSError):
             while data := client.recv(CHUNK):
-                if self.lose_answer_to and data.startswith(self.lose_answer_to):
+                if self.lose_answer_to and self.lose_answer_to in data:
                     doomed.set()
                     self.lose_answer_to = None
                 server.sendall(data)

@@ -1,14 +1,21 @@
 """`hardpack doctor` on real catalogs and S3-compatible storage: both engines write, clean and read one table."""
 
 import json
+import os
 import subprocess
 import sys
 import uuid
 from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
+from hardpack.lake.key_filter import FOLDER as KEY_FILTERS
+from hardpack.lake.key_filter import filter_name
+from pyiceberg.catalog import load_catalog
 
+from tests.conftest import CATALOG
 from tests.production.conftest import files_with
+from tests.topics import name_of, offsets, superseded_once
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 DOCTOR = [str(Path(sys.executable).with_name("hardpack")), "doctor", "--json"]
@@ -77,3 +84,24 @@ def test_a_storage_that_refuses_is_named(postgres, storage, production_home):
     assert [f["check"] for f in findings if not f["well"]] == ["write by pyiceberg"]
     assert done.returncode in (2, 5)
     assert "s3cr3t-and-wrong" not in done.stdout
+
+
+def test_maintenance_on_s3(postgres, storage, production_home):
+    """Hadoop has no file system for s3://, by which Iceberg looks for orphans when it is not told otherwise."""
+    uri = postgres.create(f"lake_{uuid.uuid4().hex}")
+    properties = {"type": "sql", "uri": uri, "warehouse": "s3://lake/kept", **storage.properties}
+    env = production_home(properties)
+    table = superseded_once(load_catalog(CATALOG, **properties))
+    folder = urlparse(table.location()).path.lstrip("/")
+    strays = [f"{folder}/data/hardpack-stray.parquet", f"{folder}/{KEY_FILTERS}/{filter_name('gone')}"]
+    for key in strays:
+        storage.client.put_object(Bucket="lake", Key=key, Body=b"x")
+        os.utime(storage.folder / "buckets" / "lake" / key, (1000, 1000))
+    maintain = [DOCTOR[0], "maintain", name_of(table), "--json"]
+    done = subprocess.run(maintain, env=env, cwd=env["HARDPACK_HOME"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["orphans_deleted"], report["filters_deleted"]) == (1, 1)
+    listed = {o["Key"] for o in storage.client.list_objects_v2(Bucket="lake", Prefix=folder)["Contents"]}
+    assert listed.isdisjoint(strays)
+    assert offsets(table) == [0, 1, 2, 3, 4]

@@ -1,6 +1,12 @@
 """Real services that die in the middle of a pass: catalog, storage, executors; the same plan ends well."""
 
+import os
+import subprocess
+import sys
+import threading
+import time
 import uuid
+from pathlib import Path
 
 import psutil
 import pytest
@@ -68,6 +74,27 @@ def test_an_answer_that_is_lost(far, meanwhile):
     assert len(table.snapshots()) == 4
 
 
+def test_an_answer_of_postgresql_that_is_lost(postgres, tmp_path, production_home, monkeypatch, home, meanwhile):
+    (tmp_path / "warehouse").mkdir()
+    uri = postgres.create(f"lake_{uuid.uuid4().hex}")
+    with LossyProxy(postgres.port) as proxy:
+        behind = uri.replace(f":{postgres.port}/", f":{proxy.port}/")
+        properties = {"type": "sql", "uri": behind, "warehouse": f"file://{tmp_path}/warehouse"}
+        monkeypatch.setenv("HARDPACK_HOME", production_home(properties)["HARDPACK_HOME"])
+        catalog = load_catalog(CATALOG, **properties)
+        spark = open_session(catalog)
+        hp, table = Hardpack(catalog, spark, home), superseded_once(catalog)
+        plan = hp.plan(name_of(table), now=T0)
+        meanwhile(lambda: setattr(proxy, "lose_answer_to", b"UPDATE iceberg_tables"))
+        report = hp.clean(plan)
+        assert proxy.lost == 1
+        assert report.snapshot == table.refresh().current_snapshot().snapshot_id, "found out, not guessed"
+        assert hp.clean(plan).repeated
+        assert offsets(table) == LEFT
+        assert len(table.snapshots()) == 4
+        spark.stop()
+
+
 def test_a_catalog_that_dies_before_the_swap(far, rest, meanwhile):
     hp, _ = far
     table = superseded_once(hp.catalog)
@@ -121,9 +148,22 @@ def tasks_of(pids):
     return [child for process in pids for child in process.children(recursive=True)]
 
 
-@pytest.mark.parametrize("point", ["begun", "dead rows found"])
+def at_first_file(folder, act):
+    """Do something as soon as a task begins to write a file below a folder."""
+    known = set(folder.rglob("hardpack-*.parquet"))
+
+    def watch():
+        end = time.monotonic() + 120
+        while time.monotonic() < end and set(folder.rglob("hardpack-*.parquet")) <= known:
+            time.sleep(0.005)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@pytest.mark.parametrize("point", ["begun", "dead rows found", "file written"])
 @pytest.mark.parametrize("whom", ["executor", "task"])
-def test_an_executor_or_a_task_that_is_killed(spread, when, whom, point):
+def test_an_executor_or_a_task_that_is_killed(spread, when, whom, point, tmp_path):
     table = superseded_once(spread.catalog)
     killed = []
 
@@ -134,8 +174,24 @@ def test_an_executor_or_a_task_that_is_killed(spread, when, whom, point):
             process.kill()
 
     spread.clean_like_kafka(name_of(superseded_once(spread.catalog)), now=T0)
-    when(point, kill)
+    if point == "file written":
+        at_first_file(tmp_path / "warehouse", kill)
+    else:
+        when(point, kill)
     report = spread.clean(spread.plan(name_of(table), now=T0))
-    assert killed
+    assert killed, "nothing to kill was there"
     assert report.snapshot is not None
     assert offsets(table) == LEFT
+
+
+def test_a_cluster_that_is_down_is_an_outage(catalog, lake, tmp_path):
+    table = superseded_once(catalog)
+    settings = {f"PYICEBERG_CATALOG__{CATALOG.upper()}__{name.upper()}": value for name, value in lake.items()}
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("hardpack")), "clean", name_of(table), "--force"],
+        env=os.environ | settings | {"HARDPACK_SPARK_MASTER": "spark://127.0.0.1:1"},
+        cwd=tmp_path, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 5
+    assert "see that its master spark://127.0.0.1:1 is up" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
