@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table import Table
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -14,7 +15,7 @@ from hardpack.errors import BadInput, Conflict
 from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import settings_of, table_name
 from hardpack.lake.sensing import read_logs
-from hardpack.lake.state import STATE_PROPERTY, state_of, write_state
+from hardpack.lake.state import STATE_PROPERTY, read_state, state_of, write_state
 from hardpack.log.model import LogState, Partition
 from hardpack.log.settings import NONE
 
@@ -96,20 +97,41 @@ def _alter(
         raise BadInput(
             f"{table_name(table)}: there is no partition {missing[0]}, it has {', '.join(sorted(known)) or 'none'}."
         )
-    states = trusted_states(table)
-    changed = {p: change(p, state_of(states, p)) for p in wanted}
-    if all(state == state_of(states, p) for p, state in changed.items()):
-        return changed
+    states, base = trusted_states(table), table.metadata_location
+    standing = write_state(states)
+    while True:
+        changed = {p: change(p, state_of(states, p)) for p in wanted}
+        wished = write_state(states | changed)
+        if wished == standing:
+            return changed
+        made = _commit(table, wished)
+        replaced = _replaced(table, made, base)
+        if replaced is None:
+            return changed
+        # the catalog compares snapshots alone, and somebody's state came in between: the change is theirs as well
+        states, base, standing = (
+            read_state(table_name(table), {STATE_PROPERTY: replaced}),
+            made.metadata_location,
+            wished,
+        )
+
+
+def _commit(table: Table, state: str) -> CommitTableResponse:
     current = table.current_snapshot()
     same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
     # a pass makes a snapshot, so this keeps its state from being overwritten
     fence = AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id if current else None)
-    table.catalog.commit_table(
-        table,
-        (same_table, fence),
-        (SetPropertiesUpdate(updates={STATE_PROPERTY: write_state(states | changed)}),),
+    return table.catalog.commit_table(
+        table, (same_table, fence), (SetPropertiesUpdate(updates={STATE_PROPERTY: state}),)
     )
-    return changed
+
+
+def _replaced(table: Table, made: CommitTableResponse, base: str) -> str | None:
+    """The state that a commit took the place of, None when it is that of the metadata it was derived from."""
+    log = made.metadata.metadata_log
+    if not log or log[-1].metadata_file == base:
+        return None
+    return FromInputFile.table_metadata(table.io.new_input(log[-1].metadata_file)).properties.get(STATE_PROPERTY, "")
 
 
 def _give_up() -> dict[str, LogState]:
