@@ -1,9 +1,13 @@
 """Whatever others raise becomes one sentence with an exit code."""
 
+import logging
+import re
+
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from hardpack.errors import BadInput, Conflict, Unavailable, Unforeseen
-from hardpack.failures import of_table, sentence
+from hardpack.failures import not_measured, of_table, sentence
+from hardpack.logs import Redacting
 
 TASK = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -95,3 +99,33 @@ def test_what_nobody_foresaw_is_one_sentence_too(error):
     assert found.exit_code == 1
     assert "\n" not in str(found)
     assert "--verbose" in str(found)
+
+
+def test_no_credential_is_said_or_logged(monkeypatch):
+    monkeypatch.setenv("PYICEBERG_CATALOG__ANY__S3__SECRET_ACCESS_KEY", "hush-hush")
+    monkeypatch.setenv("PYICEBERG_CATALOG__OTHER__URI", "postgresql+psycopg2://ann:pass-word@db/x")
+    error = RuntimeError("hush-hush does not fit, nor does ann:pass-word@db")
+    record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "sent %s", ("hush-hush",), (RuntimeError, error, None))
+    for told in (str(sentence(error)), of_table("t", error), Redacting("%(message)s").format(record)):
+        assert "***" in told
+        assert "hush" not in told
+        assert "pass-word" not in told
+
+
+@pytest.mark.parametrize(
+    ("trace", "kind", "words"),
+    [
+        ("\n  An exception was thrown\n  x", Unavailable, r"t: the guarantees .*measured \(An exception was thrown\)"),
+        (
+            "java.io.FileNotFoundException: File x does not exist",
+            BadInput,
+            r"t: .*measured, a file is missing .*restore",
+        ),
+        ("RuntimeException: x is not a Parquet file", BadInput, r"t: .*measured, a file is damaged .*restore"),
+        ("java.net.ConnectException: refused", Unavailable, r"t: .*measured, a service did not answer"),
+    ],
+)
+def test_why_nothing_could_be_measured(trace, kind, words):
+    told = not_measured("t", trace)
+    assert type(told) is kind
+    assert re.search(words, str(told))

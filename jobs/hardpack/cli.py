@@ -16,7 +16,9 @@ from rich.table import Table
 
 from hardpack.api import Hardpack
 from hardpack.errors import BadInput, HardpackError
+from hardpack.lake.catalog import redacted
 from hardpack.log.settings import Settings
+from hardpack.logs import begin_logging
 from hardpack.plan import Plan
 from hardpack.render import (
     doctor_table,
@@ -66,7 +68,7 @@ def shared(
 ) -> None:
     """Options of every verb."""
     _Shared.catalog = catalog
-    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
+    begin_logging(logging.INFO if verbose else logging.ERROR, sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
@@ -342,7 +344,4 @@ def main() -> None:
 
 
 def _say(error: HardpackError) -> None:
-    from hardpack.lake.catalog import configured, without_secrets
-
-    text = without_secrets(f"hardpack: {error}", configured(_Shared.catalog))
-    err.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(redacted(f"hardpack: {error}"), style="red", markup=False, highlight=False, soft_wrap=True)

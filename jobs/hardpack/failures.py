@@ -34,10 +34,10 @@ def sentence(error: Exception) -> HardpackError:
     if found := IN_TASK.search(text):
         kind: type[HardpackError] = getattr(errors, found["kind"], HardpackError)
         return kind(found["message"])
-    from hardpack.lake.catalog import OUTAGES
+    from hardpack.lake.catalog import OUTAGES, redacted
 
     kind_name, message = java_error(error)
-    told = f"{kind_name.rpartition('.')[2]}: {message}".rstrip(": .") if message else kind_name
+    told = redacted(f"{kind_name.rpartition('.')[2]}: {message}".rstrip(": .") if message else kind_name)
     if FULL in text:
         return Unavailable(
             f"a disk is full ({told}); free some space where the table, Spark's spark.local.dir and HARDPACK_HOME lie, "

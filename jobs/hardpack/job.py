@@ -16,7 +16,8 @@ from hardpack.api import Hardpack
 from hardpack.cli import read_plan
 from hardpack.errors import BadInput, GateRefused, Unforeseen
 from hardpack.failures import sentence
-from hardpack.lake.catalog import configured, without_secrets
+from hardpack.lake.catalog import redacted
+from hardpack.logs import begin_logging
 
 
 class Failure(BaseModel):
@@ -65,7 +66,7 @@ def run_job(
     parser.add_argument("--plan", type=Path, required=True, help="the unit's plan, JSON")
     parser.add_argument("--result", type=Path, help="file for the report, JSON")
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", stream=sys.stdout)
+    begin_logging(logging.INFO, sys.stdout)
     for noisy in ("py4j", "great_expectations"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
@@ -73,7 +74,7 @@ def run_job(
         report = verb(hp, read(arguments.plan))
     except Exception as error:
         told = sentence(error)
-        text = without_secrets(str(told), configured(arguments.catalog))
+        text = redacted(str(told))
         logging.getLogger("hardpack").error("%s", text, exc_info=error if isinstance(told, Unforeseen) else None)
         pages = told.pages if isinstance(told, GateRefused) else ()
         _write(arguments.result, Failure(error=text, exit_code=told.exit_code, data_docs=pages))

@@ -87,8 +87,10 @@ class Lookout:
             self._look_at_all()
             self.problem = ""
         except Exception as error:  # the page says it; the next request tries again
-            self.problem = f"{error}"
-            log.warning("the tables could not be looked at: %s", error)
+            from hardpack.failures import sentence
+
+            self.problem = f"{sentence(error)}"
+            log.warning("the tables could not be looked at: %s", self.problem)
         finally:
             self.looked = time.time()
             self._busy.release()

@@ -50,7 +50,9 @@ class DirtyLogsTrigger(BaseTrigger):
             try:
                 seen = await self._look()
             except Exception as error:  # the event carries it to the task, which fails with it
-                yield TriggerEvent({"failure": f"{error}", "hopeless": type(error).__name__ == "BadInput"})
+                from hardpack.failures import sentence
+
+                yield TriggerEvent({"failure": f"{sentence(error)}", "hopeless": type(error).__name__ == "BadInput"})
                 return
             if seen["units"] or seen["errors"] or time.monotonic() >= deadline:
                 # plans are made anew by the next task, an event only says that and why

@@ -112,15 +112,18 @@ def table_places(catalog: Catalog) -> dict[str, str]:
 
 
 def _brief(error: BaseException) -> str:
-    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    return redacted(str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__)
 
 
-def configured(name: str) -> Mapping[str, object]:
-    """What pyiceberg's configuration says of a catalog, nothing when it does not know it or cannot be read."""
+def redacted(text: str) -> str:
+    """Text in which no credential of pyiceberg's configuration stands any more, of whichever catalog."""
     try:
-        return Config().get_catalog_config(name) or {}
+        catalogs = Config().config.get("catalog", {})
     except ValueError:
-        return {}
+        return text
+    for properties in catalogs.values() if isinstance(catalogs, dict) else ():
+        text = without_secrets(text, properties if isinstance(properties, dict) else {})
+    return text
 
 
 def without_secrets(text: str, properties: Mapping[str, object]) -> str:
