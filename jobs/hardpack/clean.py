@@ -97,10 +97,10 @@ def _planned_views(table: Table, plan: Plan, partitions: list[str]) -> list[LogV
     if str(table.metadata.table_uuid) != plan.uuid:
         raise BadInput(f"{name}: the plan was made for another table of this name; plan again.")
     check_layout(table, plan.settings)
-    then = {str(v.partition): v for v in read_logs(table, plan.settings, plan.snapshot)}
+    then = {str(v.partition): v for v in read_logs(table, plan.settings, plan.snapshot, partitions=partitions)}
     current = table.current_snapshot()
     moved = current is None or current.snapshot_id != plan.snapshot
-    now = {str(v.partition): v for v in read_logs(table, plan.settings)} if moved else then
+    now = {str(v.partition): v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
     planned = {str(p.partition): p for p in plan.logs}
     for partition in partitions:
         view, entry = then.get(partition), planned[partition]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -154,7 +154,7 @@ def make_plan(
     """
     settings = settings_of(table, policy)
     check_layout(table, settings)
-    views = chosen(table_name(table), read_logs(table, settings, memory=memory), partitions)
+    views = chosen(table, settings, partitions, memory)
     if last_stable:
         views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
     plans = [_plan_log(view, settings, now, force, interval) for view in views]
@@ -173,18 +173,21 @@ def make_plan(
     )
 
 
-def chosen(table: str, views: list[LogView], partitions: Iterable[Partition] | None) -> list[LogView]:
-    """The views of the wanted partitions, given as value or as its text.
+def chosen(
+    table: Table, settings: Settings, partitions: Sequence[Partition] | None, memory: Memory | None = None
+) -> list[LogView]:
+    """The views of the wanted partitions, given as value or as its text; of all when it is None.
 
     Raises:
         BadInput: a partition that the table has not.
     """
     if partitions is None:
-        return views
-    by_name = {str(v.partition): v for v in views}
+        return read_logs(table, settings, memory=memory)
+    by_name = {str(v.partition): v for v in read_logs(table, settings, memory=memory, partitions=partitions)}
     wanted = [str(p) for p in partitions]
     if missing := [p for p in wanted if p not in by_name]:
-        raise BadInput(f"{table}: there is no partition {missing[0]}, it has {', '.join(by_name) or 'none'}.")
+        there = ", ".join(str(v.partition) for v in read_logs(table, settings, memory=memory)) or "none"
+        raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}.")
     return [by_name[p] for p in wanted]
 
 

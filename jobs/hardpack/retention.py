@@ -12,7 +12,6 @@ from pyiceberg.table import Table
 from hardpack.heads import Head
 from hardpack.lake.door import IceTable
 from hardpack.lake.layout import check_layout, settings_of, table_name
-from hardpack.lake.sensing import read_logs
 from hardpack.lake.state import read_state
 from hardpack.log.horizons import after_retention
 from hardpack.log.model import LogState, LogView, Partition
@@ -41,7 +40,7 @@ def apply_retention(
     """
     settings, name, snapshot = settings_of(table, policy), table_name(table), table.current_snapshot()
     check_layout(table, settings)
-    views = chosen(name, read_logs(table, settings), partitions)
+    views = chosen(table, settings, partitions)
     base = snapshot.snapshot_id if snapshot else None
     asked = json.dumps([str(table.metadata.table_uuid), now, base, [str(v.partition) for v in views]])
     request = hashlib.sha256(asked.encode()).hexdigest()[:16]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
 from multiprocessing import current_process
 from typing import Any, cast
 
 from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import In
+from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
@@ -31,7 +35,7 @@ class ManifestReader:
     """Reads manifests of one table with the columns looked up once."""
 
     def __init__(self, table: Table, settings: Settings) -> None:
-        schema = table.schema()
+        self.schema = schema = table.schema()
         self.io, self.specs = table.io, table.specs()
         self.name = table_name(table)
         self.partition = schema.find_field(settings.column_partition)
@@ -55,6 +59,23 @@ class ManifestReader:
             BadInput: a file without a log or without bounds, or of a spec that does not divide by log.
         """
         return {m.manifest_path: _built(found) for m, found in zip(manifests, self._decoded(manifests), strict=True)}
+
+    def holding(self, manifests: Iterable[ManifestFile], logs: Collection[str]) -> list[ManifestFile]:
+        """The manifests that may hold files or deletes of some logs, by the bounds in the manifest list."""
+        wanted = In(term=self.partition.name, literals=set(self._values(logs)))
+
+        @cache
+        def may(spec_id: int) -> Callable[[ManifestFile], bool]:
+            spec = self.specs[spec_id]
+            return manifest_evaluator(spec, self.schema, inclusive_projection(self.schema, spec)(wanted))
+
+        return [m for m in manifests if may(m.partition_spec_id)(m)]
+
+    def _values(self, logs: Iterable[str]) -> Iterator[Any]:
+        for name in logs:
+            # a name that is no value of the column's type is that of no log
+            with suppress(ValueError):
+                yield literal(name).to(self.partition.field_type).value
 
     def _decoded(self, manifests: Sequence[ManifestFile]) -> Iterator[Entries]:
         entries = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import StringType
 
 from hardpack.errors import BadInput, Conflict
@@ -62,7 +62,11 @@ class Memory:
 
 
 def read_logs(
-    table: Table, settings: Settings, snapshot_id: int | None = None, memory: Memory | None = None
+    table: Table,
+    settings: Settings,
+    snapshot_id: int | None = None,
+    memory: Memory | None = None,
+    partitions: Iterable[Partition] | None = None,
 ) -> list[LogView]:
     """Every log of the table at a snapshot (default: the current one), by partition value.
 
@@ -73,6 +77,8 @@ def read_logs(
         settings: for the columns.
         snapshot_id: of the snapshot.
         memory: what earlier looks at the current snapshot left; brought up to date.
+        partitions: only these logs, those there are of them; manifests that hold none of them are not read, unless the
+            memory knows the others already.
 
     Raises:
         BadInput: a file without offset bounds.
@@ -83,23 +89,27 @@ def read_logs(
         raise Conflict(f"{table_name(table)}: snapshot {snapshot_id} is gone; plan again.")
     reader = ManifestReader(table, settings)
     seen = (memory or Memory()).of(table, reader)
-    states = trusted_states(table)
+    states, manifests = trusted_states(table), snapshot.manifests(table.io) if snapshot else []
+    wanted = None if partitions is None else {str(p) for p in partitions}
+    if wanted is not None and not seen.manifests:
+        # of the other logs only parts are found then, which nobody may remember
+        seen, manifests = _Seen(reader.reads), reader.holding(manifests, wanted)
     with uncollected():
-        _look(table, reader, seen, snapshot, states)
+        _look(table, reader, seen, manifests, states)
     if memory:
         memory.forget()
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
     text = isinstance(reader.partition.field_type, StringType)
     gone = ((name, state) for name, state in sorted(states.items()) if name not in known)
-    return views + [LogView(name if text else _number(table, name), (), state) for name, state in gone]
+    views += [LogView(name if text else _number(table, name), (), state) for name, state in gone]
+    return views if wanted is None else [view for view in views if str(view.partition) in wanted]
 
 
 def _look(
-    table: Table, reader: ManifestReader, seen: _Seen, snapshot: Snapshot | None, states: Mapping[str, LogState]
+    table: Table, reader: ManifestReader, seen: _Seen, manifests: list[ManifestFile], states: Mapping[str, LogState]
 ) -> None:
-    """Bring what is known to a snapshot: read the new manifests, make the views anew that they or the state change."""
-    manifests = snapshot.manifests(table.io) if snapshot else []
+    """Bring what is known to these manifests: read the new ones, make the views anew that they or the state change."""
     listed = {m.manifest_path: m for m in manifests if m.content == ManifestContent.DATA}
     new = reader.files([m for path, m in listed.items() if path not in seen.manifests])
     flagged = reader.partitions_with_deletes(m for m in manifests if m.content == ManifestContent.DELETES)
