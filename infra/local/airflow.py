@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -126,19 +127,29 @@ class LocalAirflow:
 
     def stop(self) -> None:
         """Stop every process of it, whatever process group it moved to."""
+        if everyone := self._everyone():
+            os.killpg(everyone[-1].pid, signal.SIGTERM)
+            _, alive = psutil.wait_procs(everyone, timeout=15)
+            for process in alive:
+                process.kill()
+        self._pid_file.unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """End every process of it at once, as a machine that loses its power does."""
+        everyone = self._everyone()
+        for process in everyone:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(everyone, timeout=15)
+        self._pid_file.unlink(missing_ok=True)
+
+    def _everyone(self) -> list[psutil.Process]:
+        """Its processes, the leader last; none when it does not run."""
         try:
             leader = psutil.Process(int(self._pid_file.read_text()))
-            if not self.running():
-                raise psutil.NoSuchProcess(leader.pid)
-            everyone = [*leader.children(recursive=True), leader]
+            return [*leader.children(recursive=True), leader] if self.running() else []
         except (OSError, ValueError, psutil.Error):
-            self._pid_file.unlink(missing_ok=True)
-            return
-        os.killpg(leader.pid, signal.SIGTERM)
-        _, alive = psutil.wait_procs(everyone, timeout=15)
-        for process in alive:
-            process.kill()
-        self._pid_file.unlink(missing_ok=True)
+            return []
 
     def token(self, user: str) -> str:
         """A login of one of the users."""

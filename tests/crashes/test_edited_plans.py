@@ -8,7 +8,7 @@ from hardpack import HardpackError, Plan
 
 from tests.topics import T0, append, name_of, new_topic, offsets, row
 
-pytestmark = [pytest.mark.crashes, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 
 EDITS = 18

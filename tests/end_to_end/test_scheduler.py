@@ -215,6 +215,22 @@ def test_a_task_killed_in_the_middle_takes_its_driver_along_and_its_retry_ends_w
     assert_right(writer)
 
 
+def test_a_scheduler_killed_with_all_its_tasks_goes_on_where_it_was(site):
+    writer = written_while_nothing_runs(site)
+    run = site.airflow.trigger("hardpack", {"tables": name_of(writer.table), "force": True})
+    wait_until(lambda: drivers(site.home), 300, "a driver")
+    time.sleep(6)  # into the work
+    site.airflow.kill()
+    wait_until(lambda: not drivers(site.home), 10, "the driver's end")
+    site.airflow.start()
+    states = dict(site.airflow.watch("hardpack", run, timeout=900))
+    assert states[""] == "success", states
+    # a try more when the executor is up before the server that its tasks report to
+    assert max(t["try_number"] for t in instances(site, run)) > 1
+    assert [p.phase for p in passes(writer.table)][:1] == ["one"]
+    assert_right(writer)
+
+
 def test_clearing_every_task_of_a_run_that_ended_changes_nothing(site):
     writer = written_while_nothing_runs(site)
     run, state, _ = site.run(name_of(writer.table), force=True)

@@ -1,17 +1,21 @@
 """A disk that fills up in the middle of a pass: nothing half-written stays, and the same plan ends well."""
 
+import os
 import random
 import shutil
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
+from hardpack import Hardpack
 from hardpack.demo.topic import SCHEMA, SPEC
 
+from tests.conftest import CATALOG
 from tests.production.conftest import failure_of
-from tests.topics import T0, append, offsets, row
+from tests.topics import T0, append, name_of, offsets, row, superseded_once
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(900)]
 
@@ -46,3 +50,31 @@ def test_a_disk_that_is_full(hp, catalog, small_disk):
     filler.unlink()
     hp.clean(plan)
     assert offsets(table) == list(range(1, 1502))
+
+
+def test_where_reports_and_pages_go(catalog, spark, small_disk):
+    table = superseded_once(catalog)
+    hp = Hardpack(catalog, spark, small_disk)
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(shutil.disk_usage(small_disk).free))
+    plan = hp.plan(name_of(table), now=T0)
+    assert str(failure_of(hp, plan)).startswith("a disk is full")
+    assert offsets(table) == [0, 1, 2, 3, 4]
+    # static files of the pages alone are more than three
+    subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+    hp.clean(plan)
+    assert offsets(table) == [1, 2, 3, 4]
+
+
+def test_where_spark_keeps_what_it_moves(catalog, lake, small_disk, tmp_path):
+    table = superseded_once(catalog)
+    settings = {f"PYICEBERG_CATALOG__{CATALOG.upper()}__{name.upper()}": value for name, value in lake.items()}
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("hardpack")), "clean", name_of(table), "--force"],
+        env=os.environ | settings | {"SPARK_LOCAL_DIRS": str(small_disk)},
+        cwd=tmp_path, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 5, done.stderr
+    assert "a disk is full" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert offsets(table) == [0, 1, 2, 3, 4]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpack.errors import BadInput, HardpackError, Unavailable
-from hardpack.failures import java_error
+from hardpack.failures import FULL, java_error, sentence
 from hardpack.home import default_home
 from hardpack.lake.catalog import CATALOGS, SECRET, spark_conf
 
@@ -95,6 +95,8 @@ def _not_started(error: Exception, master: str) -> HardpackError:
     from pyspark import SparkContext
 
     why = java_error(error)[1] or type(error).__name__
+    if FULL in str(error):
+        return sentence(error)
     if SparkContext._gateway is None:
         return BadInput(f"Spark does not start ({why}); it needs Java 17 or 21 on PATH or JAVA_HOME.")
     if "Master URL" in str(error):
