@@ -74,8 +74,8 @@ test-neighbours: env jars ## appender, cleaner, bin-pack, expiry and deletes on 
 test-crashes: env jars ## 1,000 passes that end at random points, 100 that are killed (about three hours)
 	$(BIN)/pytest -q -s -m crashes
 
-bench: env jars ## our way and others side by side on the same files, three rounds (about an hour a data set)
-	$(BIN)/python -m tests.benchmarks --sets uniform_half,local_5 --kafka $(BENCH)
+bench: env jars ## our way and others side by side on the same files, three rounds (hours; BENCH="--sets local_5" for less)
+	$(BIN)/python -m tests.benchmarks --sets uniform_half,local_5,uniform_5,zipf,tombstones,many_small,one_log --kafka $(BENCH)
 
 bench-quick: env jars ## the same on a twentieth of the rows, one round
 	$(BIN)/python -m tests.benchmarks --quick

@@ -49,8 +49,10 @@ class DataSet:
     """Share of the tail that a `local` head's keys lie in."""
 
     def scaled(self, factor: float) -> DataSet:
-        """The same with so many times the rows, files keep their size."""
+        """The same with so many times the rows; files keep their size, but where a head lies in some of them alone."""
         at = {n: max(self.logs, int(getattr(self, n) * factor)) for n in ("tail", "head", "head_keys")}
+        if self.draw == "local":
+            at["file_rows"] = max(1, int(self.file_rows * min(factor, 1)))
         return replace(self, name=f"{self.name}_x{factor:g}".replace(".", "p"), **at)
 
 
@@ -91,6 +93,8 @@ def build(data: DataSet, folder: Path) -> str:
         catalog.drop_table(name)
     shutil.rmtree(folder / "warehouse" / "bench" / data.name, ignore_errors=True)
     settings = {"hardpack.active.segment": "none"}
+    if data.draw == "local":
+        settings["hardpack.key.filter.min.rows"] = str(min(data.file_rows, 100_000))
     table = create_topic(catalog, name, settings)
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
     share = data.tail // data.logs
