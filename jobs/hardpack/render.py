@@ -97,7 +97,8 @@ def plan_table(plan: Plan) -> Table:
     """What a plan would do and why."""
     title = f"plan {plan.id} of {plan.table} at {moment(plan.now)}"
     if plan.merge_on_read and (share := plan.settings.deletion_vector_max_ratio):
-        title += f"; files with at most {share:.0%} dead rows stay, under deletion vectors"
+        least = decimal(plan.settings.deletion_vector_min_bytes)
+        title += f"; files of {least} or more with at most {share:.0%} dead rows stay, under deletion vectors"
     return grid(
         title,
         ("partition", "action", "from", "to", "clean", "cleanable", "dirty", "why"),

@@ -2,11 +2,13 @@
 
 import pytest
 from hardpack import cli
+from hardpack.plan import make_plan
+from hardpack.render import plan_table
 from hardpack.report import LogReport, PassReport
 from typer.testing import CliRunner
 
 from tests.spark.test_hostile import hostile_topic
-from tests.topics import append, name_of, new_topic, row
+from tests.topics import T0, append, name_of, new_topic, row
 
 LEFT = "partition 1: nothing dirty below the bound (open transaction)"
 CLEANED = LogReport(
@@ -39,3 +41,12 @@ def test_a_name_is_shown_as_it_is(monkeypatch, catalog, lake):
         said = CliRunner().invoke(cli.app, [verb, "t.shown"], env={"COLUMNS": "200"})
         assert said.exit_code == 0, said.exception
         assert all(name in said.stdout for name in ("[/x]", ":key:", "a\\x1bb"))
+
+
+def test_a_plan_tells_when_files_stay(catalog):
+    table = new_topic(catalog, deletion_vector_max_ratio=0.1)
+    append(table, {0: [row(0, "a")]})
+    plan = make_plan(table, T0)
+    assert "deletion vectors" not in str(plan_table(plan).title)
+    told = str(plan_table(plan.model_copy(update={"merge_on_read": True})).title)
+    assert "files of 4.2 MB or more with at most 10% dead rows stay, under deletion vectors" in told
