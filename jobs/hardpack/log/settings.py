@@ -49,7 +49,9 @@ class Settings(BaseModel):
         None, ge=1, description="most tasks of a pass that read or write files at once; unset: as many as Spark runs"
     )
     log_cleaner_io_max_bytes_per_second: float = Field(
-        sys.float_info.max, gt=0, description="most bytes a pass reads and writes in a second, in all its tasks"
+        sys.float_info.max,
+        gt=0,
+        description="most bytes a second, in all its tasks, that a pass reads for its offset map and copies; not the gate's",
     )
 
     active_segment: Literal["newest", "none"] = Field("newest", description="`none` for a log no longer written")
