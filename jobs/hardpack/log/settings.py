@@ -51,7 +51,7 @@ class Settings(BaseModel):
     log_cleaner_io_max_bytes_per_second: float = Field(
         sys.float_info.max,
         gt=0,
-        description="most bytes a second, in all its tasks, that a pass reads for its offset map and copies; not the gate's",
+        description="most bytes a second, in all tasks, that a pass reads for its offset map and copies",
     )
 
     active_segment: Literal["newest", "none"] = Field("newest", description="`none` for a log no longer written")
