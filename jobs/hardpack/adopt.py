@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyiceberg.table import Table
 
+from hardpack.control import Door
 from hardpack.errors import BadInput
 from hardpack.lake.layout import POLICY, check_layout, table_name
 from hardpack.lake.sensing import read_logs
@@ -13,7 +14,11 @@ from hardpack.log.settings import NONE, NOT_SETTINGS, PREFIX, Settings, read_set
 
 
 def adopt(
-    table: Table, settings: Mapping[str, str], dry_run: bool = False, policy: Mapping[str, str] = NONE
+    table: Table,
+    settings: Mapping[str, str],
+    dry_run: bool = False,
+    policy: Mapping[str, str] = NONE,
+    door: Door | None = None,
 ) -> Settings:
     """Check a table as it would be with the settings; set them when all is well.
 
@@ -22,6 +27,7 @@ def adopt(
         settings: names without the prefix `hardpack.`, and their values; an empty value removes the property.
         dry_run: only check.
         policy: settings of the table's policy.
+        door: see `hardpack.control.Door`.
 
     Returns:
         The settings then in force.
@@ -41,8 +47,17 @@ def adopt(
     check_layout(table, result)
     read_logs(table, result)
     if not dry_run:
+        _write(table, wanted, gone, door)
+    return result
+
+
+def _write(table: Table, wanted: Mapping[str, str], gone: Sequence[str], door: Door | None) -> None:
+    try:
         with table.transaction() as transaction:
-            transaction.set_properties(wanted)
+            transaction.set_properties(dict(wanted))
             if gone:
                 transaction.remove_properties(*gone)
-    return result
+    except NotImplementedError:
+        if door is None:
+            raise
+        door().alter(lambda _: {**wanted, **dict.fromkeys(gone)})

@@ -43,19 +43,6 @@ def clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-@contextmanager
-def _marking(table: Table, policy: Mapping[str, str]) -> Iterator[None]:
-    """Mark the logs uncleanable in which a pass would have broken a guarantee."""
-    try:
-        yield
-    except GateRefused as refusal:
-        try:
-            mark_uncleanable(table, refusal.partitions, "a pass would have broken a guarantee", policy)
-        except HardpackError as error:
-            log.warning("the logs could not be marked uncleanable: %s", error)
-        raise
-
-
 class Hardpack:
     """Log compaction for the tables of one catalog.
 
@@ -150,7 +137,9 @@ class Hardpack:
 
     def adopt(self, table: str, settings: Mapping[str, str] | None = None, dry_run: bool = False) -> Settings:
         """Check a table and set its properties under `hardpack.`; see `hardpack.adopt.adopt`."""
-        return adopt(open_table(self.catalog, table), settings or {}, dry_run, self._policy(table))
+        return adopt(
+            open_table(self.catalog, table), settings or {}, dry_run, self._policy(table), lambda: self.door(table)
+        )
 
     def plan(
         self,
@@ -197,7 +186,7 @@ class Hardpack:
         from hardpack.clean import phase_one
 
         opened = open_table(self.catalog, plan.table)
-        with _marking(opened, self._policy(plan.table)):
+        with self._marking(opened, self._policy(plan.table)):
             return phase_one(self.door(plan.table), opened, plan, self.home)
 
     def clean_or_replan(self, plan: Plan) -> PassReport:
@@ -213,6 +202,19 @@ class Hardpack:
                 told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
                 plan = self.plan(plan.table, plan.now, logs, plan.force, told)
         return self.clean(plan)
+
+    @contextmanager
+    def _marking(self, table: Table, policy: Mapping[str, str]) -> Iterator[None]:
+        """Mark the logs uncleanable in which a pass would have broken a guarantee."""
+        try:
+            yield
+        except GateRefused as refusal:
+            reason = "a pass would have broken a guarantee"
+            try:
+                mark_uncleanable(table, refusal.partitions, reason, policy, lambda: self.door(table_name(table)))
+            except HardpackError as error:
+                log.warning("the logs could not be marked uncleanable: %s", error)
+            raise
 
     def apply_retention(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -240,13 +242,14 @@ class Hardpack:
 
     def pause(self, table: str, partitions: Sequence[Partition] | None = None) -> dict[str, LogState]:
         """Keep logs from being cleaned until they are resumed; see `hardpack.control.pause`."""
-        return pause(open_table(self.catalog, table), partitions, self._policy(table))
+        return pause(open_table(self.catalog, table), partitions, self._policy(table), lambda: self.door(table))
 
     def resume(
         self, table: str, partitions: Sequence[Partition] | None = None, trust_late_rows: bool = False
     ) -> dict[str, LogState]:
         """Undo a pause and clear what made logs uncleanable; see `hardpack.control.resume`."""
-        return resume(open_table(self.catalog, table), partitions, trust_late_rows, self._policy(table))
+        opened, policy = open_table(self.catalog, table), self._policy(table)
+        return resume(opened, partitions, trust_late_rows, policy, lambda: self.door(table))
 
     def expire_tombstones(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -257,7 +260,7 @@ class Hardpack:
         opened = open_table(self.catalog, table)
         at, policy = clock() if now is None else now, self._policy(table)
         plan = make_plan(opened, at, partitions, only_expire=True, policy=policy)
-        with _marking(opened, policy):
+        with self._marking(opened, policy):
             return phase_two(self.door(table), opened, plan, self.home)
 
     def clean_like_kafka(
@@ -282,7 +285,7 @@ class Hardpack:
             if p.action == "expire" or state_of(states, p.partition).last_clean.get("now") == plan.now
         ]
         again = make_plan(opened, plan.now, due, only_expire=True, policy=self._policy(plan.table))
-        with _marking(opened, self._policy(plan.table)):
+        with self._marking(opened, self._policy(plan.table)):
             return phase_two(self.door(plan.table), opened, again, self.home)
 
     def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:

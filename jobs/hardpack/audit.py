@@ -73,7 +73,8 @@ def audited(
         # a marker decides rows in other files, so that where there are transactions all are read
         shared = [*(p for p in shared if p not in clean), *_few(rng, clean & set(shared), limit, lambda p: rows[p])]
         changes = [*(c for c in changes if not c.within(clean)), *few(c for c in changes if c.within(clean))]
-    full = few(changes)
+    # a file of which rows are only hidden is the same file before and after
+    full = few(c for c in changes if c.read != c.new)
     # a change may have read far more rows than are wanted
     compared = set(_few(rng, (p for c in full for p in c.read), limit, lambda p: rows[p]))
     read = [p for c in changes for p in c.read]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.serializers import FromInputFile
@@ -19,11 +20,18 @@ from hardpack.lake.state import STATE_PROPERTY, read_state, state_of, write_stat
 from hardpack.log.model import LogState, Partition
 from hardpack.log.settings import NONE
 
+if TYPE_CHECKING:
+    from hardpack.lake.door import IceTable
+
 TRIES = 5
 
 
+Door = Callable[[], "IceTable"]
+"""Opens the table's door, for the formats whose metadata pyiceberg does not write; it starts a JVM."""
+
+
 def pause(
-    table: Table, partitions: Iterable[Partition] | None, policy: Mapping[str, str] = NONE
+    table: Table, partitions: Iterable[Partition] | None, policy: Mapping[str, str] = NONE, door: Door | None = None
 ) -> dict[str, LogState]:
     """Keep logs from being selected; pauses count, each is undone by one resume (LogCleanerManager.pauseCleaning).
 
@@ -31,11 +39,12 @@ def pause(
         table: as pyiceberg loaded it.
         partitions: which logs, None for all.
         policy: settings of the table's policy.
+        door: see `Door`.
 
     Returns:
         The logs' states, by partition.
     """
-    return _alter(table, partitions, policy, lambda _, state: replace(state, paused=state.paused + 1))
+    return _alter(table, partitions, policy, lambda _, state: replace(state, paused=state.paused + 1), door)
 
 
 def resume(
@@ -43,6 +52,7 @@ def resume(
     partitions: Iterable[Partition] | None,
     trust_late_rows: bool = False,
     policy: Mapping[str, str] = NONE,
+    door: Door | None = None,
 ) -> dict[str, LogState]:
     """Undo one pause of each log and clear what made it uncleanable (LogCleanerManager.resumeCleaning).
 
@@ -51,6 +61,7 @@ def resume(
         partitions: which logs, None for all that are paused or uncleanable.
         trust_late_rows: let rows that arrived below removed tombstones be cleaned, though a deleted key may come back.
         policy: settings of the table's policy.
+        door: see `Door`.
 
     Raises:
         BadInput: a log was named that is neither paused nor uncleanable.
@@ -68,14 +79,18 @@ def resume(
         expired_to = -1 if trust_late_rows else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
 
-    return _alter(table, partitions, policy, resumed)
+    return _alter(table, partitions, policy, resumed, door)
 
 
 def mark_uncleanable(
-    table: Table, partitions: Iterable[Partition], reason: str, policy: Mapping[str, str] = NONE
+    table: Table,
+    partitions: Iterable[Partition],
+    reason: str,
+    policy: Mapping[str, str] = NONE,
+    door: Door | None = None,
 ) -> dict[str, LogState]:
     """Leave logs alone until somebody resumes them; Kafka forgets such a mark only when the broker restarts."""
-    return _alter(table, partitions, policy, lambda _, state: replace(state, uncleanable=reason))
+    return _alter(table, partitions, policy, lambda _, state: replace(state, uncleanable=reason), door)
 
 
 @retry(
@@ -89,6 +104,7 @@ def _alter(
     partitions: Iterable[Partition] | None,
     policy: Mapping[str, str],
     change: Callable[[str, LogState], LogState],
+    door: Door | None,
 ) -> dict[str, LogState]:
     table.refresh()
     known = {str(v.partition) for v in read_logs(table, settings_of(table, policy))}
@@ -104,9 +120,9 @@ def _alter(
         wished = write_state(states | changed)
         if wished == standing:
             return changed
-        made = _commit(table, wished)
-        replaced = _replaced(table, made, base)
-        if replaced is None:
+        made = _commit(table, wished, door)
+        replaced = _replaced(table, made, base) if made else None
+        if made is None or replaced is None:
             return changed
         # the catalog compares snapshots alone, and somebody's state came in between: the change is theirs as well
         states, base, standing = (
@@ -116,14 +132,27 @@ def _alter(
         )
 
 
-def _commit(table: Table, state: str) -> CommitTableResponse:
+def _commit(table: Table, state: str, door: Door | None) -> CommitTableResponse | None:
+    """What the catalog made of it; None when it compared the state itself."""
     current = table.current_snapshot()
     same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
     # a pass makes a snapshot, so this keeps its state from being overwritten
     fence = AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id if current else None)
-    return table.catalog.commit_table(
-        table, (same_table, fence), (SetPropertiesUpdate(updates={STATE_PROPERTY: state}),)
-    )
+    try:
+        return table.catalog.commit_table(
+            table, (same_table, fence), (SetPropertiesUpdate(updates={STATE_PROPERTY: state}),)
+        )
+    except NotImplementedError:
+        if door is None:
+            raise
+        door().alter(lambda properties: _instead(properties, table.properties.get(STATE_PROPERTY), state))
+        return None
+
+
+def _instead(properties: Mapping[str, str], standing: str | None, wished: str) -> dict[str, str | None]:
+    if properties.get(STATE_PROPERTY) != standing:
+        raise CommitFailedException("the state has changed")
+    return {STATE_PROPERTY: wished}
 
 
 def _replaced(table: Table, made: CommitTableResponse, base: str) -> str | None:

@@ -1,7 +1,11 @@
 """The narrow pass's kernel against a plain dictionary (invariants 1 and 8); no JVM."""
 
+from types import SimpleNamespace
+from unittest.mock import patch
+
 import numpy as np
 import pyarrow as pa
+from hardpack.spark import superseded as narrow
 from hardpack.spark.kernel import (
     HEAD,
     TOMBSTONE,
@@ -118,3 +122,32 @@ def test_places_come_back_by_file(places):
 def test_a_mask_leaves_out_what_the_bitmap_holds():
     assert living_mask(5, BitMap([1, 4]).serialize()).tolist() == [True, False, True, True, False]
     assert living_mask(2, b"").tolist() == [True, True]
+
+
+@given(
+    st.lists(st.integers(0, 9), max_size=60), st.integers(0, 60), st.integers(1, 60), st.integers(1, 3), st.booleans()
+)
+def test_a_large_file_is_sent_in_parts_of_so_many_rows(keys, head_from, batch, buckets, settle):
+    rows, sizes = keyed(keys, head_from), []
+    batches = [rows.where(np.arange(at, min(at + batch, len(keys)))) for at in range(0, len(keys), batch)]
+
+    def concat(parts):
+        sizes.append(sum(map(len, parts)))
+        return real(parts)
+
+    real, file = Keyed.concat, SimpleNamespace(number=0)
+    with (
+        patch.object(narrow, "ROWS_PER_TASK", 10),
+        patch.object(narrow, "_keyed", lambda *_: ((one, BitMap()) for one in batches)),
+        patch.object(Keyed, "concat", concat),
+    ):
+        sent = list(narrow._send(None, None, [file], buckets, settle))
+    assert max(sizes) < 10 + batch
+    assert sum(sizes) == len(keys)
+    by_bucket = [[(number, piece) for number, piece in sent if number == own] for own in range(buckets)]
+    dead = BitMap()
+    for pieces in by_bucket:
+        for (_, kind), places in narrow._meet(pieces, False):
+            if kind == "superseded":
+                dead |= BitMap.deserialize(places)
+    assert list(dead) == by_dictionary(keys, head_from)

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hardpack import Conflict
+from hardpack import Conflict, GateRefused, heads
 from hardpack.log.reference import Log, LogSegment, append_segment, clean
 from hardpack.log.settings import Settings
 from hardpack.spark import superseded as find
+from pyroaring import BitMap
 
 from tests.topics import T0, append, name_of, new_topic, random_rows, row
 
@@ -151,6 +152,32 @@ def test_many_passes_equal_the_reference_and_no_deleted_key_is_left(hp, lazy, mo
     assert hidden > 3
 
 
+@pytest.mark.parametrize("lazy", [3], indirect=True)
+@pytest.mark.parametrize("looked_at", [40, 10**6])
+def test_hiding_rows_that_are_not_superseded_is_not_published(hp, lazy, monkeypatch, looked_at):
+    """A file that stays is read for its keys alone: what is hidden is seen all the same (invariants 1 and 4)."""
+    table = lazy(deletion_vector_max_ratio=1, audit_rows=looked_at)
+    table.append([row(o, f"k{o}") for o in range(200)])
+    table.append([row(200 + o, f"k{o}") for o in range(5)])
+    table.append([row(300, "z")])
+    real, before = heads.find_superseded, table.offsets
+
+    def greedy(*arguments):
+        found = real(*arguments)
+        for places in found.values():
+            places.superseded.update(BitMap(range(100)))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(heads, "find_superseded", greedy)
+        with pytest.raises(GateRefused, match="latest_record_per_key"):
+            cleaned(hp, table)
+    assert table.offsets == before
+    hp.resume(table.name)
+    report = cleaned(hp, table)
+    assert (report.files_under_vectors, report.superseded) == (1, 5)
+
+
 def test_rows_deleted_by_others_meanwhile_stop_the_commit(hp, lazy, spark, meanwhile):
     table = lazy(deletion_vector_max_ratio=1)
     table.append([row(o, f"k{o}") for o in range(10)])
@@ -172,3 +199,21 @@ def test_a_table_that_does_not_allow_it_is_rewritten(hp, catalog):
     append(table, {0: [row(11, "z")]})
     report = hp.clean(hp.plan(name_of(table), now=T0)).logs[0]
     assert (report.files_under_vectors, report.files_rewritten) == (0, 1)
+
+
+@pytest.mark.parametrize("lazy", [3], indirect=True)
+def test_what_people_set_on_a_format_that_pyiceberg_does_not_write(hp, lazy):
+    table = lazy()
+    table.append([row(0, "a")])
+    table.append([row(1, "a")])
+    hp.adopt(table.name, {"delete.retention.ms": "5", "audit.rows": "7"})
+    assert hp.adopt(table.name, {"delete.retention.ms": "6", "audit.rows": ""}).delete_retention_ms == 6
+    properties = hp.catalog.load_table(table.name).properties
+    assert properties["hardpack.delete.retention.ms"] == "6"
+    assert "hardpack.audit.rows" not in properties
+    assert hp.pause(table.name, [0])["0"].paused == 1
+    assert hp.pause(table.name)["0"].paused == 2
+    assert hp.plan(table.name, now=T0).logs[0].reason.startswith("paused 2 times")
+    hp.resume(table.name)
+    hp.resume(table.name)
+    assert hp.plan(table.name, now=T0).logs[0].action == "clean"

@@ -311,6 +311,35 @@ class IceTable:
                 "plan again, it finds out whether it went through."
             ) from error
 
+    def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
+        """Set properties as they follow from those there are, as one compare-and-set of the table's metadata.
+
+        Args:
+            change: is given the properties as they are and returns those to set, None for one to remove; what it
+                raises ends the matter.
+
+        Raises:
+            Conflict: other writers were faster each time.
+            CommitUnknown: the catalog did not say what became of it.
+        """
+        for _ in range(COMMIT_TRIES):
+            self._java.refresh()
+            operations = self._java.operations()
+            current = operations.current()
+            wanted, gone = change(dict(current.properties())), self.spark._jvm.java.util.HashSet()
+            for name in (n for n, value in wanted.items() if value is None):
+                gone.add(name)
+            changed = self._ice.TableMetadata.buildFrom(current).removeProperties(gone)
+            changed = changed.setProperties(self._map({n: v for n, v in wanted.items() if v is not None})).build()
+            try:
+                operations.commit(current, changed)
+                return
+            except Exception as error:
+                kind, message = java_error(error)
+                if kind not in RETRYABLE or kind == UNHEARD:
+                    raise CommitUnknown(f"{self.name}: {kind} ({message}); see what is set, then try again.") from error
+        raise Conflict(f"{self.name}: other writers changed the table during {COMMIT_TRIES} tries; run it again.")
+
     def _landed(self, base: int, summary: Mapping[str, str], failure: str) -> int | None:
         """The snapshot since the base that carries this summary: an earlier try may have gone through unheard."""
         try:

@@ -179,8 +179,17 @@ def _send(
         for rows, without in _keyed(files, columns, file):
             keyless.update(without)
             parts.append(rows)
+            # of a file with far more rows than others a part at a time
+            if sum(map(len, parts)) >= ROWS_PER_TASK:
+                yield from _scattered(parts, buckets, settle)
+                parts = []
         if keyless:
             yield file.number % buckets, ((file.number, "keyless"), keyless.serialize())
+    yield from _scattered(parts, buckets, settle)
+
+
+def _scattered(parts: Sequence[Keyed], buckets: int, settle: bool) -> Iterator[tuple[int, bytes | Piece]]:
+    """What is settled among these rows, and the rest by bucket."""
     rows = rising(Keyed.concat(parts))
     if settle:
         settled, _ = superseded(rows)
