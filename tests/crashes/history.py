@@ -70,10 +70,12 @@ class History:
         wrong = [f"{self.name}/{p} rows" for p, log in self.logs.items() if tuple(seen[p]) != log.rows]
         return wrong + [f"{self.name}/{p} checkpoint" for p, log in self.logs.items() if marks[p] != log.checkpoint]
 
+    def files(self):
+        """All files in the table's folder of data, Hadoop's checksums too."""
+        return [p for p in Path(urlparse(self.table.location()).path, "data").rglob("*") if p.is_file()]
+
     def orphans(self):
-        """Data and delete files in the table's folder that no snapshot knows of."""
-        folder = Path(urlparse(self.table.location()).path, "data")
+        """Data and delete files among them that no snapshot knows of."""
         known = self.table.refresh().inspect.all_files()["file_path"].to_pylist()
         kept = {urlparse(path).path for path in known}
-        files = (p for p in folder.rglob("*") if p.is_file() and p.suffix in (".parquet", ".puffin"))
-        return [path for path in files if str(path) not in kept]
+        return [p for p in self.files() if p.suffix in (".parquet", ".puffin") and str(p) not in kept]

@@ -61,7 +61,7 @@ def test_killed_at_random_times(hp, catalog, lake, tmp_path, capsys):
     told, wrong, orphans = Counter(), [], Counter()
     while told["killed"] < KILLS:
         if told["runs"] % ROUNDS == ROUNDS - 1:
-            orphans.update(left_behind(history))
+            orphans.update(left_behind(hp, history))
             history = History(catalog, rng, vectors=told["runs"] // ROUNDS % 2 == 0)
         told["runs"] += 1
         plan = plan_of(hp, history)
@@ -76,7 +76,7 @@ def test_killed_at_random_times(hp, catalog, lake, tmp_path, capsys):
         after = history.checkpoints()
         wrong += history.differences()
         wrong += [f"{history.name}/{p} went back" for p in marks if after[p] < marks[p]]
-    orphans.update(left_behind(history))
+    orphans.update(left_behind(hp, history))
     with capsys.disabled():
         print(f"\n{dict(told)}, a pass takes {length:.1f} s, staged files left behind: {orphans['staged']}")
     assert wrong == []
