@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hardpack import BadInput, Plan
 from hardpack.cli import app
+from hardpack.spark.kernel import longs
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
@@ -49,6 +50,19 @@ def test_an_unknown_table(cold):
 def test_a_table_that_was_not_adopted(cold, catalog):
     table = make(catalog, FIELDS, IdentityTransform())
     assert f"`hardpack adopt {name_of(table)}`" in refusal(cold.plan, name_of(table))
+
+
+def test_rows_without_an_offset(cold, catalog):
+    table = make(catalog, FIELDS, IdentityTransform())
+    moment = pa.array([T0 * 1000] * 3, pa.int64()).cast(pa.timestamp("us"))
+    columns = [pa.array([0] * 3, pa.int32()), pa.array([0, None, None], pa.int64()), moment]
+    columns += [pa.array([b"a"] * 3, pa.binary()), pa.array(["v"] * 3)]
+    table.append(pa.table(columns, schema=table.schema().as_arrow()))
+    message = refusal(cold.adopt, name_of(table))
+    assert (
+        message == f"{name_of(table)}: 2 rows have no 'offset', expected their offset in the log; set or delete them."
+    )
+    assert "2 rows have no offset" in refusal(longs, columns[1])
 
 
 def test_a_missing_column(cold, catalog):

@@ -170,3 +170,20 @@ def test_a_damaged_and_a_missing_file_are_named(topic):
     with pytest.raises(BadInput, match=rf"data file .*{path.name} is missing; restore it"):
         list(files.read_whole(one))
     assert rows_in(files, [other.entry])
+
+
+def test_a_file_that_cannot_be_written_to_its_end_goes(topic):
+    files = DataFiles.of(topic)
+    location = files.new_location("hardpack-half.puffin")
+
+    def half():
+        with files.created(location) as stream:
+            stream.write(b"half")
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    with pytest.raises(OSError, match="no space left"):
+        half()
+    assert not Path(location.removeprefix("file://")).exists()
+    with files.created(location) as stream:
+        stream.write(b"whole")
+    assert Path(location.removeprefix("file://")).read_bytes() == b"whole"
