@@ -58,9 +58,7 @@ def validate(
     context = gx.get_context(mode="ephemeral", project_config=_config(home))
     context.variables.progress_bars = {"globally": False}
     source = context.data_sources.add_spark("hardpack", persist=False)
-    # the name becomes part of a path, and stands in the index of all pages as it is
-    named = re.sub(r"[^\w.-]+", "_", asset)
-    batch = source.add_dataframe_asset(named).add_batch_definition_whole_dataframe("logs")
+    batch = source.add_dataframe_asset(_named(asset)).add_batch_definition_whole_dataframe("logs")
     definition = gx.ValidationDefinition(name=suite, data=batch, suite=context.suites.get(suite))
     checkpoint = gx.Checkpoint(
         name=suite,
@@ -71,7 +69,7 @@ def validate(
     outcome = context.checkpoints.add(checkpoint).run(
         batch_parameters={"dataframe": evidence},
         expectation_parameters={"logs": logs},
-        run_id=gx.RunIdentifier(run_name=run_name),
+        run_id=gx.RunIdentifier(run_name=_named(run_name)),
     )
     identifier, result = next(iter(outcome.run_results.items()))
     if failure := _exception(result.results):
@@ -87,6 +85,11 @@ def validate(
         for r in result.results
     ]
     return Verdict(bool(outcome.success), results, unquote(urlparse(urls[0]["site_url"]).path) if urls else "")
+
+
+def _named(text: str) -> str:
+    """Text as part of a path; it also stands in the index of all pages as it is."""
+    return re.sub(r"[^\w.-]+", "_", text)
 
 
 def _exception(results: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pyiceberg.table import Table
 
-from hardpack.control import Door
+from hardpack.control import Door, written
 from hardpack.errors import BadInput
 from hardpack.lake.layout import POLICY, check_layout, table_name
 from hardpack.lake.sensing import read_logs
@@ -47,17 +47,12 @@ def adopt(
     check_layout(table, result)
     read_logs(table, result)
     if not dry_run:
-        _write(table, wanted, gone, door)
+        written(lambda: _write(table, wanted, gone), door, lambda _: {**wanted, **dict.fromkeys(gone)})
     return result
 
 
-def _write(table: Table, wanted: Mapping[str, str], gone: Sequence[str], door: Door | None) -> None:
-    try:
-        with table.transaction() as transaction:
-            transaction.set_properties(dict(wanted))
-            if gone:
-                transaction.remove_properties(*gone)
-    except NotImplementedError:
-        if door is None:
-            raise
-        door().alter(lambda _: {**wanted, **dict.fromkeys(gone)})
+def _write(table: Table, wanted: Mapping[str, str], gone: Sequence[str]) -> None:
+    with table.transaction() as transaction:
+        transaction.set_properties(dict(wanted))
+        if gone:
+            transaction.remove_properties(*gone)

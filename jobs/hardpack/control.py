@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.serializers import FromInputFile
@@ -24,10 +24,30 @@ if TYPE_CHECKING:
     from hardpack.lake.door import IceTable
 
 TRIES = 5
+Written = TypeVar("Written")
 
 
 Door = Callable[[], "IceTable"]
 """Opens the table's door, for the formats whose metadata pyiceberg does not write; it starts a JVM."""
+
+
+def written(
+    write: Callable[[], Written], door: Door | None, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]
+) -> Written | None:
+    """Properties set by pyiceberg or, in a format that it does not write, through the door; what pyiceberg gave.
+
+    Args:
+        write: sets them by pyiceberg.
+        door: see `Door`.
+        change: the same as `IceTable.alter` takes it.
+    """
+    try:
+        return write()
+    except NotImplementedError:
+        if door is None:
+            raise
+        door().alter(change)
+        return None
 
 
 def pause(
@@ -138,15 +158,13 @@ def _commit(table: Table, state: str, door: Door | None) -> CommitTableResponse 
     same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
     # a pass makes a snapshot, so this keeps its state from being overwritten
     fence = AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id if current else None)
-    try:
-        return table.catalog.commit_table(
+    return written(
+        lambda: table.catalog.commit_table(
             table, (same_table, fence), (SetPropertiesUpdate(updates={STATE_PROPERTY: state}),)
-        )
-    except NotImplementedError:
-        if door is None:
-            raise
-        door().alter(lambda properties: _instead(properties, table.properties.get(STATE_PROPERTY), state))
-        return None
+        ),
+        door,
+        lambda properties: _instead(properties, table.properties.get(STATE_PROPERTY), state),
+    )
 
 
 def _instead(properties: Mapping[str, str], standing: str | None, wished: str) -> dict[str, str | None]:

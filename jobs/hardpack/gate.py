@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,10 +51,10 @@ def pass_gate(table: IceTable, job: Job, logs: Sequence[LogReport], audit: Audit
 
 
 def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
-    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short and plain."""
+    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short."""
     names = [str(entry.partition) for entry in logs]
     few = "-".join(names) if len(names) <= 8 else f"{names[0]}-to-{names[-1]}-of-{len(names)}"
-    return re.sub(r"[^\w.-]+", "_", f"{table} partition {few[:80]} {what}")
+    return f"{table} partition {few[:80]} {what}"
 
 
 def promise(entry: LogReport, sample: Sample | None = None) -> dict[str, Any]:

@@ -53,6 +53,7 @@ CHECKS = [
 ]
 
 
+# parliament still asks setuptools for its files
 @pytest.mark.filterwarnings("ignore:pkg_resources")
 @pytest.mark.parametrize(("check", "file", "right", "wrong"), CHECKS, ids=lambda value: getattr(value, "name", None))
 def test_the_validator_agrees_and_would_not_with_a_mistake(check, file, right, wrong, tmp_path):

@@ -38,6 +38,7 @@ def test_only_new_manifests_are_read(catalog, reads):
     assert len(reads) == 4
 
 
+# a random delete may find its rows gone
 @pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_happens_memory_tells_no_other_story(catalog, seed):

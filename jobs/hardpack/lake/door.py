@@ -45,6 +45,16 @@ class _TryAgain(Exception):
     """The table moved on between reading and committing."""
 
 
+def _tries() -> Retrying:
+    return Retrying(
+        retry=retry_if_exception_type(_TryAgain),
+        stop=stop_after_attempt(COMMIT_TRIES),
+        wait=wait_random_exponential(multiplier=0.1, max=5),
+        before_sleep=before_sleep_log(log, logging.INFO),
+        reraise=True,
+    )
+
+
 @dataclass(frozen=True)
 class Change:
     """What one commit does: files out, files in, properties derived from those at the time, summary entries.
@@ -252,16 +262,9 @@ class IceTable:
             Conflict: an input file was rewritten, deleted from or removed meanwhile, or tries ran out.
             CommitUnknown: the catalog did not say; the added files must stay where they are.
         """
-        tries = Retrying(
-            retry=retry_if_exception_type(_TryAgain),
-            stop=stop_after_attempt(COMMIT_TRIES),
-            wait=wait_random_exponential(multiplier=0.1, max=5),
-            before_sleep=before_sleep_log(log, logging.INFO),
-            reraise=True,
-        )
         unheard: list[str] = []
         try:
-            return int(tries(self._commit_once, base, change, unheard))
+            return int(_tries()(self._commit_once, base, change, unheard))
         except CommitUnknown:
             raise
         except (Conflict, _TryAgain) as error:
@@ -312,33 +315,31 @@ class IceTable:
             ) from error
 
     def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
-        """Set properties as they follow from those there are, as one compare-and-set of the table's metadata.
-
-        Args:
-            change: is given the properties as they are and returns those to set, None for one to remove; what it
-                raises ends the matter.
+        """Set properties as `change` derives them from those there are, None to remove one, as one compare-and-set.
 
         Raises:
-            Conflict: other writers were faster each time.
-            CommitUnknown: the catalog did not say what became of it.
+            Conflict: other writers were faster each time; CommitUnknown when nobody knows.
         """
-        for _ in range(COMMIT_TRIES):
-            self._java.refresh()
-            operations = self._java.operations()
-            current = operations.current()
-            wanted, gone = change(dict(current.properties())), self.spark._jvm.java.util.HashSet()
-            for name in (n for n, value in wanted.items() if value is None):
-                gone.add(name)
-            changed = self._ice.TableMetadata.buildFrom(current).removeProperties(gone)
-            changed = changed.setProperties(self._map({n: v for n, v in wanted.items() if v is not None})).build()
-            try:
-                operations.commit(current, changed)
-                return
-            except Exception as error:
-                kind, message = java_error(error)
-                if kind not in RETRYABLE or kind == UNHEARD:
-                    raise CommitUnknown(f"{self.name}: {kind} ({message}); see what is set, then try again.") from error
-        raise Conflict(f"{self.name}: other writers changed the table during {COMMIT_TRIES} tries; run it again.")
+        try:
+            _tries()(self._alter_once, change)
+        except _TryAgain as error:
+            raise Conflict(f"{self.name}: others were faster {COMMIT_TRIES} times ({error}); run it again.") from None
+
+    def _alter_once(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
+        self._java.refresh()
+        operations = self._java.operations()
+        current = operations.current()
+        wanted = change(dict(current.properties()))
+        gone = self._map({name: "" for name, value in wanted.items() if value is None}).keySet()
+        kept = self._map({name: value for name, value in wanted.items() if value is not None})
+        changed = self._ice.TableMetadata.buildFrom(current).removeProperties(gone).setProperties(kept).build()
+        try:
+            operations.commit(current, changed)
+        except Exception as error:
+            kind, message = java_error(error)
+            if kind in RETRYABLE and kind != UNHEARD:
+                raise _TryAgain(message) from None
+            raise CommitUnknown(f"{self.name}: {kind} ({message}); see what is set, then try again.") from error
 
     def _landed(self, base: int, summary: Mapping[str, str], failure: str) -> int | None:
         """The snapshot since the base that carries this summary: an earlier try may have gone through unheard."""
