@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-LIMITS = ("p", "bound", "copied_to", "log_end", "expired")
+LIMITS = ("p", "bound", "copied_to", "log_end", "expired", "looked")
 NUMBERS = (
     "rows_before", "rows_after", "invented", "altered", "head_lost", "late_tombstones", "aborted_left", "control_lost",
     "duplicate_keys", "wrong_latest",
 )  # fmt: skip
 MEMORY = "512MB"
 """What the grouping of a task may hold; of more it writes to disk."""
+# Spark has a task per core; and DuckDB, which sees no sizes, would hold the rows in memory and look up the limits
+SETTINGS = {"threads": 1, "disabled_optimizers": "join_order,build_side_probe_side"}
 COUNTED = """
 with
 rows as (
@@ -34,7 +36,10 @@ rows as (
 judged as (
     select *, case when tombstone and k is not null
         then coalesce(list_bool_or(list_transform(expired, lambda r: o between r[1] and r[2])), false)
-        else false end as removable
+        else false end as removable,
+        case when a > b
+        then coalesce(list_bool_or(list_transform(looked, lambda r: o between r[1] and r[2])), looked is null)
+        else false end as unknown
     from rows join limits using (p)
 ),
 keys as (
@@ -46,7 +51,7 @@ keys as (
         -- with the offset whether it had to go
         max(2 * o::hugeint + removable::int) filter (b > 0 and o < bound and kind = 'data') as latest_before,
         max(o) filter (a > 0 and o < bound and kind = 'data') as latest_after,
-        sum(a - b) filter (a > b and o < log_end) as invented,
+        sum(a - b) filter (unknown and o < log_end) as invented,
         sum(a) filter (a = b and content_before <> content_after) as altered,
         sum(b - a) filter (b > a and (o >= copied_to or (o >= bound and kind = 'data'))) as head_lost,
         sum(a) filter (removable) as late_tombstones,
@@ -73,8 +78,8 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
         logs: per log `partition` (text), `bound` (checkpoint after the pass), `log_end` (offset after the last row
             before it), `expired` (offset ranges whose tombstones had to go), `removed` (rows by the ledger); where
             they differ from `bound` and 0, `copied_to` (nothing from here on was touched) and `markers` (control rows
-            that went by the ledger); where the evidence is that of some keys only, `counted` (rows before and after)
-            and `share` (one key of how many).
+            that went by the ledger); where the evidence is that of some keys only, `counted` (rows before and after),
+            `share` (one key of how many) and `looked` (offset ranges of which all rows of these keys are there).
 
     Returns:
         Per log: rows_before, rows_after, removed and markers (the ledger's), duplicate_keys, wrong_latest, invented,
@@ -100,11 +105,15 @@ def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordB
     import pyarrow as pa
 
     offset = pa.int64()
-    kinds = [pa.string(), offset, offset, offset, pa.list_(pa.list_(offset))]
+    ranges = pa.list_(pa.list_(offset))
+    kinds = [pa.string(), offset, offset, offset, ranges, ranges]
     bounds = [
-        (log["partition"], log["bound"], log.get("copied_to", log["bound"]), log["log_end"], log["expired"])
+        (
+            log["partition"], log["bound"], log.get("copied_to", log["bound"]), log["log_end"], log["expired"],
+            log.get("looked"),
+        )
         for log in logs
-    ]
+    ]  # fmt: skip
     limits = pa.table([pa.array(c, k) for c, k in zip(zip(*bounds, strict=True), kinds, strict=True)], LIMITS)
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -121,8 +130,7 @@ def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordB
         # Spark tells its Python workers which disks are for what does not fit
         disk = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
         with TemporaryDirectory(prefix="hardpack-gate-", dir=disk or None) as spilled:
-            # Spark has a task per core
-            db = duckdb.connect(config={"threads": 1, "memory_limit": MEMORY, "temp_directory": spilled})
+            db = duckdb.connect(config=SETTINGS | {"memory_limit": MEMORY, "temp_directory": spilled})
             with db:
                 db.register("limits", limits)
                 db.register("evidence", pa.RecordBatchReader.from_batches(first.schema, rows()))

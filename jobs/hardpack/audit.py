@@ -1,17 +1,21 @@
 """What the gate looks at: everything, or of a large pass a sample whose cost does not grow with the table.
 
 A sample takes all rows of some keys: from every file of the head, before and after, as there stands what supersedes,
-and from a few of the clean part's, rewritten or left alone. The content of rows is compared in a few of the rewritten
-files. The ledger is whole.
+and from a few of the clean part's, rewritten or left alone. In a new file rows may stand that come from others of the
+clean part: those count as rows of their key, but not as invented. The content of rows is compared in a few of the
+rewritten files. The ledger is whole.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hardpack.log.horizons import Range
+from hardpack.log.model import DataFile, LogView
 from hardpack.log.settings import LONG_MAX
 from hardpack.spark.evidence import Sample, Side
 
@@ -28,6 +32,8 @@ class Audit:
 
     sides: Sequence[Side]
     sample: Sample | None
+    looked: Mapping[str, Sequence[Range]] = field(default_factory=dict)
+    """Of a sample by partition the offsets, both ends inclusive, of which all files were read."""
 
 
 def audited(
@@ -61,38 +67,32 @@ def audited(
             None,
         )
     rng = random.Random(job.report.plan)  # noqa: S311  a sample, not a secret
-    clean = _clean(job)
-
-    def few(of: Iterable[Change]) -> list[Change]:
-        return _few(rng, of, limit, lambda change: sum(rows[p] for p in change.read))
-
+    looked, read = _looked(rng, job)
     written = {p for one in made for p in one.read}
     changes = [Change(one.read, tuple(str(e["file-path"]) for e in one.new)) for one in made]
     changes += [Change((p,), (p,) if p in vectored else ()) for p in removed if p not in written]
-    if not job.settings.transactions:
-        # a marker decides rows in other files, so that where there are transactions all are read
-        shared = [*(p for p in shared if p not in clean), *_few(rng, clean & set(shared), limit, lambda p: rows[p])]
-        changes = [*(c for c in changes if not c.within(clean)), *few(c for c in changes if c.within(clean))]
+    changes = [c for c in changes if any(p in read for p in c.read)]
     # a file of which rows are only hidden is the same file before and after
-    full = few(c for c in changes if c.read != c.new)
+    full = _few(rng, (c for c in changes if c.read != c.new), limit, lambda change: sum(rows[p] for p in change.read))
     # a change may have read far more rows than are wanted
-    compared = set(_few(rng, (p for c in full for p in c.read), limit, lambda p: rows[p]))
-    read = [p for c in changes for p in c.read]
+    compared = set(_few(rng, (p for c in full for p in c.read if p in read), limit, lambda p: rows[p]))
     values = any(job.expired.values())
 
     def side(paths: Iterable[str], of: Mapping[str, Any], before: bool, after: bool, wide: bool = False) -> Side:
         return Side([of[p] for p in paths], before, after, wide, values)
 
+    gone = [p for c in changes for p in c.read if p in read]
     rest = [c for c in changes if c not in full]
     return Audit(
         [
-            side(shared, tasks, before=True, after=True),
-            side((p for p in read if p not in compared), tasks, before=True, after=False),
-            side((p for p in read if p in compared), tasks, before=True, after=False, wide=True),
+            side((p for p in shared if p in read), tasks, before=True, after=True),
+            side((p for p in gone if p not in compared), tasks, before=True, after=False),
+            side(compared, tasks, before=True, after=False, wide=True),
             side((p for c in rest for p in c.new), new, before=False, after=True),
             side((p for c in full for p in c.new), new, before=False, after=True, wide=True),
         ],
         Sample(-(-sum(rows.values()) // limit), rng.randrange(2**31)),
+        looked,
     )
 
 
@@ -103,15 +103,49 @@ class Change:
     read: tuple[str, ...]
     new: tuple[str, ...]
 
-    def within(self, paths: Collection[str]) -> bool:
-        """Whether it read no other files."""
-        return all(p in paths for p in self.read)
+
+@dataclass(frozen=True)
+class Run:
+    """Files of one log whose offsets overlap, and those of no other run."""
+
+    partition: str
+    files: tuple[DataFile, ...]
+    clean: bool
+    """Whether nothing in them supersedes a row elsewhere."""
+
+    @property
+    def range(self) -> Range:
+        """Their offsets."""
+        return self.files[0].min_offset, max(f.max_offset for f in self.files)
 
 
-def _clean(job: Job) -> set[str]:
-    """Files of the clean part: nothing in them supersedes a row elsewhere."""
-    ends = {str(v.partition): min(v.state.checkpoint or 0, LONG_MAX if v.late is None else v.late) for v in job.views}
-    return {f.path for v in job.views for f in v.files if f.max_offset < ends[str(v.partition)]}
+def _looked(rng: random.Random, job: Job) -> tuple[dict[str, list[Range]], set[str]]:
+    """The offsets to look at by partition, and the paths of the files there."""
+    runs = [run for view in job.views for run in _runs(view)]
+    # a marker decides rows in other files, so that where there are transactions all are read
+    clean = {run for run in runs if run.clean and not job.settings.transactions}
+    some: list[Run] = _few(rng, clean, job.settings.audit_rows, lambda run: sum(f.rows for f in run.files))
+    spared = clean.difference(some)
+    looked: dict[str, list[Range]] = {str(view.partition): [] for view in job.views}
+    # what lies between two runs is nobody's
+    for (name, away), following in groupby(runs, key=lambda run: (run.partition, run in spared)):
+        near = [run.range for run in following]
+        looked[name] += [] if away else [(near[0][0], near[-1][1])]
+    return looked, {f.path for run in runs if run not in spared for f in run.files}
+
+
+def _runs(view: LogView) -> Iterator[Run]:
+    """In order of offset."""
+    clean_to = min(view.state.checkpoint or 0, LONG_MAX if view.late is None else view.late)
+    run: list[DataFile] = []
+    end = -1
+    for file in (*sorted(view.files, key=lambda f: f.min_offset), None):
+        if run and (file is None or file.min_offset > end):
+            yield Run(str(view.partition), tuple(run), end < clean_to)
+            run = []
+        if file:
+            run.append(file)
+            end = max(end, file.max_offset)
 
 
 def _few(rng: random.Random, all_of: Iterable[T], limit: int, rows: Callable[[T], int]) -> list[T]:

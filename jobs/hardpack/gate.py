@@ -12,7 +12,7 @@ from hardpack.errors import GateRefused
 from hardpack.home import default_home
 from hardpack.lake.door import IceTable
 from hardpack.report import LogReport
-from hardpack.spark.evidence import Sample, evidence
+from hardpack.spark.evidence import evidence
 
 if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
@@ -37,7 +37,7 @@ def pass_gate(table: IceTable, job: Job, logs: Sequence[LogReport], audit: Audit
     with ExitStack() as hold:
         rows = evidence(table, job.settings, audit.sides, hold, published=False, sample=audit.sample)
         title = page_title(job.report.table, logs, f"phase {job.report.phase} gate {job.report.plan}")
-        promises = [promise(entry, audit.sample) for entry in logs]
+        promises = [promise(entry, audit) for entry in logs]
         verdict = judge(rows, job.report.table, title, promises, job.home)
     if not verdict.success:
         raise GateRefused(
@@ -57,11 +57,15 @@ def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
     return f"{table} partition {few[:80]} {what}"
 
 
-def promise(entry: LogReport, sample: Sample | None = None) -> dict[str, Any]:
+def promise(entry: LogReport, audit: Audit | None = None) -> dict[str, Any]:
     """What a pass promises of a log, as the expectations take it; for a sample the files' counts make the ledger."""
-    counted = {} if sample is None else {"counted": [entry.rows_before, entry.rows_after], "share": sample.share}
-    return counted | {
-        "partition": str(entry.partition),
+    name, sampled = str(entry.partition), dict[str, Any]()
+    if audit and audit.sample:
+        counted = [entry.rows_before, entry.rows_after]
+        looked = [list(r) for r in audit.looked[name]]
+        sampled = {"counted": counted, "share": audit.sample.share, "looked": looked}
+    return sampled | {
+        "partition": name,
         "bound": entry.checkpoint_after or 0,
         "copied_to": entry.copied_to if entry.copied_to is not None else entry.checkpoint_after or 0,
         "markers": entry.expired_marker,

@@ -11,7 +11,6 @@ from hardpack.spark.kernel import (
     TOMBSTONE,
     HeadKeys,
     Keyed,
-    among,
     by_file,
     high_half,
     living_mask,
@@ -19,6 +18,7 @@ from hardpack.spark.kernel import (
     rising,
     superseded,
 )
+from hardpack.spark.key_table import KeyTable
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
@@ -49,7 +49,7 @@ def test_keys_whose_hashes_share_their_upper_half_stay_apart(keys, head_from):
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(0, 60))
-def test_keys_whose_hashes_differ_only_where_the_row_number_is_sorted_in_stay_apart(keys, head_from):
+def test_keys_whose_hashes_differ_in_few_bits_stay_apart(keys, head_from):
     rows = keyed(keys, head_from, high=lambda key: (7 << 40) + key, low=lambda key: 0)
     assert np.flatnonzero(superseded(rows)[0]).tolist() == by_dictionary(keys, head_from)
 
@@ -70,7 +70,7 @@ def test_rows_of_given_keys_are_found(given_keys, keys, alike):
     held, rows = (keyed(k, 0, high) for k in (sorted(given_keys), keys))
     parts = [held.where(np.flatnonzero(held.low % np.uint64(3) == n)) for n in range(3)]
     among_these = HeadKeys.merged([HeadKeys.of(part).to_bytes() for part in parts])
-    found = among(rows, among_these)
+    found = among_these.table.find(rows.high, rows.low)
     assert (found >= 0).tolist() == [key in given_keys for key in keys]
     there = rows.where(found >= 0)
     assert among_these.low[found[found >= 0]].tolist() == there.low.tolist()
@@ -85,7 +85,7 @@ def test_a_key_knows_whether_its_last_row_is_a_tombstone():
     rows = keyed([3, 1, 2], 0)
     rows.place[1] |= TOMBSTONE
     keys = HeadKeys.merged([HeadKeys.of(rows).to_bytes()])
-    assert keys.tombstone[among(rows, keys)].tolist() == [False, True, False]
+    assert keys.tombstone[keys.table.find(rows.high, rows.low)].tolist() == [False, True, False]
 
 
 def test_rows_travel_as_bytes():
@@ -107,7 +107,7 @@ def test_keys_that_share_the_half_which_others_can_reckon_are_told_apart():
     count = 3000
     rows = Keyed(*(np.array(v, np.uint64) for v in ([7] * count, range(count), range(count), range(count))))
     high, low = np.array([7] * 1000, np.uint64), np.arange(0, 2000, 2).astype(np.uint64)
-    found = among(rows, HeadKeys(high, low, np.zeros(1000, bool)))
+    found = KeyTable(high, low).find(rows.high, rows.low)
     assert found.tolist() == [n // 2 if n < 2000 and n % 2 == 0 else -1 for n in range(count)]
     assert not superseded(rows)[0].any()
 

@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,15 +42,19 @@ class Wanted:
     """The keys that a pass looks for, ready to be held against many filters.
 
     Args:
-        hashes: of the keys, sorted.
+        hashes: of the keys.
     """
 
     def __init__(self, hashes: Longs) -> None:
-        self._hashes = hashes >> np.uint64(64 - BITS)
+        self._hashes = hashes
         # sixteen times as many places as keys: most of a filter's hashes fall on a free one
         self._bits = min(MOST_BITS, max(LEAST_BITS, len(hashes).bit_length() + 4))
         self._taken = np.zeros(1 << self._bits, bool)
-        self._taken[self._hashes >> np.uint64(BITS - self._bits)] = True
+        self._taken[hashes >> np.uint64(64 - self._bits)] = True
+
+    @cached_property
+    def _short(self) -> Longs:
+        return np.sort(self._hashes >> np.uint64(64 - BITS))
 
     def near(self, hashes: Longs) -> NDArray[np.bool_]:
         """Which of some keys' hashes may be among them; of those that are not, one in eight or fewer."""
@@ -60,9 +65,9 @@ class Wanted:
         near = kept[self._taken[kept >> np.uint64(BITS - self._bits)]]
         if not len(near):
             return False
-        at = np.searchsorted(self._hashes, near)
-        at[at == len(self._hashes)] = 0
-        return bool((self._hashes[at] == near).any())
+        at = np.searchsorted(self._short, near)
+        at[at == len(self._short)] = 0
+        return bool((self._short[at] == near).any())
 
 
 @dataclass(frozen=True)

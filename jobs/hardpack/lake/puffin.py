@@ -9,12 +9,16 @@ import json
 import struct
 import uuid
 import zlib
+from array import array
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pyroaring import BitMap
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hardpack.lake.files import DataFiles, FileRef
 
 MAGIC = b"PFA1"
@@ -22,6 +26,11 @@ VECTOR_MAGIC = 0x6439D3D1
 POSITION_FIELD = 2147483645
 FRAME = 20
 """Bytes of a blob before its bitmap: length, magic, number of bitmaps, and the key of the only one."""
+
+
+def bitmap(positions: NDArray[Any]) -> BitMap:
+    """Of positions below 2**32; BitMap takes an array of Python's as it lies, one of NumPy's number by number."""
+    return BitMap(array("I", positions.astype(np.uint32).tobytes()))
 
 
 def read_vector(files: DataFiles, delete: Mapping[str, Any]) -> BitMap:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
-from hardpack.lake.puffin import read_vector, write_vectors
+from hardpack.lake.puffin import bitmap, read_vector, write_vectors
 
 if TYPE_CHECKING:
     from hardpack.lake.files import DataFiles, FileRef
@@ -42,7 +42,7 @@ def read_positions(files: DataFiles, delete: Mapping[str, Any]) -> BitMap:
         return read_vector(files, delete)
     with files.io.new_input(str(delete["file-path"])).open() as stream:
         positions = pq.read_table(stream, columns=[POSITION[0]])[POSITION[0]]
-    return BitMap(positions.to_numpy().astype("uint32"))
+    return bitmap(positions.to_numpy())
 
 
 def write_positions(files: DataFiles, dead: Mapping[str, BitMap], refs: Mapping[str, FileRef]) -> list[dict[str, Any]]:

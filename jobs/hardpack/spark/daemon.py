@@ -1,15 +1,20 @@
-"""Spark's Python daemon, which forks the workers, with three things settled before the first fork.
+"""Spark's Python daemon, which forks the workers, with four things settled before the first fork.
 
 What every task needs is imported once. Spark drops all import caches before each task, and for the zip archives on its
 path that means to list them anew, a quarter of a second: archives keep theirs, they do not change. After each task it
-collects garbage, and that looks at every object that imports made, a tenth of a second: those are left out.
+collects garbage, and that looks at every object that imports made, a tenth of a second: those are left out. Arrow gives
+memory back as soon as a batch is done with, only to ask for it again and have it cleared: the workers keep theirs.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import zipimport
 from typing import Any
+
+# read once, when Arrow is loaded
+os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
 import duckdb  # noqa: F401  loaded for the workers
 import pyarrow.dataset  # noqa: F401  loaded for the workers

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyroaring import BitMap
 
 from hardpack.lake.files import DataFiles
+from hardpack.lake.puffin import bitmap
 from hardpack.lake.row_deletes import on_one_file, read_positions
 from hardpack.spark.transactions import decided
 
@@ -150,9 +151,9 @@ def _bitmaps(table: pa.Table) -> pa.Table:
         file, partition = table["file"][0].as_py(), table["p"][0].as_py()
         for cause in table["cause"].unique().to_pylist():
             positions = table.filter(pc.equal(table["cause"], cause))["pos"].to_numpy()
-            bitmap = BitMap(positions.astype("uint32"))
-            bitmap.run_optimize()
-            yield {"partition": partition, "file": file, "cause": cause, "positions": bitmap.serialize()}
+            found = bitmap(positions)
+            found.run_optimize()
+            yield {"partition": partition, "file": file, "cause": cause, "positions": found.serialize()}
 
     schema = pa.schema(
         [("partition", pa.string()), ("file", pa.string()), ("cause", pa.string()), ("positions", pa.binary())]

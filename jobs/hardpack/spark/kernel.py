@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyroaring import BitMap
 
 from hardpack.errors import BadInput
+from hardpack.lake.key_filter import Wanted
+from hardpack.lake.puffin import bitmap
+from hardpack.spark.key_table import KeyTable, last_of_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,9 +64,9 @@ class Keyed:
         return cls(*(np.concatenate([getattr(p, n) for p in parts] or [np.empty(0, np.uint64)]) for n in names))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeadKeys:
-    """Distinct keys by their hash, in rising order of the first half, and whether the last row of each is a tombstone.
+    """Distinct keys by their hash, and whether the last row of each is a tombstone.
 
     The head's go through the driver on their way to all tasks, so they are no more than that: 17 bytes a key.
     """
@@ -75,11 +78,20 @@ class HeadKeys:
     def __len__(self) -> int:
         return len(self.high)
 
+    @cached_property
+    def table(self) -> KeyTable:
+        """Finds them; made once by each process that asks."""
+        return KeyTable(self.high, self.low)
+
+    @cached_property
+    def wanted(self) -> Wanted:
+        """Tells most other keys from them by the first half of the hash; made once by each process that asks."""
+        return Wanted(self.high)
+
     @classmethod
     def of(cls, rows: Keyed) -> HeadKeys:
         """The keys of rows that each have another."""
-        order = _by_key(rows)
-        return cls(rows.high[order], rows.low[order], (rows.place[order] & TOMBSTONE) != 0)
+        return cls(rows.high, rows.low, (rows.place & TOMBSTONE) != 0)
 
     def to_bytes(self) -> bytes:
         """Three columns, one after the other."""
@@ -93,10 +105,7 @@ class HeadKeys:
             columns = [np.frombuffer(b, np.uint8)[first * len(b) // 17 : last * len(b) // 17] for b in blobs]
             return np.concatenate(columns or [np.empty(0, np.uint8)]).view(kind)
 
-        high = column(np.uint64, 0, 8)
-        # merges what is in order already
-        order = np.argsort(high, kind="stable")
-        return cls(high[order], column(np.uint64, 8, 16)[order], column(np.bool_, 16, 17)[order])
+        return cls(column(np.uint64, 0, 8), column(np.uint64, 8, 16), column(np.bool_, 16, 17))
 
 
 @cache
@@ -160,62 +169,10 @@ def superseded(rows: Keyed) -> tuple[Mask, Mask]:
     Returns:
         The superseded rows, and those among them of which the last is a tombstone.
     """
-    count = len(rows)
-    if count < 2:
-        return np.zeros(count, bool), np.zeros(count, bool)
-    order = _by_key(rows)
-    high, low = rows.high[order], rows.low[order]
-    last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), True)
-    ends = np.flatnonzero(last)
-    deciding, length = rows.place[order[ends]], np.diff(ends, prepend=-1)
-    dead, erased = np.empty(count, bool), np.empty(count, bool)
-    dead[order] = np.repeat((deciding & HEAD) != 0, length) & ~last
-    erased[order] = np.repeat((deciding & TOMBSTONE) != 0, length)
-    return dead, dead & erased
-
-
-def _by_key(rows: Keyed) -> NDArray[np.int64]:
-    """Row numbers by key, rising within a key.
-
-    One plain sort of longs: the hash's upper bits and below them the row's number, several times faster than argsort.
-    """
-    number = np.uint64(max(1, int(len(rows) - 1).bit_length()))
-    mask = (np.uint64(1) << number) - np.uint64(1)
-    packed = (rows.high & ~mask) | np.arange(len(rows), dtype=np.uint64)
-    packed.sort()
-    order = (packed & mask).astype(np.int64)
-    high = rows.high[order]
-    near = (packed[1:] ^ packed[:-1]) <= mask
-    mixed = near & ((high[1:] != high[:-1]) | (np.diff(rows.low[order]) != 0))
-    if mixed.any():
-        # rows whose keys share the upper bits come in order of number alone; there are a few such runs at most
-        starts = np.concatenate([[0], np.flatnonzero(~near) + 1, [len(rows)]])
-        for at in np.unique(np.searchsorted(starts, np.flatnonzero(mixed), side="right")):
-            run = order[starts[at - 1] : starts[at]]
-            run[:] = run[np.lexsort((run, rows.low[run], rows.high[run]))]
-    return order
-
-
-def among(rows: Keyed, keys: HeadKeys) -> NDArray[np.int64]:
-    """Where each row's key stands among those given, -1 if nowhere."""
-    high, low = keys.high, keys.low
-    if not len(keys):
-        return np.full(len(rows), -1)
-    order = _by_key(rows)
-    at = np.searchsorted(high, rows.high[order])
-    at[at == len(high)] = 0
-    hit = high[at] == rows.high[order]
-    # two keys may share the upper half
-    wrong = hit & (low[at] != rows.low[order])
-    at[~hit | wrong] = -1
-    if wrong.any():
-        mixed = np.flatnonzero(np.isin(high, rows.high[order[wrong]]))
-        held = dict(zip(zip(high[mixed].tolist(), low[mixed].tolist(), strict=True), mixed.tolist(), strict=True))
-        rest = order[wrong]
-        at[wrong] = [held.get(pair, -1) for pair in zip(rows.high[rest].tolist(), rows.low[rest].tolist(), strict=True)]
-    out = np.empty(len(rows), np.int64)
-    out[order] = at
-    return out
+    last = last_of_key(rows.high, rows.low)
+    deciding = rows.place[last]
+    dead = ((deciding & HEAD) != 0) & (last != np.arange(len(rows)))
+    return dead, dead & ((deciding & TOMBSTONE) != 0)
 
 
 def rising(rows: Keyed) -> Keyed:
@@ -225,15 +182,17 @@ def rising(rows: Keyed) -> Keyed:
     return rows.where(np.argsort(rows.offset, kind="stable"))
 
 
-def by_file(places: Longs) -> Iterator[tuple[int, NDArray[np.uint32]]]:
+def by_file(places: Longs) -> Iterator[tuple[int, BitMap]]:
     """File numbers and the positions in each."""
     if not len(places):
         return
-    ordered = np.sort(places & ~(HEAD | TOMBSTONE))
-    files = (ordered >> FILE_SHIFT).astype(np.int64)
-    starts = np.flatnonzero(np.diff(files, prepend=-1))
-    for at, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
-        yield int(files[at]), (ordered[at:end] & POSITION).astype(np.uint32)
+    files = (places & ~(HEAD | TOMBSTONE)) >> FILE_SHIFT
+    # NumPy counts numbers of two bytes, of more it compares them
+    order = np.argsort(files.astype(np.uint16) if files.max() < 1 << 16 else files, kind="stable")
+    files = files[order]
+    starts = np.flatnonzero(np.diff(files.astype(np.int64), prepend=-1))
+    for at, end in zip(starts, [*starts[1:], len(files)], strict=True):
+        yield int(files[at]), bitmap(places[order[at:end]] & POSITION)
 
 
 def longs(column: pa.Array) -> NDArray[np.int64]:

@@ -27,6 +27,8 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
     "spark.python.daemon.module": "hardpack.spark.daemon",
+    # a worker above it, whatever it holds, writes what it gathers to disk in small compressed parts
+    "spark.python.worker.memory": "2g",
     # over TCP a small task waits for a delayed acknowledgement
     "spark.python.unix.domain.socket.enabled": "true",
     # read only when the driver's JVM is still to start; spark-submit has its own option

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyroaring import BitMap
 
 from hardpack.lake.files import DataFiles, FileRef
-from hardpack.lake.key_filter import KeyFilters, Wanted
+from hardpack.lake.key_filter import KeyFilters
+from hardpack.lake.puffin import bitmap
 from hardpack.spark.kernel import (
     FILE_SHIFT,
     HEAD,
@@ -24,7 +24,6 @@ from hardpack.spark.kernel import (
     TOMBSTONE,
     HeadKeys,
     Keyed,
-    among,
     by_file,
     high_half,
     living_mask,
@@ -107,8 +106,8 @@ def find_superseded(
         found += _beneath(spark.sparkContext, files, columns, filters, tail, keys)
     out: dict[str, Found] = {}
     paths = {k.number: k.ref.path for k in keyed}
-    for (number, kind), bitmap in found:
-        getattr(out.setdefault(paths[number], Found()), kind).update(BitMap.deserialize(bitmap))
+    for (number, kind), positions in found:
+        getattr(out.setdefault(paths[number], Found()), kind).update(BitMap.deserialize(positions))
     return out
 
 
@@ -191,16 +190,17 @@ def _send(
 def _scattered(parts: Sequence[Keyed], buckets: int, settle: bool) -> Iterator[tuple[int, bytes | Piece]]:
     """What is settled among these rows, and the rest by bucket."""
     rows = rising(Keyed.concat(parts))
+    left = np.arange(len(rows))
     if settle:
         settled, _ = superseded(rows)
         yield from ((piece[0][0] % buckets, piece) for piece in _pieces("superseded", rows.place[settled]))
-        rows = rows.where(~settled)
+        left = np.flatnonzero(~settled)
     # of the salted half, so that nobody can choose keys that all fall into one
-    bucket = (rows.low % np.uint64(buckets)).astype(np.int64)
+    bucket = (rows.low[left] % np.uint64(buckets)).astype(np.uint16)
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
     for number in range(buckets):
-        own = order[ends[number] : ends[number + 1]]
+        own = left[order[ends[number] : ends[number + 1]]]
         if len(own):
             yield number, rows.where(own).to_bytes()
 
@@ -227,22 +227,21 @@ def _meet(sent: Iterable[tuple[int, Any]], few: bool) -> Iterator[Piece]:
 def _probe(
     files: DataFiles, columns: KeyColumns, filters: KeyFilters, task: Iterable[KeyFile], keys: HeadKeys
 ) -> Iterator[Piece]:
-    wanted = cache(lambda: Wanted(keys.high))
     for file in task:
-        if filters.rules_out(file.ref, file.log, wanted):
+        if filters.rules_out(file.ref, file.log, lambda: keys.wanted):
             continue
         found, hashes = Found(), list[np.ndarray]()
 
         def near(high: np.ndarray, hashes: list[np.ndarray] = hashes) -> np.ndarray:
             hashes.append(high)
-            return wanted().near(high)
+            return keys.wanted.near(high)
 
         for rows, without in _keyed(files, columns, file, near):
-            at = among(rows, keys)
+            at = keys.table.find(rows.high, rows.low)
             hit = at >= 0
             found.keyless.update(without)
-            found.superseded.update(_positions(rows.place[hit]))
-            found.erased.update(_positions(rows.place[hit][keys.tombstone[at[hit]]]))
+            found.superseded.update(bitmap(rows.place[hit] & POSITION))
+            found.erased.update(bitmap(rows.place[hit][keys.tombstone[at[hit]]] & POSITION))
         # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
         if not (file.unread or found.superseded or found.keyless):
             filters.keep(file.ref, file.log, hashes)
@@ -251,13 +250,9 @@ def _probe(
                 yield (file.number, kind), places.serialize()
 
 
-def _positions(places: np.ndarray) -> BitMap:
-    return BitMap((places & POSITION).astype(np.uint32))
-
-
 def _pieces(kind: str, places: np.ndarray) -> Iterator[Piece]:
     for number, positions in by_file(places):
-        yield (number, kind), BitMap(positions).serialize()
+        yield (number, kind), positions.serialize()
 
 
 def _or(one: bytes, other: bytes) -> bytes:
@@ -290,7 +285,7 @@ def _keyed(
         without = _nulls(batch[columns.key])
         positions = np.arange(at, at + len(batch), dtype=np.uint64)
         at += len(batch)
-        keyless = BitMap(positions[inside & without].astype(np.uint32))
+        keyless = bitmap(positions[inside & without])
         place = (np.uint64(file.number) << FILE_SHIFT) | positions
         place[offsets >= file.first_dirty] |= HEAD
         if value:
