@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from hardpack.failures import not_measured
+from hardpack_expectations.index import write_index
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SUITES = Path(__file__).parent
+KEPT = "kept_results"
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def validate(
     """
     import great_expectations as gx
     import hardpack_expectations.guarantees  # noqa: F401  registers the classes that the suites name
+    from great_expectations.data_context.types.resource_identifiers import ExpectationSuiteIdentifier
 
     context = gx.get_context(mode="ephemeral", project_config=_config(home))
     context.variables.progress_bars = {"globally": False}
@@ -63,7 +66,6 @@ def validate(
     checkpoint = gx.Checkpoint(
         name=suite,
         validation_definitions=[context.validation_definitions.add(definition)],
-        actions=[gx.checkpoint.UpdateDataDocsAction(name="data_docs")],
         result_format="SUMMARY",
     )
     outcome = context.checkpoints.add(checkpoint).run(
@@ -74,6 +76,9 @@ def validate(
     identifier, result = next(iter(outcome.run_results.items()))
     if failure := _exception(result.results):
         raise not_measured(asset, failure)
+    context.stores[KEPT].set(identifier, result)
+    context.build_data_docs(resource_identifiers=[identifier, ExpectationSuiteIdentifier(suite)], build_index=False)
+    write_index(home / "data_docs")
     urls = context.get_docs_sites_urls(resource_identifier=identifier)
     results = [
         {
@@ -120,7 +125,9 @@ def _config(home: Path) -> Any:
     return DataContextConfig(
         stores={
             "suites": {"class_name": "ExpectationsStore", "store_backend": files(SUITES)},
-            "results": {"class_name": "ValidationResultsStore", "store_backend": files(home / "validations")},
+            # Great Expectations looks through all results there are for each page, so that it may know this one only
+            "results": in_memory("ValidationResultsStore"),
+            KEPT: {"class_name": "ValidationResultsStore", "store_backend": files(home / "validations")},
             "checkpoint_store": in_memory("CheckpointStore"),
             "validation_definition_store": in_memory("ValidationDefinitionStore"),
         },

@@ -125,7 +125,7 @@ def high_half(keys: pa.Array, log: str) -> Longs:
         keys: binary, no nulls.
         log: whose keys; the same key in another log has another hash.
     """
-    return _hashed("select hash(k, ?::blob) h from keys", keys, log.encode())
+    return _hashed(keys, "k") ^ _of_log(log)
 
 
 def low_half(keys: pa.Array, log: str, salt: bytes) -> Longs:
@@ -137,17 +137,22 @@ def low_half(keys: pa.Array, log: str, salt: bytes) -> Longs:
         salt: what tells this pass from others.
     """
     # the salt stands before the key: two keys that collide behind one salt need not behind the other
-    return _hashed("select hash(?::blob || k) h from keys", keys, b"\x9b" + salt + log.encode() + b"\x00")
+    before = "".join(f"\\x{byte:02X}" for byte in b"\x9b" + salt + log.encode() + b"\x00")
+    return _hashed(keys, f"'{before}'::blob || k")
 
 
-def _hashed(query: str, keys: pa.Array, text: bytes) -> Longs:
+def _hashed(keys: pa.Array, what: str) -> Longs:
     import pyarrow as pa
 
-    db = _hasher()
-    db.register("keys", pa.table({"k": keys}))
-    found = db.execute(query, [text]).fetchnumpy()
-    db.unregister("keys")
+    found = _hasher().from_arrow(pa.table({"k": keys})).project(f"hash({what}) h").fetchnumpy()
     return np.asarray(found["h"], np.uint64)
+
+
+@cache
+def _of_log(log: str) -> np.uint64:
+    import pyarrow as pa
+
+    return np.uint64(_hashed(pa.array([b"log " + log.encode()]), "k")[0])
 
 
 @cache

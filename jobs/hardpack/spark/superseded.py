@@ -264,6 +264,8 @@ def _keyed(
 ) -> Iterator[tuple[Keyed, BitMap]]:
     """The file's keyed rows below the checkpoint, batch by batch, and the positions of those without a key.
 
+    Without offsets, all 0, when `near` is given: that is for files of the tail.
+
     Args:
         files: reads the table's files.
         columns: what to read.
@@ -276,10 +278,11 @@ def _keyed(
     readable = living_mask(file.ref.rows, file.unread)
     at = 0
     value = columns.value if file.tombstones else ""
-    for batch in files.read(file.ref, [columns.key, columns.offset, columns.control or "", value]):
-        inside = readable[at : at + len(batch)]
-        offsets = longs(batch[columns.offset])
-        inside = inside & (offsets < file.checkpoint)
+    # where rows are asked for by their keys it is known that they lie below the first dirty offset
+    offset = "" if near else columns.offset
+    for batch in files.read(file.ref, [columns.key, offset, columns.control or "", value]):
+        offsets = longs(batch[offset]) if offset else np.zeros(len(batch), np.int64)
+        inside = readable[at : at + len(batch)] & (offsets < file.checkpoint)
         if columns.control:
             inside &= _nulls(batch[columns.control])
         without = _nulls(batch[columns.key])
