@@ -7,9 +7,7 @@ those of passes that end at the same time.
 from __future__ import annotations
 
 import heapq
-import os
 import uuid
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -40,6 +38,7 @@ def write_index(site: Path) -> None:
 
     pages = [(_title(page), quote(page.relative_to(site).as_posix())) for page in _newest(site)]
     text = Environment(autoescape=True).from_string(PAGE).render(pages=pages, listed=LISTED)
+    site.mkdir(parents=True, exist_ok=True)
     # others may be at the same, or reading it
     file = site / f".index-{uuid.uuid4()}.html"
     try:
@@ -49,17 +48,15 @@ def write_index(site: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _newest(site: Path) -> Iterator[Path]:
-    titles = [entry for suite in (site / "validations").iterdir() for entry in os.scandir(suite)]
-    times: dict[str, float] = {}
-    for entry in titles:
+def _newest(site: Path) -> list[Path]:
+    times: dict[Path, float] = {}
+    for folder in site.glob("validations/*/*"):
         # old pages go while this looks
         with suppress(FileNotFoundError):
-            times[entry.path] = entry.stat().st_mtime
-    found = [
-        page for path in heapq.nlargest(LISTED, times, key=times.__getitem__) for page in Path(path).glob("*/*.html")
-    ]
-    yield from sorted(found, key=lambda page: page.parent.name, reverse=True)[:LISTED]
+            times[folder] = folder.stat().st_mtime
+    newest = heapq.nlargest(LISTED, times, key=times.__getitem__)
+    pages = (page for folder in newest for page in folder.glob("*/*.html"))
+    return sorted(pages, key=lambda page: page.parent.name, reverse=True)[:LISTED]
 
 
 def _title(page: Path) -> str:

@@ -1,7 +1,8 @@
 """One pass over the evidence of some logs: every number that the guarantees are judged by, per log.
 
-The evidence has a row per row and side: p, k, o, tombstone, before, after, content and kind (data, control, aborted or
-truncated); see hardpack.spark.evidence. Its rows move once, by key; DuckDB groups them in Spark's tasks.
+The evidence has a row per row and side: p, k, o, tombstone, stands (before, after or both), content and kind (data,
+control, aborted or truncated); see hardpack.spark.evidence. Its rows move once, by key; DuckDB groups them in Spark's
+tasks.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ SETTINGS = {"threads": 1, "disabled_optimizers": "join_order,build_side_probe_si
 COUNTED = """
 with
 rows as (
-    select p, k, o, tombstone, kind, sum(before) as b, sum(after) as a,
-        bit_xor(content) filter (before = 1) as content_before,
-        bit_xor(content) filter (after = 1) as content_after
+    select p, k, o, tombstone, kind,
+        count(*) filter (stands <> 'after') as b,
+        count(*) filter (stands <> 'before') as a,
+        bit_xor(content) filter (stands <> 'after') as content_before,
+        bit_xor(content) filter (stands <> 'before') as content_after
     from evidence
     group by all
 ),

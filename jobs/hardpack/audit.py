@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hardpack.log.horizons import Range
 from hardpack.log.model import DataFile, LogView
 from hardpack.log.settings import LONG_MAX
-from hardpack.spark.evidence import Sample, Side
+from hardpack.spark.evidence import Sample, Side, Stands
 
 if TYPE_CHECKING:
     from hardpack.passes import Job
@@ -60,9 +60,9 @@ def audited(
     if sum(rows.values()) <= limit or job.settings.column_leader_epoch:
         return Audit(
             [
-                Side([tasks[p] for p in shared], before=True, after=True),
-                Side([tasks[p] for p in removed], before=True, after=False, wide=True),
-                Side(list(new.values()), before=False, after=True, wide=True),
+                Side([tasks[p] for p in shared], "both"),
+                Side([tasks[p] for p in removed], "before", wide=True),
+                Side(list(new.values()), "after", wide=True),
             ],
             None,
         )
@@ -78,18 +78,18 @@ def audited(
     compared = set(_few(rng, (p for c in full for p in c.read if p in read), limit, lambda p: rows[p]))
     values = any(job.expired.values())
 
-    def side(paths: Iterable[str], of: Mapping[str, Any], before: bool, after: bool, wide: bool = False) -> Side:
-        return Side([of[p] for p in paths], before, after, wide, values)
+    def side(paths: Iterable[str], of: Mapping[str, Any], stands: Stands, wide: bool = False) -> Side:
+        return Side([of[p] for p in paths], stands, wide, values)
 
     gone = [p for c in changes for p in c.read if p in read]
     rest = [c for c in changes if c not in full]
     return Audit(
         [
-            side((p for p in shared if p in read), tasks, before=True, after=True),
-            side((p for p in gone if p not in compared), tasks, before=True, after=False),
-            side(compared, tasks, before=True, after=False, wide=True),
-            side((p for c in rest for p in c.new), new, before=False, after=True),
-            side((p for c in full for p in c.new), new, before=False, after=True, wide=True),
+            side((p for p in shared if p in read), tasks, "both"),
+            side((p for p in gone if p not in compared), tasks, "before"),
+            side(compared, tasks, "before", wide=True),
+            side((p for c in rest for p in c.new), new, "after"),
+            side((p for c in full for p in c.new), new, "after", wide=True),
         ],
         Sample(-(-sum(rows.values()) // limit), rng.randrange(2**31)),
         looked,

@@ -166,9 +166,9 @@ def _compare(
         shared = {path for path in shared if door.deletes(before[path]) == door.deletes(after[path])}
     with ExitStack() as hold:
         sides = [
-            Side([after[path] for path in shared], before=True, after=True),
-            Side([t for path, t in before.items() if path not in shared], before=True, after=False, wide=True),
-            Side([t for path, t in after.items() if path not in shared], before=False, after=True, wide=True),
+            Side([after[path] for path in shared], "both"),
+            Side([t for path, t in before.items() if path not in shared], "before", wide=True),
+            Side([t for path, t in after.items() if path not in shared], "after", wide=True),
         ]
         rows = evidence(door, settings, sides, hold, published=True)
         return judge(rows, name, title, [promise(p) for p in logs], home)

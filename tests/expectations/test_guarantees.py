@@ -9,12 +9,16 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-COLUMNS = "p string, k string, o long, tombstone boolean, before int, after int, content long, kind string"
+COLUMNS = "p string, k string, o long, tombstone boolean, stands string, content long, kind string"
 LOG = {"partition": "0", "bound": 10, "log_end": 13, "expired": [[0, 4]], "removed": 3}
 
 SHARED = [("0", "d", 8, False, 1, 1, None), ("0", "e", 11, False, 1, 1, None), ("0", "a", 12, False, 1, 1, None)]
 BEFORE = [(1, "a", False), (2, "b", False), (3, "a", False), (4, "c", True), (5, "b", True)]
 AFTER = [(3, "a", False), (5, "b", True)]
+
+
+def stood(p, k, o, tombstone, before, after, content, kind="data"):
+    return p, k, o, tombstone, "both" if before and after else "before" if before else "after", content, kind
 
 
 def side(rows, before):
@@ -65,7 +69,7 @@ VIOLATIONS = {
 def judge(spark, home, rows, change, title):
     from hardpack_expectations.checkpoint import validate
 
-    frame = spark.createDataFrame([r if len(r) == 8 else (*r, "data") for r in rows], COLUMNS)
+    frame = spark.createDataFrame([stood(*r) for r in rows], COLUMNS)
     return validate(frame, "log_guarantees", "t.planted", title, [LOG | change], home)
 
 
@@ -137,7 +141,7 @@ def test_an_error_while_measuring_is_not_a_broken_guarantee(spark, home, monkeyp
 def test_a_tables_name_is_no_path_and_no_markup_in_the_pages(spark, home):
     from hardpack_expectations.checkpoint import validate
 
-    frame = spark.createDataFrame([(*r, "data") for r in good()], COLUMNS)
+    frame = spark.createDataFrame([stood(*r) for r in good()], COLUMNS)
     verdict = validate(frame, "log_guarantees", "t.<b>a/../b</b>", "title", [LOG], home)
     assert verdict.success
     assert Path(verdict.page).is_relative_to(home / "data_docs")

@@ -6,15 +6,16 @@ from hardpack_expectations import measure as subject
 from hardpack_expectations.measure import counting
 
 EVIDENCE = pa.schema(
-    [("p", pa.string()), ("k", pa.binary()), ("o", pa.int64()), ("tombstone", pa.bool_()), ("before", pa.int32()),
-     ("after", pa.int32()), ("content", pa.int64()), ("kind", pa.string())]
+    [("p", pa.string()), ("k", pa.binary()), ("o", pa.int64()), ("tombstone", pa.bool_()), ("stands", pa.string()),
+     ("content", pa.int64()), ("kind", pa.string())]
 )  # fmt: skip
 GREATEST = 2**63 - 1
 LOG = {"bound": 100, "log_end": 200, "expired": []}
 
 
 def row(log, key, offset, before, after, content=None, *, tombstone=False, kind="data"):
-    return dict(zip(EVIDENCE.names, (log, key, offset, tombstone, before, after, content, kind), strict=True))
+    stands = "both" if before and after else "before" if before else "after"
+    return dict(zip(EVIDENCE.names, (log, key, offset, tombstone, stands, content, kind), strict=True))
 
 
 def counted(rows, logs, size=3):
@@ -66,8 +67,8 @@ def test_more_rows_than_the_memory_holds(monkeypatch):
     table = pa.table(
         [
             pa.repeat(pa.scalar("0"), rows), pa.array([b"%032d" % n for n in range(rows)]), pa.array(range(rows)),
-            pa.repeat(pa.scalar(False), rows), pa.repeat(pa.scalar(1, pa.int32()), rows),
-            pa.repeat(pa.scalar(1, pa.int32()), rows), pa.nulls(rows, pa.int64()), pa.repeat(pa.scalar("data"), rows),
+            pa.repeat(pa.scalar(False), rows), pa.repeat(pa.scalar("both"), rows), pa.nulls(rows, pa.int64()),
+            pa.repeat(pa.scalar("data"), rows),
         ],
         schema=EVIDENCE,
     )  # fmt: skip

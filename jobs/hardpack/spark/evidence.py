@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hardpack.lake.door import IceTable
 from hardpack.log.settings import Settings
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
+Stands = Literal["before", "after", "both"]
+"""Where rows stand: before a pass, after it, or in files that it leaves alone."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,7 @@ class Side:
 
     tasks: Sequence[Any]
     """Scan tasks."""
-    before: bool
-    after: bool
+    stands: Stands
     wide: bool = False
     """Whether rows are read in full, for their content."""
     values: bool = True
@@ -63,7 +64,7 @@ def evidence(
     published: bool,
     sample: Sample | None = None,
 ) -> DataFrame:
-    """One row per row and side: p, k, o, tombstone, kind, before (0/1), after (0/1), content (hash; null if not read).
+    """One row per row and side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
 
     `kind` is data, control, aborted, or truncated (a greater leader epoch has a row at the same offset).
 
@@ -82,7 +83,7 @@ def evidence(
     return _with_kind(rows, settings)
 
 
-NOTHING = "p string, k binary, o long, tombstone boolean, kind string, before int, after int, content long"
+NOTHING = "p string, k binary, o long, tombstone boolean, kind string, stands string, content long"
 
 
 def _with_kind(rows: DataFrame, settings: Settings) -> DataFrame:
@@ -133,8 +134,8 @@ def _side(
         column(settings.column_key).alias("k"),
         column(settings.column_offset).cast("long").alias("o"),
         tombstone.alias("tombstone"),
-        F.lit(int(side.before)).alias("before"),
-        F.lit(int(side.after)).alias("after"),
+        # a text is no part of the code that Spark generates, compiles and warms up, so all sides share it
+        F.lit(side.stands).alias("stands"),
         content.alias("content"),
         *transactional,
     )
