@@ -1,10 +1,11 @@
 """Limits that a pass is held to, by measuring what its tasks did."""
 
+import random
 import time
 from pathlib import Path
 
 import pytest
-from hardpack import heads
+from hardpack import heads, passes
 
 from tests.topics import T0, append, name_of, new_topic, row, rows_of
 
@@ -41,3 +42,28 @@ def test_no_more_tasks_read_at_once_than_threads_are_allowed(hp, catalog, monkey
     assert len(times) == 6
     assert most_at_once(times) == threads
     assert [r.offset for r in rows_of(table)] == [1, 3, 5, 6, 7, 8, 9]
+
+
+def test_tasks_that_write_at_once_keep_to_the_rate_together(hp, catalog, monkeypatch):
+    """log.cleaner.io.max.bytes.per.second of a pass, not of each of its tasks."""
+    rate, rng, seconds = 200_000, random.Random(4), []
+    table = new_topic(catalog, log_cleaner_io_max_bytes_per_second=rate)
+    for at in range(0, 120, 30):
+        # nothing compresses them
+        append(
+            table, {p: [row(o, f"k{o % 70}", rng.randbytes(4000).hex()) for o in range(at, at + 30)] for p in (0, 1)}
+        )
+    real = passes.rewrite
+
+    def timed(*args):
+        started = time.monotonic()
+        made = real(*args)
+        seconds.append(time.monotonic() - started)
+        return made
+
+    monkeypatch.setattr(passes, "rewrite", timed)
+    monkeypatch.setattr("hardpack.spark.rewrite.TASK_BYTES", 1)
+    report = hp.clean(hp.plan(name_of(table), now=T0))
+    moved = sum(log.bytes_read + log.bytes_written for log in report.logs)
+    assert moved > 1.5 * rate
+    assert seconds[0] > 0.9 * moved / rate
