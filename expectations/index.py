@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -50,15 +51,23 @@ def write_index(site: Path) -> None:
 
 def _newest(site: Path) -> list[Path]:
     times: dict[Path, float] = {}
-    for folder in site.glob("validations/*/*"):
+    for folder in _inside(site, "validations/*/*"):
         # old pages go while this looks
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             times[folder] = folder.stat().st_mtime
     newest = heapq.nlargest(LISTED, times, key=times.__getitem__)
-    pages = (page for folder in newest for page in folder.glob("*/*.html"))
+    pages = (page for folder in newest for page in _inside(folder, "*/*.html"))
     return sorted(pages, key=lambda page: page.parent.name, reverse=True)[:LISTED]
 
 
+def _inside(folder: Path, pattern: str) -> Iterator[Path]:
+    found = folder.glob(pattern)
+    with suppress(OSError):
+        yield from found
+
+
 def _title(page: Path) -> str:
-    time = datetime.strptime(page.parts[-2], "%Y%m%dT%H%M%S.%fZ")
-    return f"{time:%Y-%m-%d %H:%M:%S} UTC {page.parts[-3].replace('_', ' ')}"
+    title = page.parts[-3].replace("_", " ")
+    with suppress(ValueError):
+        return f"{datetime.strptime(page.parts[-2], '%Y%m%dT%H%M%S.%fZ'):%Y-%m-%d %H:%M:%S} UTC {title}"
+    return title

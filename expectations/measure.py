@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-LIMITS = ("p", "bound", "copied_to", "log_end", "expired", "looked")
+LIMITS = ("p", "bound", "copied_to", "log_end", "expired", "passed")
 NUMBERS = (
     "rows_before", "rows_after", "invented", "altered", "head_lost", "late_tombstones", "aborted_left", "control_lost",
     "duplicate_keys", "wrong_latest",
@@ -41,7 +41,7 @@ judged as (
         then coalesce(list_bool_or(list_transform(expired, lambda r: o between r[1] and r[2])), false)
         else false end as removable,
         case when a > b
-        then coalesce(list_bool_or(list_transform(looked, lambda r: o between r[1] and r[2])), looked is null)
+        then not coalesce(list_bool_or(list_transform(passed, lambda r: o between r[1] and r[2])), false)
         else false end as unknown
     from rows join limits using (p)
 ),
@@ -82,7 +82,7 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
             before it), `expired` (offset ranges whose tombstones had to go), `removed` (rows by the ledger); where
             they differ from `bound` and 0, `copied_to` (nothing from here on was touched) and `markers` (control rows
             that went by the ledger); where the evidence is that of some keys only, `counted` (rows before and after),
-            `share` (one key of how many) and `looked` (offset ranges of which all rows of these keys are there).
+            `share` (one key of how many) and `passed` (offset ranges of which no rows before are there).
 
     Returns:
         Per log: rows_before, rows_after, removed and markers (the ledger's), duplicate_keys, wrong_latest, invented,
@@ -113,7 +113,7 @@ def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordB
     bounds = [
         (
             log["partition"], log["bound"], log.get("copied_to", log["bound"]), log["log_end"], log["expired"],
-            log.get("looked"),
+            log.get("passed", []),
         )
         for log in logs
     ]  # fmt: skip

@@ -1,9 +1,9 @@
 """What the gate looks at: everything, or of a large pass a sample whose cost does not grow with the table.
 
 A sample takes all rows of some keys: from every file of the head, before and after, as there stands what supersedes,
-and from a few of the clean part's, rewritten or left alone. In a new file rows may stand that come from others of the
-clean part: those count as rows of their key, but not as invented. The content of rows is compared in a few of the
-rewritten files. The ledger is whole.
+from some of the clean part's that the pass changed, and from some that it left alone. In a new file rows may stand that
+come from files which were passed over: those count as rows of their key, but not as invented. The content of rows is
+compared in a few of the rewritten files. The ledger is whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hardpack.log.horizons import Range
 from hardpack.log.model import DataFile, LogView
-from hardpack.log.settings import LONG_MAX
+from hardpack.log.selection import first_dirty_offset
 from hardpack.spark.evidence import Sample, Side, Stands
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class Audit:
 
     sides: Sequence[Side]
     sample: Sample | None
-    looked: Mapping[str, Sequence[Range]] = field(default_factory=dict)
-    """Of a sample by partition the offsets, both ends inclusive, of which all files were read."""
+    passed: Mapping[str, Sequence[Range]] = field(default_factory=dict)
+    """Of a sample by partition the offsets, both ends inclusive, of which no file was read."""
 
 
 def audited(
@@ -67,32 +67,39 @@ def audited(
             None,
         )
     rng = random.Random(job.report.plan)  # noqa: S311  a sample, not a secret
-    looked, read = _looked(rng, job)
+    runs = [run for view in job.views for run in _runs(view)]
+    # a marker decides rows in other files, so that where there are transactions all are read
+    passed = set() if job.settings.transactions else _passed(rng, runs, set(removed), limit)
+    kept = {f.path: run for run in runs if run not in passed for f in run.files}
     written = {p for one in made for p in one.read}
     changes = [Change(one.read, tuple(str(e["file-path"]) for e in one.new)) for one in made]
     changes += [Change((p,), (p,) if p in vectored else ()) for p in removed if p not in written]
-    changes = [c for c in changes if any(p in read for p in c.read)]
+    changes = sorted((c for c in changes if any(p in kept for p in c.read)), key=lambda change: change.read)
     # a file of which rows are only hidden is the same file before and after
     full = _few(rng, (c for c in changes if c.read != c.new), limit, lambda change: sum(rows[p] for p in change.read))
-    # a change may have read far more rows than are wanted
-    compared = set(_few(rng, (p for c in full for p in c.read if p in read), limit, lambda p: rows[p]))
+    # a change may have read far more rows than are wanted, but of one offset all rows are compared or none
+    compared_of: dict[Run, list[str]] = {}
+    for path in (p for c in full for p in c.read if p in kept):
+        compared_of.setdefault(kept[path], []).append(path)
+    some = _few(rng, compared_of.values(), limit, lambda paths: sum(rows[p] for p in paths))
+    compared = {p for paths in some for p in paths}
     values = any(job.expired.values())
 
     def side(paths: Iterable[str], of: Mapping[str, Any], stands: Stands, wide: bool = False) -> Side:
         return Side([of[p] for p in paths], stands, wide, values)
 
-    gone = [p for c in changes for p in c.read if p in read]
-    rest = [c for c in changes if c not in full]
+    gone = [p for c in changes for p in c.read if p in kept]
+    rest = [c for c in changes if c not in set(full)]
     return Audit(
         [
-            side((p for p in shared if p in read), tasks, "both"),
+            side((p for p in shared if p in kept), tasks, "both"),
             side((p for p in gone if p not in compared), tasks, "before"),
             side(compared, tasks, "before", wide=True),
             side((p for c in rest for p in c.new), new, "after"),
             side((p for c in full for p in c.new), new, "after", wide=True),
         ],
         Sample(-(-sum(rows.values()) // limit), rng.randrange(2**31)),
-        looked,
+        _ranges(runs, passed),
     )
 
 
@@ -104,7 +111,7 @@ class Change:
     new: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """Files of one log whose offsets overlap, and those of no other run."""
 
@@ -114,32 +121,17 @@ class Run:
     """Whether nothing in them supersedes a row elsewhere."""
 
     @property
-    def range(self) -> Range:
-        """Their offsets."""
-        return self.files[0].min_offset, max(f.max_offset for f in self.files)
-
-
-def _looked(rng: random.Random, job: Job) -> tuple[dict[str, list[Range]], set[str]]:
-    """The offsets to look at by partition, and the paths of the files there."""
-    runs = [run for view in job.views for run in _runs(view)]
-    # a marker decides rows in other files, so that where there are transactions all are read
-    clean = {run for run in runs if run.clean and not job.settings.transactions}
-    some: list[Run] = _few(rng, clean, job.settings.audit_rows, lambda run: sum(f.rows for f in run.files))
-    spared = clean.difference(some)
-    looked: dict[str, list[Range]] = {str(view.partition): [] for view in job.views}
-    # what lies between two runs is nobody's
-    for (name, away), following in groupby(runs, key=lambda run: (run.partition, run in spared)):
-        near = [run.range for run in following]
-        looked[name] += [] if away else [(near[0][0], near[-1][1])]
-    return looked, {f.path for run in runs if run not in spared for f in run.files}
+    def rows(self) -> int:
+        """Of all its files."""
+        return sum(f.rows for f in self.files)
 
 
 def _runs(view: LogView) -> Iterator[Run]:
     """In order of offset."""
-    clean_to = min(view.state.checkpoint or 0, LONG_MAX if view.late is None else view.late)
+    clean_to = first_dirty_offset(view)
     run: list[DataFile] = []
     end = -1
-    for file in (*sorted(view.files, key=lambda f: f.min_offset), None):
+    for file in (*sorted(view.files, key=lambda f: (f.min_offset, f.path)), None):
         if run and (file is None or file.min_offset > end):
             yield Run(str(view.partition), tuple(run), end < clean_to)
             run = []
@@ -148,9 +140,27 @@ def _runs(view: LogView) -> Iterator[Run]:
             end = max(end, file.max_offset)
 
 
+def _passed(rng: random.Random, runs: Sequence[Run], removed: Collection[str], limit: int) -> set[Run]:
+    """The runs that are not read: all of the clean part but some that the pass changed, and some that it did not."""
+    hit = [run for run in runs if run.clean and any(f.path in removed for f in run.files)]
+    left = [run for run in runs if run.clean and not any(f.path in removed for f in run.files)]
+    read = [*_few(rng, hit, limit, lambda run: run.rows), *_few(rng, left, limit, lambda run: run.rows)]
+    return {*hit, *left}.difference(read)
+
+
+def _ranges(runs: Iterable[Run], chosen: Collection[Run]) -> dict[str, list[Range]]:
+    """The offsets of some runs by partition, of those that follow each other as one."""
+    ranges: dict[str, list[Range]] = {run.partition: [] for run in runs}
+    for (name, inside), following in groupby(runs, key=lambda run: (run.partition, run in chosen)):
+        if inside:
+            files = [f for run in following for f in run.files]
+            ranges[name].append((files[0].min_offset, max(f.max_offset for f in files)))
+    return ranges
+
+
 def _few(rng: random.Random, all_of: Iterable[T], limit: int, rows: Callable[[T], int]) -> list[T]:
     """Some of them in random order, until they have so many rows."""
-    left, seen, out = sorted(all_of, key=str), 0, []
+    left, seen, out = list(all_of), 0, []
     rng.shuffle(left)
     while left and seen < limit:
         out.append(left.pop())

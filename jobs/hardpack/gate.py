@@ -62,8 +62,8 @@ def promise(entry: LogReport, audit: Audit | None = None) -> dict[str, Any]:
     name, sampled = str(entry.partition), dict[str, Any]()
     if audit and audit.sample:
         counted = [entry.rows_before, entry.rows_after]
-        looked = [list(r) for r in audit.looked[name]]
-        sampled = {"counted": counted, "share": audit.sample.share, "looked": looked}
+        passed = [list(r) for r in audit.passed.get(name, ())]
+        sampled = {"counted": counted, "share": audit.sample.share, "passed": passed}
     return sampled | {
         "partition": name,
         "bound": entry.checkpoint_after or 0,

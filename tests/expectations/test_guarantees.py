@@ -158,13 +158,17 @@ def test_a_page_costs_the_same_however_many_there_are(spark, home):
         damaged = home / f"validations/log_guarantees/of_another_{other.parent.name}/{other.parent.name}/page.json"
         damaged.parent.mkdir(parents=True)
         damaged.write_text("{")
+    odd = home / "data_docs/validations/log_guarantees/copied/by hand/page.html"
+    odd.parent.mkdir(parents=True)
+    odd.write_text("")
     verdict = judge(spark, home, good(), {}, "mine")
     assert verdict.success
     assert all(other.exists() for other in others)
     listed = re.findall('href="(.*?)">(.*?)<', (home / "data_docs" / "index.html").read_text())
+    assert listed.pop(0) == ("validations/log_guarantees/copied/by%20hand/page.html", "copied")
     assert home / "data_docs" / unquote(listed[0][0]) == Path(verdict.page)
     assert listed[1][0] == others[-1].relative_to(home / "data_docs").as_posix()
     assert listed[1][1].startswith("2026-01-01 00:00:02 UTC of another")
-    assert len(listed) == 100
+    assert len(listed) == 99
     kept = Path(verdict.page.replace("/data_docs/", "/")).with_suffix(".json")
     assert json.loads(kept.read_text())["success"]

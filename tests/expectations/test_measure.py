@@ -58,10 +58,10 @@ def test_only_a_tombstone_in_a_due_range_may_go(expired, found):
 def test_a_row_is_from_nowhere_only_where_all_rows_were_read():
     """A new file holds rows of files that a sample passes over; a second row of a key is one all the same."""
     rows = [row("0", b"a", 3, 0, 1), row("0", b"a", 12, 1, 1), row("0", b"b", 11, 0, 1), row("0", b"c", 4, 0, 1)]
-    log = LOG | {"partition": "0", "looked": [[0, 1], [10, 20]]}
-    found = {"rows_before": 1, "rows_after": 4, "invented": 1, "duplicate_keys": 1}
+    log = LOG | {"partition": "0", "passed": [[2, 3], [30, 40]]}
+    found = {"rows_before": 1, "rows_after": 4, "invented": 2, "duplicate_keys": 1}
     assert counted(rows, [log]) == {"0": found}
-    assert counted(rows, [log | {"looked": []}]) == {"0": {n: v for n, v in found.items() if n != "invented"}}
+    assert counted(rows, [log | {"passed": [[0, 20]]}]) == {"0": {n: v for n, v in found.items() if n != "invented"}}
     assert counted(rows, [LOG | {"partition": "0"}]) == {"0": found | {"invented": 3}}
 
 

@@ -90,6 +90,22 @@ def test_a_wrong_choice_of_rows_is_not_published(hp, catalog, broken, bug):
     assert table.refresh().current_snapshot().snapshot_id == before
 
 
+def test_a_wrong_choice_in_the_few_clean_files_that_are_hit_is_not_published(hp, catalog, broken):
+    """They are looked at however many others there are."""
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0, audit_rows=300, segment_bytes=14)
+    for first in range(0, 900, 60):
+        append(table, {0: [row(o, f"k{o}") for o in range(first, first + 60)]})
+    append(table, {0: [row(900, "x")]})
+    hp.clean(hp.plan(name_of(table), now=T0))
+    append(table, {0: [row(901, "k1"), row(902, "k301")]})
+    append(table, {0: [row(903, "y")]})
+    plan, before = hp.plan(name_of(table), now=T0), table.refresh().current_snapshot().snapshot_id
+    broken(heads, "find_superseded", lose_latest)
+    with pytest.raises(GateRefused, match="latest"):
+        hp.clean(plan)
+    assert table.refresh().current_snapshot().snapshot_id == before
+
+
 def test_rows_that_change_while_they_are_copied_are_not_published(hp, catalog, monkeypatch):
     # nearly all rows of each file stay, so that no sample misses them
     table = new_topic(catalog, min_cleanable_dirty_ratio=0, audit_rows=100)

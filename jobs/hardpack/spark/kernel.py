@@ -75,9 +75,6 @@ class HeadKeys:
     low: Longs
     tombstone: Mask
 
-    def __len__(self) -> int:
-        return len(self.high)
-
     @cached_property
     def table(self) -> KeyTable:
         """Finds them; made once by each process that asks."""

@@ -36,6 +36,8 @@ def last_of_key(high: Longs, low: Longs) -> Numbers:
         table[place] = left
         winner = table[place]
         same = (high[winner] == own_high) & (low[winner] == own_low)
+        if not (winner[same] >= left[same]).all():
+            raise RuntimeError("NumPy kept another row than the last where several have one place")
         if turn:
             last[left[same]] = winner[same]
         else:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ROWS_PER_TASK = 2_000_000
 ROWS_PER_BUCKET = 2_000_000
 FEW_KEYS = 16_000_000
-"""Rows of a head whose keys every task may hold, 17 bytes each; of a larger one the tail's rows move as well."""
+"""Rows of a head whose keys every task may hold, some 30 bytes each; of a larger one the tail's rows move as well."""
 
 Piece = tuple[tuple[int, str], bytes]
 """File number, which of `Found`'s, and a bitmap of positions."""
