@@ -76,7 +76,8 @@ def audited(
     changes += [Change((p,), (p,) if p in vectored else ()) for p in removed if p not in written]
     changes = sorted((c for c in changes if any(p in kept for p in c.read)), key=lambda change: change.read)
     # a file of which rows are only hidden is the same file before and after
-    full = _few(rng, (c for c in changes if c.read != c.new), limit, lambda change: sum(rows[p] for p in change.read))
+    rewritten = [c for c in changes if c.read != c.new]
+    full = dict.fromkeys(_few(rng, rewritten, limit, lambda change: sum(rows[p] for p in change.read)))
     # a change may have read far more rows than are wanted, but of one offset all rows are compared or none
     compared_of: dict[Run, list[str]] = {}
     for path in (p for c in full for p in c.read if p in kept):
@@ -89,7 +90,7 @@ def audited(
         return Side([of[p] for p in paths], stands, wide, values)
 
     gone = [p for c in changes for p in c.read if p in kept]
-    rest = [c for c in changes if c not in set(full)]
+    rest = [c for c in changes if c not in full]
     return Audit(
         [
             side((p for p in shared if p in kept), tasks, "both"),
