@@ -145,7 +145,6 @@ def _config(home: Path) -> Any:
                 "class_name": "SiteBuilder",
                 "show_how_to_buttons": False,
                 "store_backend": files(home / "data_docs"),
-                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
             }
         },
         plugins_directory=str(SUITES / "data_docs"),

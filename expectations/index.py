@@ -6,13 +6,11 @@ those of passes that end at the same time.
 
 from __future__ import annotations
 
-import heapq
 import uuid
-from collections.abc import Iterator
-from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
+
+from hardpack.data_docs import newest_pages
 
 LISTED = 100
 PAGE = """<!doctype html>
@@ -37,7 +35,7 @@ def write_index(site: Path) -> None:
     """
     from jinja2 import Environment
 
-    pages = [(_title(page), quote(page.relative_to(site).as_posix())) for page in _newest(site)]
+    pages = [(title, quote(address)) for title, address in newest_pages(site, LISTED)]
     text = Environment(autoescape=True).from_string(PAGE).render(pages=pages, listed=LISTED)
     site.mkdir(parents=True, exist_ok=True)
     # others may be at the same, or reading it
@@ -47,27 +45,3 @@ def write_index(site: Path) -> None:
         file.replace(site / "index.html")
     finally:
         file.unlink(missing_ok=True)
-
-
-def _newest(site: Path) -> list[Path]:
-    times: dict[Path, float] = {}
-    for folder in _inside(site, "validations/*/*"):
-        # old pages go while this looks
-        with suppress(OSError):
-            times[folder] = folder.stat().st_mtime
-    newest = heapq.nlargest(LISTED, times, key=times.__getitem__)
-    pages = (page for folder in newest for page in _inside(folder, "*/*.html"))
-    return sorted(pages, key=lambda page: page.parent.name, reverse=True)[:LISTED]
-
-
-def _inside(folder: Path, pattern: str) -> Iterator[Path]:
-    found = folder.glob(pattern)
-    with suppress(OSError):
-        yield from found
-
-
-def _title(page: Path) -> str:
-    title = page.parts[-3].replace("_", " ")
-    with suppress(ValueError):
-        return f"{datetime.strptime(page.parts[-2], '%Y%m%dT%H%M%S.%fZ'):%Y-%m-%d %H:%M:%S} UTC {title}"
-    return title

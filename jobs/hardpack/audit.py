@@ -143,10 +143,10 @@ def _runs(view: LogView) -> Iterator[Run]:
 
 def _passed(rng: random.Random, runs: Sequence[Run], removed: Collection[str], limit: int) -> set[Run]:
     """The runs that are not read: all of the clean part but some that the pass changed, and some that it did not."""
+    clean = {run for run in runs if run.clean}
     hit = [run for run in runs if run.clean and any(f.path in removed for f in run.files)]
-    left = [run for run in runs if run.clean and not any(f.path in removed for f in run.files)]
-    read = [*_few(rng, hit, limit, lambda run: run.rows), *_few(rng, left, limit, lambda run: run.rows)]
-    return {*hit, *left}.difference(read)
+    left = [run for run in runs if run in clean.difference(hit)]
+    return clean.difference(*(_few(rng, some, limit, lambda run: run.rows) for some in (hit, left)))
 
 
 def _ranges(runs: Iterable[Run], chosen: Collection[Run]) -> dict[str, list[Range]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpack.audit import Audit
+from hardpack.data_docs import page_title
 from hardpack.errors import GateRefused
 from hardpack.home import default_home
 from hardpack.lake.door import IceTable
@@ -48,13 +49,6 @@ def pass_gate(table: IceTable, job: Job, logs: Sequence[LogReport], audit: Audit
             (verdict.page,),
         )
     return verdict
-
-
-def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
-    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short."""
-    names = [str(entry.partition) for entry in logs]
-    few = "-".join(names) if len(names) <= 8 else f"{names[0]}-to-{names[-1]}-of-{len(names)}"
-    return f"{table} partition {few[:80]} {what}"
 
 
 def promise(entry: LogReport, audit: Audit | None = None) -> dict[str, Any]:

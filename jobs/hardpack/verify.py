@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
+from hardpack.data_docs import page_title
 from hardpack.errors import GateRefused
-from hardpack.gate import judge, page_title, promise
+from hardpack.gate import judge, promise
 from hardpack.lake.door import IceTable
 from hardpack.lake.history import ancestors, commits
 from hardpack.lake.layout import settings_of, table_name

@@ -146,7 +146,7 @@ def table_json(name: str) -> JSONResponse:
 @app.get("/reports")
 def reports(page: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
     """The reports of runs and the pages of Data Docs, the newest first."""
-    files = _newest("reports", "*.json")
+    files = _reports()
     pages = max(1, math.ceil(len(files) / PER_PAGE))
     page = min(page, pages)
     return _page(
@@ -196,9 +196,9 @@ def _inside(folder: str, path: str) -> Path:
     return file
 
 
-def _newest(folder: str, pattern: str) -> list[Path]:
+def _reports() -> list[Path]:
     times: dict[Path, float] = {}
-    for file in (_home() / folder).glob(pattern):
+    for file in (_home() / "reports").glob("*.json"):
         with suppress(FileNotFoundError):  # old reports go while this looks
             times[file] = file.stat().st_mtime
     return sorted(times, key=lambda file: times[file], reverse=True)
@@ -206,16 +206,10 @@ def _newest(folder: str, pattern: str) -> list[Path]:
 
 def _validations(table: str = "") -> list[tuple[str, str]]:
     """Title and address of each page of Data Docs, of one table or all, the newest first."""
-    root = _home() / "data_docs"
-    inside = [file.relative_to(root) for file in _newest("data_docs", "validations/*/*/*/*.html")]
-    # validations/SUITE/TITLE/TIME/PAGE.html, and the title begins with the table's name
-    own = [page for page in inside if not table or page.parts[2].startswith(f"{table}_partition")]
-    return [(_title(page.parts[2]), f"{PREFIX}/docs/{page.as_posix()}") for page in own[:PER_PAGE]]
+    from hardpack.data_docs import newest_pages
 
-
-def _title(folder: str) -> str:
-    table, partition, rest = folder.partition("_partition_")
-    return f"{table}{partition.replace('_', ' ')}{rest.replace('_', ' ')}"
+    found = newest_pages(_home() / "data_docs", PER_PAGE, table)
+    return [(title, f"{PREFIX}/docs/{path}") for title, path in found]
 
 
 def _next_runs(tables: Sequence[str]) -> dict[str, int | None]:
