@@ -151,11 +151,11 @@ def test_a_tables_name_is_no_path_and_no_markup_in_the_pages(spark, home):
 def test_a_page_costs_the_same_however_many_there_are(spark, home):
     """No earlier result is read, and no page of another pass taken away of which the result is not there yet."""
     times = [f"20260101T0000{n // 60:02}.{n % 60:02}0000Z" for n in range(150)]
-    others = [home / f"data_docs/validations/log_guarantees/of_another_{t}/{t}/page.html" for t in times]
+    others = [home / f"data_docs/validations/log_guarantees/of_partition_another_{t}/{t}/page.html" for t in times]
     for other in others:
         other.parent.mkdir(parents=True)
         other.write_text("")
-        damaged = home / f"validations/log_guarantees/of_another_{other.parent.name}/{other.parent.name}/page.json"
+        damaged = home / f"validations/log_guarantees/of_partition_another_{other.parent.name}/{other.parent.name}/page.json"
         damaged.parent.mkdir(parents=True)
         damaged.write_text("{")
     odd = home / "data_docs/validations/log_guarantees/copied/by hand/page.html"
@@ -168,7 +168,7 @@ def test_a_page_costs_the_same_however_many_there_are(spark, home):
     assert listed.pop(0) == ("validations/log_guarantees/copied/by%20hand/page.html", "copied")
     assert home / "data_docs" / unquote(listed[0][0]) == Path(verdict.page)
     assert listed[1][0] == others[-1].relative_to(home / "data_docs").as_posix()
-    assert listed[1][1].startswith("2026-01-01 00:00:02 UTC of another")
+    assert listed[1][1].startswith("2026-01-01 00:00:02 UTC of partition another")
     assert len(listed) == 99
     kept = Path(verdict.page.replace("/data_docs/", "/")).with_suffix(".json")
     assert json.loads(kept.read_text())["success"]
