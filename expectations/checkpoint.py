@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from dataclasses import dataclass
@@ -73,7 +74,8 @@ def validate(
     )
     outcome = context.checkpoints.add(checkpoint).run(
         batch_parameters={"dataframe": evidence},
-        expectation_parameters={"logs": logs},
+        # as a text: Great Expectations copies a list of many logs again and again, part by part
+        expectation_parameters={"logs": json.dumps(logs)},
         run_id=gx.RunIdentifier(run_name=_named(run_name)),
     )
     identifier, result = next(iter(outcome.run_results.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, ClassVar
 
 from great_expectations.core.metric_domain_types import MetricDomainTypes
@@ -22,7 +23,7 @@ METRIC = "table.log_guarantees"
 
 
 class LogGuarantees(TableMetricProvider):
-    """Runs `measure` once for all expectations that ask with the same logs."""
+    """Runs `measure` once for all expectations that ask with the same logs, which are JSON text."""
 
     metric_name = METRIC
     value_keys = ("logs",)
@@ -33,7 +34,7 @@ class LogGuarantees(TableMetricProvider):
         runtime_configuration: Any,
     ) -> list[dict[str, Any]]:  # fmt: skip
         rows, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
-        return measure(rows, metric_value_kwargs["logs"])
+        return measure(rows, json.loads(metric_value_kwargs["logs"]))
 
 
 class LogExpectation(BatchExpectation):

@@ -43,9 +43,10 @@ from hardpack.spark.dead_rows import (
 )
 from hardpack.spark.duplicates import may_repeat, repeated_rows
 from hardpack.spark.kernel import hash_function
+from hardpack.spark.keys import KeyColumns, KeyFile
 from hardpack.spark.narrow import Bounds, below, narrow_scan, with_bounds
 from hardpack.spark.offset_map import map_ends
-from hardpack.spark.superseded import KeyColumns, KeyFile, find_superseded
+from hardpack.spark.superseded import find_superseded
 from hardpack.spark.transactions import Markers, find_markers, first_open
 
 if TYPE_CHECKING:

@@ -155,7 +155,9 @@ def test_a_page_costs_the_same_however_many_there_are(spark, home):
     for other in others:
         other.parent.mkdir(parents=True)
         other.write_text("")
-        damaged = home / f"validations/log_guarantees/of_partition_another_{other.parent.name}/{other.parent.name}/page.json"
+        damaged = (
+            home / f"validations/log_guarantees/of_partition_another_{other.parent.name}/{other.parent.name}/page.json"
+        )
         damaged.parent.mkdir(parents=True)
         damaged.write_text("{")
     odd = home / "data_docs/validations/log_guarantees/copied/by hand/page.html"

@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from hardpack.lake.files import DataFiles
 from hardpack.lake.key_filter import BITS, KeyFilters, Wanted
-from hardpack.spark.kernel import HeadKeys, Keyed, high_half, low_half
-from hardpack.spark.superseded import KeyColumns, KeyFile, _probe
+from hardpack.spark.kernel import HeadKeys, Keyed, high_half, log_hash, low_half
+from hardpack.spark.keys import KeyColumns, KeyFile
+from hardpack.spark.superseded import _probe
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
@@ -59,7 +60,7 @@ def probed(topic, filters, keys, unread=b""):
     """What a pass with these keys in its head finds in the files, and which it read."""
     files = Counting.of(topic)
     held = pa.array(sorted(keys), pa.binary())
-    high, low = high_half(held, "0"), low_half(held, "0", b"salt")
+    high, low = high_half(held, log_hash("0")), low_half(held, log_hash("0"), b"salt")
     none = np.zeros(len(high), np.uint64)
     tail = [KeyFile(n, ref, "0", 90, 120, True, unread) for n, ref in enumerate(refs(topic))]
     columns = KeyColumns("key", "offset", "value", None, b"salt")

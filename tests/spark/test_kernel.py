@@ -14,6 +14,7 @@ from hardpack.spark.kernel import (
     by_file,
     high_half,
     living_mask,
+    log_hash,
     low_half,
     rising,
     superseded,
@@ -96,10 +97,11 @@ def test_rows_travel_as_bytes():
 
 def test_one_half_of_a_hash_is_the_same_in_every_pass():
     one, other = pa.array([b"a", b"b", b""]), pa.array([b"b", b"a", b""])
-    high, low = high_half(one, "0"), low_half(one, "0", b"s")
-    high_2, low_2 = high_half(other, "0"), low_half(other, "0", b"s")
+    log, another = log_hash("0"), log_hash("1")
+    high, low = high_half(one, log), low_half(one, log, b"s")
+    high_2, low_2 = high_half(other, log), low_half(other, log, b"s")
     assert (high[[1, 0, 2]].tolist(), low[[1, 0, 2]].tolist()) == (high_2.tolist(), low_2.tolist())
-    low_3, of_another_log = low_half(one, "0", b"t"), high_half(one, "1")
+    low_3, of_another_log = low_half(one, log, b"t"), high_half(one, another)
     assert len({*high.tolist(), *low.tolist(), *low_3.tolist(), *of_another_log.tolist()}) == 12
 
 
@@ -138,7 +140,7 @@ def test_a_large_file_is_sent_in_parts_of_so_many_rows(keys, head_from, batch, b
     real, file = Keyed.concat, SimpleNamespace(number=0)
     with (
         patch.object(narrow, "ROWS_PER_TASK", 10),
-        patch.object(narrow, "_keyed", lambda *_: ((one, BitMap()) for one in batches)),
+        patch.object(narrow, "read_keys", lambda *_: ((one, {}) for one in batches)),
         patch.object(Keyed, "concat", concat),
     ):
         sent = list(narrow._send(None, None, [file], buckets, settle))

@@ -115,27 +115,27 @@ def _hasher() -> Any:
     return db
 
 
-def high_half(keys: pa.Array, log: str) -> Longs:
+def high_half(keys: pa.Array, of_log: Longs | np.uint64) -> Longs:
     """The half of every key's hash that is the same in all passes; DuckDB's own hash function.
 
     Args:
         keys: binary, no nulls.
-        log: whose keys; the same key in another log has another hash.
+        of_log: the hash of each row's log, or of all rows'; the same key in another log has another hash.
     """
-    return _hashed(keys, "k") ^ _of_log(log)
+    return _hashed(keys, "k") ^ of_log
 
 
-def low_half(keys: pa.Array, log: str, salt: bytes) -> Longs:
+def low_half(keys: pa.Array, of_log: Longs | np.uint64, salt: bytes) -> Longs:
     """The other half, of one pass alone.
 
     Args:
         keys: binary, no nulls.
-        log: whose keys.
+        of_log: as for the first half.
         salt: what tells this pass from others.
     """
     # the salt stands before the key: two keys that collide behind one salt need not behind the other
-    before = "".join(f"\\x{byte:02X}" for byte in b"\x9b" + salt + log.encode() + b"\x00")
-    return _hashed(keys, f"'{before}'::blob || k")
+    before = "".join(f"\\x{byte:02X}" for byte in b"\x9b" + salt + b"\x00")
+    return _hashed(keys, f"'{before}'::blob || k") ^ of_log
 
 
 def _hashed(keys: pa.Array, what: str) -> Longs:
@@ -146,7 +146,8 @@ def _hashed(keys: pa.Array, what: str) -> Longs:
 
 
 @cache
-def _of_log(log: str) -> np.uint64:
+def log_hash(log: str) -> np.uint64:
+    """What tells the keys of one log from those of another."""
     import pyarrow as pa
 
     return np.uint64(_hashed(pa.array([b"log " + log.encode()]), "k")[0])
@@ -157,7 +158,7 @@ def hash_function() -> str:
     """Tells DuckDB's hash function from that of another version: what it makes of one key."""
     import pyarrow as pa
 
-    return f"{int(high_half(pa.array([b'hardpack']), '')[0]):016x}"
+    return f"{int(high_half(pa.array([b'hardpack']), log_hash(''))[0]):016x}"
 
 
 def superseded(rows: Keyed) -> tuple[Mask, Mask]:

@@ -7,35 +7,21 @@ key costs no more than others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyroaring import BitMap
 
-from hardpack.lake.files import DataFiles, FileRef
+from hardpack.lake.files import DataFiles
 from hardpack.lake.key_filter import KeyFilters
-from hardpack.lake.puffin import bitmap
-from hardpack.spark.kernel import (
-    FILE_SHIFT,
-    HEAD,
-    POSITION,
-    TOMBSTONE,
-    HeadKeys,
-    Keyed,
-    by_file,
-    high_half,
-    living_mask,
-    longs,
-    low_half,
-    rising,
-    superseded,
-)
+from hardpack.spark.kernel import HEAD, HeadKeys, Keyed, by_file, rising, superseded
+from hardpack.spark.keys import KeyColumns, KeyFile, read_keys
 from hardpack.spark.progress import Progress
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 ROWS_PER_TASK = 2_000_000
@@ -45,34 +31,6 @@ FEW_KEYS = 16_000_000
 
 Piece = tuple[tuple[int, str], bytes]
 """File number, which of `Found`'s, and a bitmap of positions."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFile:
-    """One file of a log, and how the log's rules see its rows."""
-
-    number: int
-    ref: FileRef
-    log: str
-    first_dirty: int
-    checkpoint: int
-    tail: bool
-    """Whether all its rows lie below the first dirty offset."""
-    unread: bytes = b""
-    """Bitmap of rows that are not in the log: deleted, aborted, or stood for by another."""
-    tombstones: bool = False
-    """Whether to tell which of its rows are tombstones, for which the value is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyColumns:
-    """Names of the columns read, and the salt of the hashes."""
-
-    key: str
-    offset: str
-    value: str
-    control: str | None
-    salt: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +131,16 @@ def _send(
 ) -> Iterator[tuple[int, bytes | Piece]]:
     """Rows that another task may know a later one of, by bucket, and the positions already settled."""
     parts: list[Keyed] = []
-    for file in task:
-        keyless = BitMap()
-        for rows, without in _keyed(files, columns, file):
-            keyless.update(without)
-            parts.append(rows)
-            # of a file with far more rows than others a part at a time
-            if sum(map(len, parts)) >= ROWS_PER_TASK:
-                yield from _scattered(parts, buckets, settle)
-                parts = []
-        if keyless:
-            yield file.number % buckets, ((file.number, "keyless"), keyless.serialize())
+    keyless: dict[int, BitMap] = defaultdict(BitMap)
+    for rows, without in read_keys(files, columns, task):
+        for number, positions in without.items():
+            keyless[number].update(positions)
+        parts.append(rows)
+        # of a file with far more rows than others a part at a time
+        if sum(map(len, parts)) >= ROWS_PER_TASK:
+            yield from _scattered(parts, buckets, settle)
+            parts = []
+    yield from ((number % buckets, ((number, "keyless"), rows.serialize())) for number, rows in keyless.items())
     yield from _scattered(parts, buckets, settle)
 
 
@@ -225,29 +182,47 @@ def _meet(sent: Iterable[tuple[int, Any]], few: bool) -> Iterator[Piece]:
 
 
 def _probe(
-    files: DataFiles, columns: KeyColumns, filters: KeyFilters, task: Iterable[KeyFile], keys: HeadKeys
+    files: DataFiles, columns: KeyColumns, filters: KeyFilters, task: Sequence[KeyFile], keys: HeadKeys
 ) -> Iterator[Piece]:
-    for file in task:
+    small = [file for file in task if file.ref.rows < filters.min_rows]
+    for file in (file for file in task if file.ref.rows >= filters.min_rows):
         if filters.rules_out(file.ref, file.log, lambda: keys.wanted):
             continue
-        found, hashes = Found(), list[np.ndarray]()
-
-        def near(high: np.ndarray, hashes: list[np.ndarray] = hashes) -> np.ndarray:
-            hashes.append(high)
-            return keys.wanted.near(high)
-
-        for rows, without in _keyed(files, columns, file, near):
-            at = keys.table.find(rows.high, rows.low)
-            hit = at >= 0
-            found.keyless.update(without)
-            found.superseded.update(bitmap(rows.place[hit] & POSITION))
-            found.erased.update(bitmap(rows.place[hit][keys.tombstone[at[hit]]] & POSITION))
+        found, hashes = _held_against(files, columns, [file], keys)
         # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
-        if not (file.unread or found.superseded or found.keyless):
+        if not (file.unread or found):
             filters.keep(file.ref, file.log, hashes)
+        yield from _pieces_of(found)
+    yield from _pieces_of(_held_against(files, columns, small, keys)[0])
+
+
+def _held_against(
+    files: DataFiles, columns: KeyColumns, some: Sequence[KeyFile], keys: HeadKeys
+) -> tuple[dict[int, Found], list[np.ndarray]]:
+    """What is found in some files by number, and the first half of the hash of every key that is in them."""
+    found, hashes = defaultdict[int, Found](Found), list[np.ndarray]()
+
+    def near(high: np.ndarray) -> np.ndarray:
+        hashes.append(high)
+        return keys.wanted.near(high)
+
+    for rows, without in read_keys(files, columns, some, near):
+        for number, positions in without.items():
+            found[number].keyless.update(positions)
+        at = keys.table.find(rows.high, rows.low)
+        hit = at >= 0
+        for number, positions in by_file(rows.place[hit]):
+            found[number].superseded.update(positions)
+        for number, positions in by_file(rows.place[hit][keys.tombstone[at[hit]]]):
+            found[number].erased.update(positions)
+    return found, hashes
+
+
+def _pieces_of(found: Mapping[int, Found]) -> Iterator[Piece]:
+    for number, one in found.items():
         for kind in ("superseded", "erased", "keyless"):
-            if places := getattr(found, kind):
-                yield (file.number, kind), places.serialize()
+            if places := getattr(one, kind):
+                yield (number, kind), places.serialize()
 
 
 def _pieces(kind: str, places: np.ndarray) -> Iterator[Piece]:
@@ -257,55 +232,3 @@ def _pieces(kind: str, places: np.ndarray) -> Iterator[Piece]:
 
 def _or(one: bytes, other: bytes) -> bytes:
     return (BitMap.deserialize(one) | BitMap.deserialize(other)).serialize()
-
-
-def _keyed(
-    files: DataFiles, columns: KeyColumns, file: KeyFile, near: Callable[[np.ndarray], np.ndarray] | None = None
-) -> Iterator[tuple[Keyed, BitMap]]:
-    """The file's keyed rows below the checkpoint, batch by batch, and the positions of those without a key.
-
-    Without offsets, all 0, when `near` is given: that is for files of the tail.
-
-    Args:
-        files: reads the table's files.
-        columns: what to read.
-        file: the file.
-        near: which rows are wanted at all, by the first half of their hash; None for every row.
-    """
-    import pyarrow as pa
-
-    pa.set_cpu_count(1)
-    readable = living_mask(file.ref.rows, file.unread)
-    at = 0
-    value = columns.value if file.tombstones else ""
-    # where rows are asked for by their keys it is known that they lie below the first dirty offset
-    offset = "" if near else columns.offset
-    for batch in files.read(file.ref, [columns.key, offset, columns.control or "", value]):
-        offsets = longs(batch[offset]) if offset else np.zeros(len(batch), np.int64)
-        inside = readable[at : at + len(batch)] & (offsets < file.checkpoint)
-        if columns.control:
-            inside &= _nulls(batch[columns.control])
-        without = _nulls(batch[columns.key])
-        positions = np.arange(at, at + len(batch), dtype=np.uint64)
-        at += len(batch)
-        keyless = bitmap(positions[inside & without])
-        place = (np.uint64(file.number) << FILE_SHIFT) | positions
-        place[offsets >= file.first_dirty] |= HEAD
-        if value:
-            place[_nulls(batch[value])] |= TOMBSTONE
-        chosen = inside & ~without
-        keys = batch[columns.key]
-        if not chosen.all():
-            keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
-        keys = keys.cast(pa.binary())
-        high = high_half(keys, file.log)
-        if near:
-            few = near(high)
-            keys, high, offsets, place = keys.filter(pa.array(few)), high[few], offsets[few], place[few]
-        yield Keyed(high, low_half(keys, file.log, columns.salt), offsets.astype(np.uint64), place), keyless
-
-
-def _nulls(column: pa.Array) -> np.ndarray:
-    if column.null_count == 0:
-        return np.zeros(len(column), bool)
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))

@@ -1,0 +1,148 @@
+"""Keys and offsets of a log's files, read with Arrow and hashed: the rows that the narrow pass works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyroaring import BitMap
+
+from hardpack.lake.files import DataFiles, FileRef
+from hardpack.lake.puffin import bitmap
+from hardpack.spark.kernel import (
+    FILE_SHIFT,
+    HEAD,
+    TOMBSTONE,
+    Keyed,
+    high_half,
+    living_mask,
+    log_hash,
+    longs,
+    low_half,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_HASHED = 100_000
+"""Rows from which on keys are hashed: those of a small file alone cost more to hand over than to hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """One file of a log, and how the log's rules see its rows."""
+
+    number: int
+    ref: FileRef
+    log: str
+    first_dirty: int
+    checkpoint: int
+    tail: bool
+    """Whether all its rows lie below the first dirty offset."""
+    unread: bytes = b""
+    """Bitmap of rows that are not in the log: deleted, aborted, or stood for by another."""
+    tombstones: bool = False
+    """Whether to tell which of its rows are tombstones, for which the value is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """Names of the columns read, and the salt of the hashes."""
+
+    key: str
+    offset: str
+    value: str
+    control: str | None
+    salt: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one file that are not hashed yet."""
+
+    keys: pa.Array
+    log: np.uint64
+    """The log's hash."""
+    offset: np.ndarray
+    place: np.ndarray
+
+
+def read_keys(
+    files: DataFiles,
+    columns: KeyColumns,
+    some: Iterable[KeyFile],
+    near: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Iterator[tuple[Keyed, dict[int, BitMap]]]:
+    """Rows of some files below the checkpoint, part by part, and by file the positions of those without a key.
+
+    Without offsets, all 0, when `near` is given: that is for files of the tail.
+
+    Args:
+        files: reads the table's files.
+        columns: what to read.
+        some: the files; small ones that follow each other share a part.
+        near: which rows are wanted at all, by the first half of their hash; None for every row.
+    """
+    waiting: list[_Rows] = []
+    keyless: dict[int, BitMap] = {}
+    for file in some:
+        for rows, without in _read(files, columns, file, bool(near)):
+            waiting.append(rows)
+            if without:
+                keyless[file.number] = without | keyless.get(file.number, BitMap())
+            if sum(len(r.place) for r in waiting) >= ROWS_HASHED:
+                yield _hashed(waiting, columns.salt, near), keyless
+                waiting, keyless = [], {}
+    if waiting:
+        yield _hashed(waiting, columns.salt, near), keyless
+
+
+def _hashed(rows: Sequence[_Rows], salt: bytes, near: Callable[[np.ndarray], np.ndarray] | None) -> Keyed:
+    import pyarrow as pa
+
+    keys = pa.chunked_array([r.keys for r in rows]).combine_chunks()
+    of_log = np.repeat(np.array([r.log for r in rows]), [len(r.place) for r in rows])
+    offset, place = (np.concatenate([getattr(r, n) for r in rows]) for n in ("offset", "place"))
+    high = high_half(keys, of_log)
+    if near:
+        few = near(high)
+        keys, of_log = keys.filter(pa.array(few)), of_log[few]
+        high, offset, place = high[few], offset[few], place[few]
+    return Keyed(high, low_half(keys, of_log, salt), offset, place)
+
+
+def _read(files: DataFiles, columns: KeyColumns, file: KeyFile, of_tail: bool) -> Iterator[tuple[_Rows, BitMap]]:
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    readable = living_mask(file.ref.rows, file.unread)
+    at = 0
+    value = columns.value if file.tombstones else ""
+    # where rows are asked for by their keys it is known that they lie below the first dirty offset
+    offset = "" if of_tail else columns.offset
+    for batch in files.read(file.ref, [columns.key, offset, columns.control or "", value]):
+        offsets = longs(batch[offset]) if offset else np.zeros(len(batch), np.int64)
+        inside = readable[at : at + len(batch)] & (offsets < file.checkpoint)
+        if columns.control:
+            inside &= _nulls(batch[columns.control])
+        without = _nulls(batch[columns.key])
+        positions = np.arange(at, at + len(batch), dtype=np.uint64)
+        at += len(batch)
+        keyless = bitmap(positions[inside & without])
+        place = (np.uint64(file.number) << FILE_SHIFT) | positions
+        place[offsets >= file.first_dirty] |= HEAD
+        if value:
+            place[_nulls(batch[value])] |= TOMBSTONE
+        chosen = inside & ~without
+        keys = batch[columns.key]
+        if not chosen.all():
+            keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
+        yield _Rows(keys.cast(pa.binary()), log_hash(file.log), offsets.astype(np.uint64), place), keyless
+
+
+def _nulls(column: pa.Array) -> np.ndarray:
+    if column.null_count == 0:
+        return np.zeros(len(column), bool)
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
