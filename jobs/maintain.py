@@ -1,4 +1,4 @@
-"""Maintenance of a table: spark-submit maintain.py --plan FILE [--result FILE]; the file has its name and the time."""
+"""Maintenance of a table: spark-submit maintain.py --plan FILE... [--result FILE]; a file has its name and the time."""
 
 from hardpack.job import read_errand, run_job
 

@@ -1,4 +1,4 @@
-"""Phase one of a unit: spark-submit phase_one.py --plan FILE [--result FILE] [--catalog NAME]."""
+"""Phase one of a unit: spark-submit phase_one.py --plan FILE... [--result FILE] [--catalog NAME]."""
 
 from hardpack.job import run_job
 

@@ -1,4 +1,4 @@
-"""Phase two of the logs that a unit's phase one cleaned: spark-submit phase_two.py --plan FILE [--result FILE]."""
+"""Phase two of the logs that a unit's phase one cleaned: spark-submit phase_two.py --plan FILE... [--result FILE]."""
 
 from hardpack.job import run_job
 

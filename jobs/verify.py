@@ -1,4 +1,4 @@
-"""The expectations on a unit's logs as published: spark-submit verify.py --plan FILE [--result FILE]."""
+"""The expectations on a unit's logs as published: spark-submit verify.py --plan FILE... [--result FILE]."""
 
 from hardpack.job import run_job
 from hardpack.verify import must_hold

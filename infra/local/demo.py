@@ -101,10 +101,10 @@ def _show_failures(airflow: LocalAirflow, run_id: str, tasks: list[str]) -> None
 def _show_results(airflow: LocalAirflow, run_id: str) -> bool:
     units = range(len(airflow.xcom(DAG, run_id, "plan")))
     for verb in ("phase_one", "phase_two"):
-        for unit in units:
-            report = PassReport.model_validate(airflow.xcom(DAG, run_id, f"unit.{verb}", unit))
+        for result in (r for unit in units for r in airflow.xcom(DAG, run_id, f"unit.{verb}", unit)):
+            report = PassReport.model_validate(result)
             out.print(pass_table(report) if report.logs else f"{report.table}, phase {report.phase}: nothing to do")
-    checks = [airflow.xcom(DAG, run_id, "unit.verify", unit) for unit in units]
+    checks = [check for unit in units for check in airflow.xcom(DAG, run_id, "unit.verify", unit)]
     for check in checks:
         out.print(f"{check['table']}: {'every guarantee holds' if check['success'] else 'A GUARANTEE IS BROKEN'}")
         for page in check["data_docs"]:

@@ -153,4 +153,4 @@ class RunReport(BaseModel):
     phase_two: list[PassReport] = []
     verify: list[VerifyReport] = []
     errors: list[str] = []
-    """One sentence for each table that was refused and for units that did not reach the end."""
+    """One sentence for each table that was refused or not cleaned, and for units that did not reach the end."""

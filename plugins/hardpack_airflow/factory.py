@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from hardpack_airflow.config import default_policy, setting
 from hardpack_airflow.look import look, run_time
 from hardpack_airflow.metrics import send
-from hardpack_airflow.operators import HardpackOperator
+from hardpack_airflow.operators import VERBS, VERIFY, HardpackOperator
 from hardpack_airflow.publish import publish
 from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, write_report
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hardpack.policy import Policy
 
 log = logging.getLogger(__name__)
-VERBS = ("phase_one", "phase_two", "verify")
 DOC = """Kafka's log compaction for Iceberg tables: policy **{name}**, tables {tables}.
 
 `sense` looks at metadata for logs over a threshold and skips the rest when there is none; `plan` orders them, the
@@ -118,12 +117,12 @@ def _tasks(policy: Policy) -> None:
     )
 
     @task
-    def plan() -> list[dict[str, str]]:
+    def plan() -> list[dict[str, Any]]:
         """The units of work in the policy's order; none of a dry run, which only says what would be done."""
         return _planned(text)
 
     @task_group
-    def unit(of: dict[str, str]) -> None:
+    def unit(of: dict[str, Any]) -> None:
         """One unit: both phases and their check."""
         one, two, check = (
             HardpackOperator(task_id=verb, verb=verb, unit=of, map_index_template="{{ task.unit['label'] }}")
@@ -131,9 +130,9 @@ def _tasks(policy: Policy) -> None:
         )
         one >> two >> check
 
-    @task(trigger_rule="all_done_min_one_success")
+    @task(trigger_rule="none_skipped")
     def report() -> str:
-        """What the run did, also when some unit failed; fails when one did or a table was refused."""
+        """What the run did, also when all failed; fails when a table could not be cleaned."""
         return _reported(policy.name)
 
     units = plan()
@@ -141,7 +140,7 @@ def _tasks(policy: Policy) -> None:
     unit.expand(of=units) >> report()
 
 
-def _planned(policy: str) -> list[dict[str, str]]:
+def _planned(policy: str) -> list[dict[str, Any]]:
     context = get_current_context()
     params, ti = context["params"], context["ti"]
     partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
@@ -153,10 +152,10 @@ def _planned(policy: str) -> list[dict[str, str]]:
     ti.xcom_push(key="errors", value=seen["errors"])
     if seen["errors"] and not seen["units"]:
         raise ValueError("; ".join(seen["errors"]))
-    units: list[dict[str, str]] = seen["units"]
+    units: list[dict[str, Any]] = seen["units"]
     if not params["dry_run"]:
         return units
-    ti.xcom_push(key="dry_run", value=[json.loads(unit["plan"]) for unit in units])
+    ti.xcom_push(key="dry_run", value=[json.loads(plan) for unit in units for plan in unit["plans"]])
     for unit in units:
         log.info("would clean %s", unit["label"])
     log.info("this is a dry run: nothing is changed")
@@ -169,11 +168,17 @@ def _reported(policy: str) -> str:
     context = get_current_context()
     ti = context["ti"]
     units = ti.xcom_pull(task_ids="plan")
-    pulled = {v: ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=list(range(len(units)))) for v in VERBS}
-    results = {v: [r for r in found if r is not None] for v, found in pulled.items()}
+    numbers = list(range(len(units or ())))
+    pulled = {v: [r or [] for r in ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=numbers)] for v in VERBS}
+    results = {v: [one for unit in found for one in unit if "error" not in one] for v, found in pulled.items()}
     errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
-    if missing := len(units) - len(results[VERBS[-1]]):
-        errors.append(f"{missing} of {len(units)} units did not reach the end, see their tasks")
+    if units is None and not errors:
+        errors.append("nothing was planned, see the tasks sense and plan")
+    # each verb hands on the errors of those before it
+    last = [next((found[n] for v in reversed(VERBS) if (found := pulled[v])[n]), []) for n in numbers]
+    errors += [one["error"] for unit in last for one in unit if "error" in one]
+    if missing := sum(not any("error" in one for one in last[n]) for n in numbers if not pulled[VERIFY][n]):
+        errors.append(f"{missing} of {len(numbers)} units did not reach the end, see their tasks")
     run = context["dag_run"]
     path = write_report(run.dag_id, run.run_id, run_time(context), results, errors)
     for line in lines(results):

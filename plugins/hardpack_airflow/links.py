@@ -8,29 +8,29 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperatorLink
 
 from hardpack_airflow.config import PREFIX, setting
+from hardpack_airflow.publish import pages_of
 
 
 class DataDocsLink(BaseOperatorLink):
-    """Made when the task has ended; empty while there is no page."""
+    """Made when the task has ended: its page, of several the list of the newest; empty while there is none."""
 
     name = "Data Docs"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Address of the page on Airflow's own server."""
-        pages = _report(ti_key).get("data_docs") or ""
-        page = pages if isinstance(pages, str) else next(iter(pages), "")
-        return docs_address(page)
+        pages = [page for result in _results(ti_key) for page in pages_of(result)]
+        return f"{PREFIX}/reports" if len(pages) > 1 else docs_address(str(next(iter(pages), "")))
 
 
 class TableLink(BaseOperatorLink):
-    """The page of the table that the task worked on; made when the task has ended."""
+    """The page of the table that the task worked on, of several that of all; made when the task has ended."""
 
     name = "Table"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Address on Airflow's own server."""
-        table = _report(ti_key).get("table")
-        return f"{PREFIX}/tables/{quote(table, safe='')}" if table else ""
+        tables = {result["table"] for result in _results(ti_key) if result["table"]}
+        return f"{PREFIX}/" if len(tables) > 1 else "".join(f"{PREFIX}/tables/{quote(t, safe='')}" for t in tables)
 
 
 class SparkLink(BaseOperatorLink):
@@ -40,15 +40,15 @@ class SparkLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """The setting with the application's id in the place of `{application}`."""
-        application = _report(ti_key).get("spark_application")
+        application = next((r["spark_application"] for r in _results(ti_key) if r.get("spark_application")), "")
         return setting("spark_ui").replace("{application}", application) if application else ""
 
 
-def _report(ti_key: Any) -> dict[str, Any]:
-    """What the task returned; empty while it has not ended."""
+def _results(ti_key: Any) -> list[dict[str, Any]]:
+    """What the task returned, a report or failure for each plan; empty while it has not ended."""
     from airflow.sdk.execution_time.xcom import XCom
 
-    return XCom.get_value(ti_key=ti_key, key="return_value") or {}
+    return XCom.get_value(ti_key=ti_key, key="return_value") or []
 
 
 def docs_address(page: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 LONGEST_LABEL = 200
 MOST_REASONS = 20
 """Logs of a table of which a look says why."""
+TOGETHER_BYTES, TOGETHER_PLANS = 1024**3, 50
+"""Of small tables that share a unit: Spark takes as long to start as to clean a gigabyte."""
 _WATCHES: dict[str, Watch] = {}
 """What this process saw of each catalog."""
 _ONE_AT_A_TIME = threading.Lock()
@@ -64,7 +66,7 @@ def look(
         interval: only logs whose cleanable head has rows of this time, `(start, end)` in ms.
 
     Returns:
-        `units` (plans as JSON text, each with its label), `tables` (those with a unit, and the refused), `reasons`
+        `units` (each a label and plans as JSON text), `tables` (those with a unit, and the refused), `reasons`
         (why logs are cleaned or not), `errors` (one per refused table), `gauges` (by name; see `hardpack.metrics`).
     """
     from hardpack import Hardpack
@@ -73,7 +75,7 @@ def look(
     from hardpack.policy import Policy
     from hardpack.watch import Watch
 
-    units: list[tuple[tuple[float, float], dict[str, str]]] = []
+    units: list[tuple[tuple[float, float], Plan]] = []
     reasons: list[str] = []
     errors: list[str] = []
     refused: list[str] = []
@@ -93,13 +95,34 @@ def look(
             plans.append(plan)
             reasons += _reasons(plan)
             for unit in plan.units(own.unit_bytes):
-                names = ",".join(str(p.partition) for p in unit.logs)
-                urgency = min(p.urgency(own.order) for p in unit.logs)
-                units.append((urgency, {"label": shortened(f"{table} {names}"), "plan": unit.to_json()}))
+                units.append((min(p.urgency(own.order) for p in unit.logs), unit))
     # the most urgent first, whichever table it is of
     ordered = [unit for _, unit in sorted(units, key=lambda pair: pair[0])]
+    shared = [_unit(plans) for plans in _together(ordered, min(own.unit_bytes, TOGETHER_BYTES))]
     again = refused + [plan.table for plan in plans if plan.doing("clean", "expire")]
-    return {"units": ordered, "tables": again, "reasons": reasons, "errors": errors, "gauges": dict(sensed(plans))}
+    return {"units": shared, "tables": again, "reasons": reasons, "errors": errors, "gauges": dict(sensed(plans))}
+
+
+def _together(units: Iterable[Plan], limit: int) -> list[list[Plan]]:
+    """Small pieces of work share a unit and its Spark applications, in the place of the most urgent."""
+    shared: list[list[Plan]] = []
+    last: list[Plan] = []
+    room = 0
+    for unit in units:
+        size = sum(log.bytes for log in unit.logs)
+        if last and size <= room and len(last) < TOGETHER_PLANS:
+            last.append(unit)
+            room -= size
+            continue
+        shared.append([unit])
+        if size <= limit:
+            last, room = shared[-1], limit - size
+    return shared
+
+
+def _unit(plans: Sequence[Plan]) -> dict[str, Any]:
+    names = [f"{plan.table} {','.join(str(log.partition) for log in plan.logs)}" for plan in plans]
+    return {"label": shortened("; ".join(names)), "plans": [plan.to_json() for plan in plans]}
 
 
 def _reasons(plan: Plan) -> Iterator[str]:

@@ -53,7 +53,7 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
     with DAG(**arguments | dag_arguments) as dag:
 
         @task
-        def tables() -> list[dict[str, str]]:
+        def tables() -> list[dict[str, Any]]:
             """The adopted tables, each an errand."""
             context = get_current_context()
             params = context["params"]
@@ -65,7 +65,7 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
     return dag
 
 
-def errands(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, str]]:
+def errands(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
     """What the operator is given for each adopted table that a name or glob matches."""
     from hardpack import Hardpack
     from hardpack.job import Errand
@@ -73,6 +73,6 @@ def errands(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, str]
     hp = Hardpack.connect(setting("catalog"))
     names = sorted({name for pattern in patterns for name in hp.tables(pattern)})
     return [
-        {"label": shortened(name), "plan": Errand(table=name, now=now, dry_run=dry_run).model_dump_json()}
+        {"label": shortened(name), "plans": [Errand(table=name, now=now, dry_run=dry_run).model_dump_json()]}
         for name in names
     ]

@@ -18,18 +18,25 @@ from hardpack_airflow.config import setting
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.publish import pages_of, publish
 
-VERIFY = "verify"
-AGAIN = (1, 4, 5)
+VERBS = ("phase_one", "phase_two", "verify")
+"""What is done to a unit, in this order."""
+VERIFY = VERBS[-1]
+UNFORESEEN, REFUSED = 1, 3
+AGAIN = (UNFORESEEN, 4, 5)
 """Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
+BARREN = 2
+"""Spark applications in a row in which nothing went well, after which no other is begun."""
 
 
 class HardpackOperator(SparkSubmitOperator):
-    """Runs `jobs/<verb>.py` on the plan of one unit; the driver dies with the task.
+    """Runs `jobs/<verb>.py` on the plans of one unit in one Spark application; the driver dies with the task.
 
-    A broken guarantee or bad input fails at once; a conflict or a service that does not answer is retried.
+    A broken guarantee or bad input fails at once; a conflict or a service that does not answer is retried. Of several
+    tables those that cannot be cleaned do not stop the others: the task succeeds with what it did and hands the errors
+    on with it, until the run's report fails with them.
 
-    :param verb: phase_one, phase_two or verify
-    :param unit: `label` and `plan` as `hardpack_airflow.look` made them (templated)
+    :param verb: phase_one, phase_two or verify; or maintain
+    :param unit: `label` and `plans` as `hardpack_airflow.look` made them (templated)
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit")
@@ -44,38 +51,93 @@ class HardpackOperator(SparkSubmitOperator):
         super().__init__(**kwargs)
         self.verb, self.unit = verb, unit
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Submit, wait, and read the report."""
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Submit, wait, and read for each plan the report or what ended the work on it."""
+        self.log.info("%s of %s", self.verb, self.unit["label"])
+        results = self._before(context) or [{} for _ in self.unit["plans"]]
+        going = [n for n, result in enumerate(results) if "error" not in result]
+        done = self._submit_all(context, [self.unit["plans"][n] for n in going])
+        for number, result in zip(going, done, strict=True):
+            results[number] = result
+            self._publish(result)
+        failures = [result for result in done if "error" in result]
+        again = self._may_help(context, failures)
+        if again or all("error" in result for result in results):
+            # the run's report wants what was done
+            context["ti"].xcom_push(key="return_value", value=results)
+            raise (AirflowException if again else AirflowFailException)(_said(failures if again else results))
+        for failure in failures:
+            self.log.error("%s", failure["error"])
+        for number, result in enumerate(results):
+            if self.verb == VERIFY and "error" not in result:
+                self._tell(context, number, result["table"])
+        return results
+
+    def _before(self, context: Context, verb: str | None = None) -> list[dict[str, Any]]:
+        """What a verb, else the one before this, returned for the unit; empty when there is nothing."""
+        verb = verb or dict(zip(VERBS[1:], VERBS, strict=False)).get(self.verb)
+        if not verb:
+            return []
+        ti, group = context["ti"], self.task_id.removesuffix(self.verb)
+        found = ti.xcom_pull(task_ids=f"{group}{verb}", map_indexes=ti.map_index) or []
+        # of a unit planned anew since, other tables may be told of
+        fits = [result["table"] for result in found] == [table_of(plan) for plan in self.unit["plans"]]
+        return found if fits else []
+
+    @staticmethod
+    def _may_help(context: Context, failures: Sequence[dict[str, Any]]) -> bool:
+        """Whether to try again: not after a refusal, as its log is marked and the next try would pass over it."""
+        codes = {failure["exit_code"] for failure in failures}
+        ti = context["ti"]
+        return bool(codes.intersection(AGAIN)) and REFUSED not in codes and ti.try_number <= ti.max_tries
+
+    def _submit_all(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
+        """A result for each plan: what an application that died leaves undone, another goes on with."""
+        done: list[dict[str, Any]] = []
+        barren = 0
+        while len(done) < len(plans) and barren < BARREN:
+            some = self._submit(context, plans[len(done) :])
+            barren = barren + 1 if all("error" in result for result in some) else 0
+            done += some
+        for plan in plans[len(done) :]:
+            said = f"{table_of(plan)}: not tried, as others of its unit could not be worked on"
+            done.append({"table": table_of(plan), "error": said, "exit_code": done[-1]["exit_code"]})
+        return done
+
+    def _submit(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
+        """One application: the results it left, and a failure for the plan at which it died."""
         from hardpack.spark.session import jar_paths
 
-        self.log.info("%s of %s", self.verb, self.unit["label"])
         self.application = str(job_file(self.verb))
         self.jars = ",".join(map(str, jar_paths())) or None
         if shutil.which("spark3-submit"):
             self._spark_binary = "spark3-submit"
         with tempfile.TemporaryDirectory(prefix="hardpack-") as scratch:
-            plan, result = Path(scratch, "plan.json"), Path(scratch, "result.json")
-            plan.write_text(self.unit["plan"])
-            self.application_args = ["--catalog", setting("catalog"), "--plan", str(plan), "--result", str(result)]
+            files, result = [Path(scratch, f"plan_{n}.json") for n in range(len(plans))], Path(scratch, "result.json")
+            for file, plan in zip(files, plans, strict=True):
+                file.write_text(plan)
+            self.application_args = [
+                "--catalog", setting("catalog"), "--result", str(result), "--plan", *map(str, files),
+            ]  # fmt: skip
+            died = ""
             try:
                 super().execute(context)
-            except AirflowException:
-                self._raise_own(result)
-                raise
-            report: dict[str, Any] = json.loads(result.read_text())
-        self._publish(report)
-        if self.verb == VERIFY:
-            self._tell(context, report["table"])
-        return report
+            except AirflowException as error:
+                # it names the command line with all jars first
+                self.log.warning("%s", error)
+                died = str(error).rpartition(". ")[2].rstrip(".")
+            found: list[dict[str, Any]] = json.loads(result.read_text()) if result.is_file() else []
+        if len(found) < len(plans) and not (found and "error" in found[-1]):
+            table = table_of(plans[len(found)])
+            said = f"{table}: its Spark application ended before its time, see the task's log ({died})"
+            found.append({"table": table, "error": said, "exit_code": UNFORESEEN})
+        return found
 
-    def _tell(self, context: Context, table: str) -> None:
-        """An event of the table's asset: what the unit's passes did, log by log."""
-        ti, group = context["ti"], self.task_id.removesuffix(VERIFY)
-        passes = {
-            verb: ti.xcom_pull(task_ids=f"{group}{verb}", map_indexes=ti.map_index)
-            for verb in ("phase_one", "phase_two")
-        }
-        done = {verb: report for verb, report in passes.items() if report and report["snapshot"]}
+    def _tell(self, context: Context, number: int, table: str) -> None:
+        """An event of the table's asset: what the passes of one of the unit's plans did, log by log."""
+        results = {verb: self._before(context, verb) for verb in VERBS[:-1]}
+        passes = {verb: found[number] for verb, found in results.items() if found}
+        done = {verb: report for verb, report in passes.items() if report.get("snapshot")}
         if done:
             extra = {verb: compacted(report) for verb, report in done.items()}
             context["outlet_events"][COMPACTED].add(asset_of(setting("catalog"), table), extra=extra)
@@ -87,15 +149,14 @@ class HardpackOperator(SparkSubmitOperator):
         except Exception as error:  # whatever it is, the work is done
             self.log.warning("Data Docs were not copied: %s: %s", type(error).__name__, error)
 
-    def _raise_own(self, result: Path) -> None:
-        """Raise the job's own sentence if it left one."""
-        if not result.is_file():
-            return
-        failure = json.loads(result.read_text())
-        self._publish(failure)
-        if failure["exit_code"] in AGAIN:
-            raise AirflowException(failure["error"]) from None
-        raise AirflowFailException(failure["error"]) from None
+
+def table_of(plan: str) -> str:
+    """The table of a plan or errand."""
+    return str(json.loads(plan)["table"])
+
+
+def _said(results: Sequence[dict[str, Any]]) -> str:
+    return "; ".join(result["error"] for result in results if "error" in result)
 
 
 def job_file(verb: str) -> Path:

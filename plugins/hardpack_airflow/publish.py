@@ -11,7 +11,7 @@ from hardpack_airflow.config import setting
 
 
 def pages_of(report: dict[str, Any]) -> list[Path]:
-    """The pages of Data Docs that a unit's report names."""
+    """The pages of Data Docs that a report, or what stands in its place, names."""
     pages = report.get("data_docs") or ()
     return [Path(page) for page in ([pages] if isinstance(pages, str) else pages)]
 

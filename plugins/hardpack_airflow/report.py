@@ -20,8 +20,8 @@ def write_report(
         dag: Airflow's id of the DAG.
         run: Airflow's id of the run.
         now: the run's time, ms.
-        results: per verb the reports of the units.
-        errors: one sentence per table that was refused.
+        results: per verb the reports of the tables.
+        errors: one sentence per table that could not be cleaned.
 
     Returns:
         The file, `reports/<dag>.<run id>.json` in the home.

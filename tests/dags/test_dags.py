@@ -159,6 +159,41 @@ def test_a_run_cleans_and_the_next_one_skips(airflow_env):
     assert len(table.refresh().snapshots()) == before
 
 
+def test_tables_share_a_unit_and_one_that_cannot_be_cleaned_does_not_stop_the_others(airflow_env):
+    from pathlib import Path
+
+    from pyiceberg.catalog import load_catalog
+
+    from tests.topics import append, name_of, new_topic, row, rows_of
+
+    folder, properties, env = airflow_env
+    catalog = load_catalog("hardpack", **properties)
+    tables = [new_topic(catalog) for _ in range(3)]
+    for table in tables:
+        append(table, {0: [row(0, "a"), row(1, "a")]})
+        append(table, {0: [row(2, "b")]})
+    lost = next(iter(tables[1].scan().plan_files())).file.file_path
+    Path(lost.removeprefix("file://")).unlink()
+
+    state, states, run_id = run_dag(env, tables=", ".join(map(name_of, tables)))
+    assert (state, states) == (
+        "failed",
+        {
+            "sense": "success", "plan": "success", "unit.phase_one[0]": "success", "unit.phase_two[0]": "success",
+            "unit.verify[0]": "success", "report": "failed",
+        },
+    )  # fmt: skip
+    assert [[r.offset for r in rows_of(table)] for table in (tables[0], tables[2])] == [[1, 2], [1, 2]]
+    report = next(r for f in (folder / "reports").iterdir() if (r := json.loads(f.read_text()))["run"] == run_id)
+    good = sorted([name_of(tables[0]), name_of(tables[2])])
+    assert {verb: sorted(one["table"] for one in report[verb]) for verb in ("phase_one", "phase_two", "verify")} == {
+        "phase_one": good, "phase_two": good, "verify": good,
+    }  # fmt: skip
+    (said,) = report["errors"]
+    assert "is missing" in said
+    assert lost in said
+
+
 def test_a_missing_entry_point_is_one_sentence(airflow_env, tmp_path):
     code = (
         "from hardpack_airflow.operators import job_file\n"

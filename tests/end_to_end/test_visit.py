@@ -88,7 +88,8 @@ def test_what_a_run_tells_other_dags(site, topic, cleaned):
     done = event["extra"]["phase_one"]["logs"]
     assert {log: [d["rows_before"], d["rows_after"]] for log, d in done.items()} == {"0": [3, 2], "1": [3, 3]}
     assert event["uri"].rstrip("/") == f"iceberg://hardpack/{name_of(topic).replace('.', '/')}"
-    assert site.airflow.xcom("hardpack", cleaned, "unit.phase_one", 0)["spark_application"].startswith("local-")
+    (report,) = site.airflow.xcom("hardpack", cleaned, "unit.phase_one", 0)
+    assert report["spark_application"].startswith("local-")
     log = site.airflow.log("hardpack", cleaned, "unit.phase_one", map_index=0)
     assert re.search(r"t\.topic\d+: reading keys: 4 of 4 files, .*/s, 0 s left", log)
 

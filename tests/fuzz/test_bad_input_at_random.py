@@ -275,6 +275,6 @@ def test_what_a_run_is_given(topic, catalog, monkeypatch):
         span = rng.choice([None, (0, T0), (T0, 0), (-(2**70), 2**70)])
         found = look("hardpack", policy, tables, partitions, rng.random() < 0.5, now, span)
         assert all("\n" not in error and "nobody foresaw" not in error for error in found["errors"]), found["errors"]
-        for unit in found["units"]:
-            Plan.from_json(unit["plan"])
+        for plan in (plan for unit in found["units"] for plan in unit["plans"]):
+            Plan.from_json(plan)
         assert place(topic) == before

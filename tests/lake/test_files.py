@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hardpack.errors import BadInput
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.log.reference import Row
 from hardpack.spark import rewrite as wide
 from hardpack.spark.rewrite import Living
+from pyiceberg.types import StringType
 from pyroaring import BitMap
 
 from tests.topics import append, new_topic, row
@@ -118,6 +120,39 @@ def test_columns_follow_their_field_ids(topic):
     assert batch.schema.names == ["partition", "offset", "timestamp", "key", "payload", "extra"]
     assert batch["payload"].to_pylist() == ["v"] * 4
     assert batch["extra"] == pa.nulls(4, pa.int64())
+
+
+def test_a_column_that_a_file_has_not_is_null_in_all_its_rows(topic):
+    with topic.update_schema() as change:
+        change.add_column("later", StringType())
+    changed = topic.refresh()
+    files = DataFiles.of(changed)
+    read = [batch for ref in refs(changed) for batch in files.read(ref, ["later"])]
+    assert [value for batch in read for value in batch["later"].to_pylist()] == [None] * 8
+    # the partition's value is the table's, whatever the file holds
+    read = [batch for ref in refs(changed) for batch in files.read(ref, ["partition", "later"])]
+    assert {value for batch in read for value in batch["partition"].to_pylist()} == {0}
+
+
+def test_rows_come_in_order_from_many_row_groups(catalog):
+    table = new_topic(catalog)
+    with table.transaction() as change:
+        change.set_properties({"write.parquet.row-group-limit": "7"})
+    append(table, {0: [row(o, f"k{o}") for o in range(100)]})
+    (ref,) = refs(table)
+    files = DataFiles.of(table)
+    assert pq.ParquetFile(ref.path.removeprefix("file://")).num_row_groups > 10
+    assert [r["offset"] for batch in files.read(ref, ["offset"]) for r in batch.to_pylist()] == list(range(100))
+    # a reader that stops in the middle leaves nothing behind that waits
+    for batch in files.read_whole(ref):
+        assert batch["offset"][0].as_py() == 0
+        break
+
+
+def test_what_is_no_parquet_is_said(topic):
+    ref = refs(topic)[0]
+    with pytest.raises(BadInput, match=r"is orc, expected parquet; rewrite it"):
+        list(DataFiles.of(topic).read(FileRef(dict(ref.entry) | {"file-format": "orc"}), ["offset"]))
 
 
 def test_a_file_that_could_not_be_begun_leaves_the_real_error(topic, monkeypatch):

@@ -60,7 +60,7 @@ def probed(topic, filters, keys, unread=b""):
     """What a pass with these keys in its head finds in the files, and which it read."""
     files = Counting.of(topic)
     held = pa.array(sorted(keys), pa.binary())
-    high, low = high_half(held, log_hash("0")), low_half(held, log_hash("0"), b"salt")
+    high, low = high_half(held, log_hash("0")), low_half(held, log_hash("0", b"salt"), b"salt")
     none = np.zeros(len(high), np.uint64)
     tail = [KeyFile(n, ref, "0", 90, 120, True, unread) for n, ref in enumerate(refs(topic))]
     columns = KeyColumns("key", "offset", "value", None, b"salt")

@@ -4,7 +4,16 @@ import json
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
-from hardpack_airflow.look import LONGEST_LABEL, look, run_interval, run_time, shortened
+import pytest
+from hardpack_airflow.look import (
+    LONGEST_LABEL,
+    TOGETHER_PLANS,
+    _together,
+    look,
+    run_interval,
+    run_time,
+    shortened,
+)
 
 from tests.topics import T0, append, name_of, new_topic, row
 
@@ -26,8 +35,8 @@ def test_the_filthiest_table_comes_first(catalog, monkeypatch):
         state = {"version": 1, "logs": {"0": {"checkpoint": 1, "start": 0, "end": 1, "horizons": [], "last_clean": {}}}}
         transaction.set_properties({"hardpack.state": json.dumps(state)})
     names = [name_of(half), name_of(full)]
-    found = seen(catalog, monkeypatch, "t.*")["units"]
-    assert [u["label"].split()[0] for u in found if u["label"].split()[0] in names] == names[::-1]
+    found = [json.loads(plan)["table"] for u in seen(catalog, monkeypatch, "t.*")["units"] for plan in u["plans"]]
+    assert [table for table in found if table in names] == names[::-1]
 
 
 def test_a_broken_table_is_an_error_beside_the_others(catalog, monkeypatch):
@@ -35,7 +44,7 @@ def test_a_broken_table_is_an_error_beside_the_others(catalog, monkeypatch):
     append(good, {0: [row(0, "a")]})
     append(good, {0: [row(1, "a")]})
     found = seen(catalog, monkeypatch, "t.*")
-    assert any(u["label"].startswith(name_of(good)) for u in found["units"])
+    assert name_of(good) in " ".join(u["label"] for u in found["units"])
     assert any(name_of(broken) in e for e in found["errors"])
 
 
@@ -57,7 +66,7 @@ def test_an_outage_in_the_middle_hides_nothing_else(catalog, monkeypatch):
     found = seen(catalog, monkeypatch, "t.*")
     said = [error for error in found["errors"] if error.startswith(f"{name_of(away)}: a service did not answer")]
     assert "connection reset" in said[0]
-    assert any(u["label"].startswith(name_of(good)) for u in found["units"])
+    assert name_of(good) in " ".join(u["label"] for u in found["units"])
 
 
 def test_a_label_fits_airflows_column():
@@ -78,3 +87,39 @@ def test_what_time_a_run_acts_at_and_which_rows_a_backfill_is_about():
     assert run_time(context("asset_triggered")) == after.timestamp() * 1000
     assert run_interval(context("backfill", **interval)) == (start.timestamp() * 1000, end.timestamp() * 1000)
     assert run_interval(context("scheduled", **interval)) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "units"),
+    [
+        ([3, 4, 5, 9], 10, [[3, 4], [5], [9]]),
+        # a large table neither waits for small ones nor parts them
+        ([3, 20, 4, 30, 3], 10, [[3, 4, 3], [20], [30]]),
+        ([11, 12], 10, [[11], [12]]),
+        ([10, 1], 10, [[10], [1]]),
+        ([], 10, []),
+        ([0] * (TOGETHER_PLANS + 1), 10, [[0] * TOGETHER_PLANS, [0]]),
+    ],
+)
+def test_small_pieces_of_work_share_a_unit_in_the_place_of_the_most_urgent(sizes, limit, units):
+    plans = [SimpleNamespace(logs=[SimpleNamespace(bytes=size)]) for size in sizes]
+    assert [[unit.logs[0].bytes for unit in shared] for shared in _together(plans, limit)] == units
+
+
+def test_small_tables_share_a_unit_as_far_as_the_policy_lets_them(catalog, monkeypatch):
+    names = []
+    for _ in range(3):
+        table = new_topic(catalog, min_cleanable_dirty_ratio=0)
+        append(table, {0: [row(0, "a")]})
+        append(table, {0: [row(1, "a")]})
+        names.append(name_of(table))
+
+    def shared(**policy):
+        from hardpack import Hardpack
+
+        monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+        found = look("hardpack", {"name": "all", "tables": ["*.*"], **policy}, names, None, False, T0)["units"]
+        return [sorted(json.loads(plan)["table"] for plan in unit["plans"]) for unit in found]
+
+    assert shared() == [sorted(names)]
+    assert sorted(shared(**{"unit.bytes": 1})) == sorted([name] for name in names)

@@ -98,11 +98,12 @@ def test_rows_travel_as_bytes():
 def test_one_half_of_a_hash_is_the_same_in_every_pass():
     one, other = pa.array([b"a", b"b", b""]), pa.array([b"b", b"a", b""])
     log, another = log_hash("0"), log_hash("1")
-    high, low = high_half(one, log), low_half(one, log, b"s")
-    high_2, low_2 = high_half(other, log), low_half(other, log, b"s")
+    high, low = high_half(one, log), low_half(one, log_hash("0", b"s"), b"s")
+    high_2, low_2 = high_half(other, log), low_half(other, log_hash("0", b"s"), b"s")
     assert (high[[1, 0, 2]].tolist(), low[[1, 0, 2]].tolist()) == (high_2.tolist(), low_2.tolist())
-    low_3, of_another_log = low_half(one, log, b"t"), high_half(one, another)
-    assert len({*high.tolist(), *low.tolist(), *low_3.tolist(), *of_another_log.tolist()}) == 12
+    low_3, of_another_log = low_half(one, log_hash("0", b"t"), b"t"), high_half(one, another)
+    low_4 = low_half(one, log_hash("1", b"s"), b"s")
+    assert len({*high.tolist(), *low.tolist(), *low_3.tolist(), *of_another_log.tolist(), *low_4.tolist()}) == 15
 
 
 def test_keys_that_share_the_half_which_others_can_reckon_are_told_apart():

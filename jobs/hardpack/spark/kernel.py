@@ -130,7 +130,7 @@ def low_half(keys: pa.Array, of_log: Longs | np.uint64, salt: bytes) -> Longs:
 
     Args:
         keys: binary, no nulls.
-        of_log: as for the first half.
+        of_log: the salted hash of each row's log, or of all rows'.
         salt: what tells this pass from others.
     """
     # the salt stands before the key: two keys that collide behind one salt need not behind the other
@@ -146,11 +146,11 @@ def _hashed(keys: pa.Array, what: str) -> Longs:
 
 
 @cache
-def log_hash(log: str) -> np.uint64:
-    """What tells the keys of one log from those of another."""
+def log_hash(log: str, salt: bytes = b"") -> np.uint64:
+    """What tells the keys of one log from those of another, in one half as it is, in the other salted."""
     import pyarrow as pa
 
-    return np.uint64(_hashed(pa.array([b"log " + log.encode()]), "k")[0])
+    return np.uint64(_hashed(pa.array([salt + b"log " + log.encode()]), "k")[0])
 
 
 @cache

@@ -63,8 +63,8 @@ class _Rows:
     """Rows of one file that are not hashed yet."""
 
     keys: pa.Array
-    log: np.uint64
-    """The log's hash."""
+    log: tuple[np.uint64, np.uint64]
+    """The log's hash, and its salted one."""
     offset: np.ndarray
     place: np.ndarray
 
@@ -103,14 +103,14 @@ def _hashed(rows: Sequence[_Rows], salt: bytes, near: Callable[[np.ndarray], np.
     import pyarrow as pa
 
     keys = pa.chunked_array([r.keys for r in rows]).combine_chunks()
-    of_log = np.repeat(np.array([r.log for r in rows]), [len(r.place) for r in rows])
+    high_of, low_of = (np.repeat(h, [len(r.place) for r in rows]) for h in zip(*(r.log for r in rows), strict=True))
     offset, place = (np.concatenate([getattr(r, n) for r in rows]) for n in ("offset", "place"))
-    high = high_half(keys, of_log)
+    high = high_half(keys, high_of)
     if near:
         few = near(high)
-        keys, of_log = keys.filter(pa.array(few)), of_log[few]
+        keys, low_of = keys.filter(pa.array(few)), low_of[few]
         high, offset, place = high[few], offset[few], place[few]
-    return Keyed(high, low_half(keys, of_log, salt), offset, place)
+    return Keyed(high, low_half(keys, low_of, salt), offset, place)
 
 
 def _read(files: DataFiles, columns: KeyColumns, file: KeyFile, of_tail: bool) -> Iterator[tuple[_Rows, BitMap]]:
@@ -118,6 +118,7 @@ def _read(files: DataFiles, columns: KeyColumns, file: KeyFile, of_tail: bool) -
 
     pa.set_cpu_count(1)
     readable = living_mask(file.ref.rows, file.unread)
+    log = log_hash(file.log), log_hash(file.log, columns.salt)
     at = 0
     value = columns.value if file.tombstones else ""
     # where rows are asked for by their keys it is known that they lie below the first dirty offset
@@ -139,7 +140,7 @@ def _read(files: DataFiles, columns: KeyColumns, file: KeyFile, of_tail: bool) -
         keys = batch[columns.key]
         if not chosen.all():
             keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
-        yield _Rows(keys.cast(pa.binary()), log_hash(file.log), offsets.astype(np.uint64), place), keyless
+        yield _Rows(keys.cast(pa.binary()), log, offsets.astype(np.uint64), place), keyless
 
 
 def _nulls(column: pa.Array) -> np.ndarray:

@@ -95,9 +95,11 @@ def _beneath(
     probed = _parallel(sc, tail, files.threads).flatMap(
         lambda task: _told(progress, task, _probe(files, columns, filters, task, held.value))
     )
-    with progress.told():
-        found: list[Piece] = probed.collect()
-    held.destroy()
+    try:
+        with progress.told():
+            found: list[Piece] = probed.collect()
+    finally:
+        held.destroy()
     return found
 
 
@@ -199,7 +201,7 @@ def _probe(
 def _held_against(
     files: DataFiles, columns: KeyColumns, some: Sequence[KeyFile], keys: HeadKeys
 ) -> tuple[dict[int, Found], list[np.ndarray]]:
-    """What is found in some files by number, and the first half of the hash of every key that is in them."""
+    """What is found in some files by number, and the first half of the hash of every key in them, for a filter."""
     found, hashes = defaultdict[int, Found](Found), list[np.ndarray]()
 
     def near(high: np.ndarray) -> np.ndarray:

@@ -1,0 +1,146 @@
+"""What a unit's tasks do when some of its tables cannot be cleaned; Spark is not asked."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = pytest.mark.dags
+
+GOOD = {"snapshot": 7, "now": 1, "logs": [], "data_docs": ""}
+WRONG, REFUSED, AWAY = (
+    {"error": f"it is {what}.", "exit_code": code} for what, code in (("wrong", 2), ("refused", 3), ("away", 5))
+)
+DIES: dict = {}
+"""The application dies at it."""
+
+
+class Instance:
+    """A task instance of which the earlier verbs returned this."""
+
+    map_index, max_tries = 0, 2
+
+    def __init__(self, returned, try_number):
+        self.returned, self.try_number = returned, try_number
+
+    def xcom_pull(self, task_ids, map_indexes):
+        return self.returned.get(task_ids.removeprefix("unit."))
+
+    def xcom_push(self, key, value):
+        self.returned[key] = value
+
+
+@pytest.fixture
+def unit(monkeypatch):
+    """Run a verb on a unit whose tables end so."""
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    from airflow.sdk.exceptions import AirflowException
+    from hardpack_airflow.operators import HardpackOperator
+
+    asked = []
+
+    def run(verb, ends, returned=None, try_number=1):
+        def execute(self, context):
+            arguments = self.application_args
+            plans = [json.loads(Path(file).read_text()) for file in arguments[arguments.index("--plan") + 1 :]]
+            asked.append("".join(plan["table"] for plan in plans))
+            results = []
+            for plan in plans:
+                if ends[plan["table"]] is DIES:
+                    raise AirflowException("spark-submit ended with 137")
+                results.append({"table": plan["table"], **ends[plan["table"]]})
+                Path(arguments[arguments.index("--result") + 1]).write_text(json.dumps(results))
+                if results[-1].get("exit_code") == 5:
+                    break
+            if any("error" in result for result in results):
+                raise AirflowException("spark-submit ended with 1")
+
+        monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+        task = HardpackOperator(
+            task_id=f"unit.{verb}", verb=verb,
+            unit={"label": "some", "plans": [json.dumps({"table": table}) for table in ends]},
+        )  # fmt: skip
+        instance = Instance(dict(returned or {}), try_number)
+        events = []
+        outlet = SimpleNamespace(add=lambda asset, extra: events.append((asset.name, sorted(extra))))
+        context = {"ti": instance, "outlet_events": {task.outlets[0]: outlet} if task.outlets else {}}
+        return SimpleNamespace(run=lambda: task.execute(context), ti=instance, events=events, asked=asked)
+
+    return run
+
+
+def of(table, end):
+    return {"table": table, **end}
+
+
+def test_an_error_in_one_table_does_not_keep_the_others_from_going_on(unit):
+    one = unit("phase_one", {"a": GOOD, "b": WRONG, "c": GOOD}).run()
+    assert one == [of("a", GOOD), of("b", WRONG), of("c", GOOD)]
+    ran = unit("phase_two", {"a": GOOD, "b": GOOD, "c": WRONG}, {"phase_one": one})
+    two = ran.run()
+    assert (two, ran.asked[-1]) == ([of("a", GOOD), of("b", WRONG), of("c", WRONG)], "ac")
+    last = unit("verify", {"a": GOOD, "b": GOOD, "c": GOOD}, {"phase_one": one, "phase_two": two})
+    assert (last.run(), last.asked[-1]) == (two, "a")
+    assert last.events == [("hardpack.a", ["phase_one", "phase_two"])]
+
+
+@pytest.mark.parametrize(
+    ("ends", "tried", "again"),
+    [
+        ({"a": AWAY}, 1, True),
+        ({"a": AWAY}, 3, False),
+        ({"a": WRONG}, 1, False),
+        ({"a": AWAY, "b": AWAY}, 2, True),
+        ({"a": WRONG, "b": AWAY}, 1, True),
+        ({"a": GOOD, "b": AWAY}, 2, True),
+        ({"a": GOOD, "b": AWAY}, 3, None),
+        ({"a": GOOD, "b": WRONG}, 1, None),
+        ({"a": GOOD, "b": DIES, "c": GOOD}, 1, True),
+        # another try would pass over a log that the refusal marked, and nobody would hear of it
+        ({"a": GOOD, "b": REFUSED, "c": AWAY}, 1, None),
+    ],
+)
+def test_a_unit_is_tried_again_only_when_that_may_help(unit, ends, tried, again):
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    ran = unit("phase_one", ends, try_number=tried)
+    if again is None:
+        assert ran.run() == [of(table, end) for table, end in ends.items()]
+        return
+    with pytest.raises(AirflowException) as ended:
+        ran.run()
+    assert isinstance(ended.value, AirflowFailException) is not again
+    assert [result["table"] for result in ran.ti.returned["return_value"]] == list(ends)
+
+
+def test_what_an_application_left_undone_when_it_died_another_goes_on_with(unit):
+    ran = unit("phase_one", {"a": GOOD, "b": DIES, "c": GOOD, "d": AWAY, "e": GOOD}, try_number=3)
+    a, b, c, d, e = ran.run()
+    assert ran.asked == ["abcde", "cde", "e"]
+    assert (a, c, d, e) == (of("a", GOOD), of("c", GOOD), of("d", AWAY), of("e", GOOD))
+    assert b["error"].startswith("b: its Spark application ended before its time, see the task's log (spark-submit")
+
+
+def test_where_nothing_goes_well_no_application_is_begun_for_each_table(unit):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    ran = unit("phase_one", {"a": DIES, "b": AWAY, "c": GOOD, "d": GOOD}, try_number=3)
+    with pytest.raises(AirflowFailException, match=r"d: not tried, as others of its unit could not be worked on"):
+        ran.run()
+    assert ran.asked == ["abcd", "bcd"]
+
+
+def test_a_unit_of_which_all_tables_failed_before_starts_no_spark(unit):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    ran = unit("verify", {"a": GOOD}, {"phase_one": [of("a", WRONG)], "phase_two": [of("a", WRONG)]})
+    with pytest.raises(AirflowFailException, match="it is wrong"):
+        ran.run()
+    assert ran.asked == []
+
+
+def test_what_is_told_of_other_tables_counts_for_nothing(unit):
+    """The unit was planned anew after the verb before."""
+    ran = unit("phase_two", {"a": GOOD, "b": GOOD}, {"phase_one": [of("b", WRONG), of("c", GOOD)]})
+    assert ran.run() == [of("a", GOOD), of("b", GOOD)]
