@@ -117,9 +117,9 @@ def test_no_credential_is_said_or_logged(monkeypatch):
     [
         ("\n  An exception was thrown\n  x", Unavailable, r"t: the guarantees .*measured \(An exception was thrown\)"),
         (
-            "java.io.FileNotFoundException: File x does not exist",
+            "o9.collect.\n: x\nCaused by: java.io.FileNotFoundException: File s3://x is not.",
             BadInput,
-            r"t: .*measured, a file is missing .*restore",
+            r"measured, a file is missing \(java\.io\.FileNotFoundException: File s3://x is not\); restore",
         ),
         ("RuntimeException: x is not a Parquet file", BadInput, r"t: .*measured, a file is damaged .*restore"),
         ("java.net.ConnectException: refused", Unavailable, r"t: .*measured, a service did not answer"),

@@ -14,9 +14,11 @@ AWAY = re.compile(
     r"|ServiceUnavailable|SocketTimeout|UnknownHost|NoHttpResponse|PSQLException|RESTException|RetryableException"
 )
 """Names in the trace of a service that did not answer, as far as they can be told from a mistake."""
-MISSING = re.compile(r"FileNotFoundException|NoSuchKeyException|NotFoundException: (File|Location) does not exist")
-"""A file that Spark's readers do not find, as HadoopFileIO and S3FileIO say it."""
-DAMAGED = re.compile(r"is not a Parquet file|ParquetDecodingException|Reached the end of stream")
+MISSING = re.compile(
+    r"^.*(FileNotFoundException|NoSuchKeyException|NotFoundException: (File|Location) does not exist).*$", re.MULTILINE
+)
+"""A file that Spark's readers do not find, as HadoopFileIO and S3FileIO say it: the line that names it."""
+DAMAGED = re.compile(r"^.*(is not a Parquet file|ParquetDecodingException|Reached the end of stream).*$", re.MULTILINE)
 """A file that Spark's readers cannot make out."""
 FULL = "No space left on device"
 """As operating systems say it, in Python and in Java."""
@@ -43,10 +45,10 @@ def sentence(error: Exception) -> HardpackError:
             f"a disk is full ({told}); free some space where the table, Spark's spark.local.dir and HARDPACK_HOME lie, "
             "then try again."
         )
-    if isinstance(error, FileNotFoundError) or MISSING.search(text):
-        return BadInput(f"a file is missing ({told}); restore it, or roll the table back to a snapshot without it.")
-    if DAMAGED.search(text):
-        return BadInput(f"a file is damaged ({told}); restore it, or roll the table back to a snapshot without it.")
+    for what, pattern in (("missing", MISSING), ("damaged", DAMAGED)):
+        if (line := pattern.search(text)) or (pattern is MISSING and isinstance(error, FileNotFoundError)):
+            which = redacted(line[0].strip().removeprefix("Caused by: ").rstrip(".")) if line else told
+            return BadInput(f"a file is {what} ({which}); restore it, or roll the table back to a snapshot without it.")
     if isinstance(error, OUTAGES) or AWAY.search(f"{kind_name} {text}"):
         return Unavailable(f"a service did not answer ({told}); see that catalog and storage are up, then try again.")
     return Unforeseen(f"{told}; nobody foresaw this, so run it with --verbose and report what it prints.")
