@@ -92,6 +92,16 @@ def test_a_missing_file_is_bad_input():
     assert "m0.avro" in str(found)
 
 
+@pytest.mark.parametrize(
+    "message", ["/lake/t/data/a.parquet (Too many open files)", "/tmp/blockmgr-1/0c/shuffle_0_1_0.index (No such file)"]
+)
+def test_a_file_that_java_does_not_find_is_not_always_lost(message):
+    """Nobody should restore a table because a machine ran out of file handles or lost an executor's disk."""
+    of = "org.apache.spark.SparkException", "x\nCaused by: java.io.FileNotFoundException: "
+    assert isinstance(sentence(JavaRaised(of[0], of[1] + message)), Unforeseen)
+    assert isinstance(sentence(JavaRaised(of[0], of[1] + "File a does not exist")), BadInput)
+
+
 @pytest.mark.parametrize("error", [KeyError("x"), ValueError(), JavaRaised("java.lang.IllegalStateException", "a\nb")])
 def test_what_nobody_foresaw_is_one_sentence_too(error):
     found = sentence(error)

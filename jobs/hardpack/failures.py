@@ -15,9 +15,13 @@ AWAY = re.compile(
 )
 """Names in the trace of a service that did not answer, as far as they can be told from a mistake."""
 MISSING = re.compile(
-    r"^.*(FileNotFoundException|NoSuchKeyException|NotFoundException: (File|Location) does not exist).*$", re.MULTILINE
+    r"^(?!.*(Too many open files|Permission denied|blockmgr-|/shuffle_|/temp_shuffle_|/temp_local_))"
+    r".*(FileNotFoundException|NoSuchKeyException|NotFoundException: (File|Location) does not exist).*$",
+    re.MULTILINE,
 )
-"""A file that Spark's readers do not find, as HadoopFileIO and S3FileIO say it: the line that names it."""
+"""A file that Spark's readers do not find, as HadoopFileIO and S3FileIO say it: the line that names it.
+
+Not those that may not be opened or that were Spark's own, for which Java has the same exception."""
 DAMAGED = re.compile(r"^.*(is not a Parquet file|ParquetDecodingException|Reached the end of stream).*$", re.MULTILINE)
 """A file that Spark's readers cannot make out."""
 FULL = "No space left on device"

@@ -15,9 +15,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from hardpack_airflow.config import default_policy, setting
 from hardpack_airflow.look import look, run_time
 from hardpack_airflow.metrics import send
-from hardpack_airflow.operators import VERBS, VERIFY, HardpackOperator
-from hardpack_airflow.publish import publish
-from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, write_report
+from hardpack_airflow.operators import VERBS, HardpackOperator
+from hardpack_airflow.publish import publish_or_warn
+from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, unit_errors, write_report
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     seen = look(**asked(policy, ",".join(found or [params["tables"]]), partitions, force, context))
     for line in seen["reasons"]:
         log.info("%s", line)
+    for line in seen["errors"]:
+        log.error("%s", line)
     ti.xcom_push(key="errors", value=seen["errors"])
     if seen["errors"] and not seen["units"]:
         raise ValueError("; ".join(seen["errors"]))
@@ -174,17 +176,13 @@ def _reported(policy: str) -> str:
     errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
     if units is None and not errors:
         errors.append("nothing was planned, see the tasks sense and plan")
-    # each verb hands on the errors of those before it
-    last = [next((found[n] for v in reversed(VERBS) if (found := pulled[v])[n]), []) for n in numbers]
-    errors += [one["error"] for unit in last for one in unit if "error" in one]
-    if missing := sum(not any("error" in one for one in last[n]) for n in numbers if not pulled[VERIFY][n]):
-        errors.append(f"{missing} of {len(numbers)} units did not reach the end, see their tasks")
+    errors += unit_errors(pulled)
     run = context["dag_run"]
     path = write_report(run.dag_id, run.run_id, run_time(context), results, errors)
     for line in lines(results):
         log.info("%s", line)
     send(policy, gauges(results))
-    publish([path])
+    publish_or_warn([path])
     # of at least a day, so that no run takes its own report away
     days = max(1.0, float(setting("report_days")))
     if gone := forget_reports(default_home(), time.time() - days * DAY_SECONDS):

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
-from hardpack_airflow.publish import pages_of, publish
+from hardpack_airflow.publish import pages_of, publish_or_warn
 
 VERBS = ("phase_one", "phase_two", "verify")
 """What is done to a unit, in this order."""
@@ -59,7 +59,7 @@ class HardpackOperator(SparkSubmitOperator):
         done = self._submit_all(context, [self.unit["plans"][n] for n in going])
         for number, result in zip(going, done, strict=True):
             results[number] = result
-            self._publish(result)
+            publish_or_warn(pages_of(result))
         failures = [result for result in done if "error" in result]
         again = self._may_help(context, failures)
         if again or all("error" in result for result in results):
@@ -141,13 +141,6 @@ class HardpackOperator(SparkSubmitOperator):
         if done:
             extra = {verb: compacted(report) for verb, report in done.items()}
             context["outlet_events"][COMPACTED].add(asset_of(setting("catalog"), table), extra=extra)
-
-    def _publish(self, report: dict[str, Any]) -> None:
-        """Copy the pages; that they cannot be copied is no reason to stop or to do the work again."""
-        try:
-            publish(pages_of(report))
-        except Exception as error:  # whatever it is, the work is done
-            self.log.warning("Data Docs were not copied: %s: %s", type(error).__name__, error)
 
 
 def table_of(plan: str) -> str:

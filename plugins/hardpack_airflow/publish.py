@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import mimetypes
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from hardpack_airflow.config import setting
+
+log = logging.getLogger(__name__)
 
 
 def pages_of(report: dict[str, Any]) -> list[Path]:
@@ -44,3 +47,11 @@ def publish(files: Iterable[Path]) -> list[str]:
         client.upload_file(str(file), bucket, key, ExtraArgs={"ContentType": kind})
         there.append(f"s3://{bucket}/{key}")
     return there
+
+
+def publish_or_warn(files: Iterable[Path]) -> None:
+    """Copy files to S3; that they cannot be copied is no reason to stop or to do the work again."""
+    try:
+        publish(files)
+    except Exception as error:  # whatever it is, the work is done
+        log.warning("reports and pages were not copied: %s: %s", type(error).__name__, error)

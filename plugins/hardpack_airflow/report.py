@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,25 @@ def forget_reports(home: Path, before: float) -> int:
                 path.unlink()
                 gone += 1
     return gone
+
+
+def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> list[str]:
+    """What went wrong in a run's units, a sentence each.
+
+    Args:
+        pulled: per verb, in the order of work, what its task returned for each unit: empty if nothing, else for each
+            table a report or its error. Each verb hands on the errors of those before it.
+    """
+    errors, stopped = [], 0
+    for verbs in zip(*pulled.values(), strict=True):
+        last = next((found for found in reversed(verbs) if found), [])
+        errors += [one["error"] for one in last if "error" in one]
+        # a unit ends early when there is an error for each of its tables, and nobody need be told twice
+        stopped += not verbs[-1] and not (last and all("error" in one for one in last))
+    if stopped:
+        of = len(next(iter(pulled.values())))
+        errors.append(f"{stopped} of {of} units did not reach the end, see their tasks")
+    return errors
 
 
 def gauges(results: dict[str, Sequence[dict[str, Any]]]) -> dict[str, float]:

@@ -65,6 +65,30 @@ def test_old_reports_go_and_new_ones_stay(home):
     assert (home / "data_docs" / "validations" / "being_made").exists()
 
 
+GOOD, WRONG = {"table": "db.a"}, {"table": "db.b", "error": "db.b: it is wrong."}
+
+
+@pytest.mark.parametrize(
+    ("units", "stopped"),
+    [
+        ([([GOOD], [GOOD], [GOOD])], 0),
+        ([([GOOD, WRONG], [GOOD, WRONG], [GOOD, WRONG])], 0),
+        ([([WRONG], [], [])], 0),
+        # killed between the verbs: only one of its tables has told why it went no further
+        ([([GOOD, WRONG], [], [])], 1),
+        ([([GOOD], [GOOD], []), ([], [], []), ([GOOD], [GOOD], [GOOD])], 2),
+    ],
+)
+def test_every_unit_that_did_not_reach_the_end_is_told_of(units, stopped):
+    from hardpack_airflow.report import unit_errors
+
+    pulled = dict(zip(("phase_one", "phase_two", "verify"), zip(*units, strict=True), strict=True))
+    said = [f"{stopped} of {len(units)} units did not reach the end, see their tasks"] if stopped else []
+    wrong = [WRONG["error"]] if any(WRONG in verb for unit in units for verb in unit) else []
+    assert unit_errors(pulled) == wrong + said
+    assert unit_errors({verb: [] for verb in pulled}) == []
+
+
 @pytest.fixture
 def bucket(monkeypatch):
     import boto3
@@ -82,7 +106,7 @@ def bucket(monkeypatch):
 
 
 def test_reports_are_copied_to_s3_when_a_place_is_named(home, bucket, monkeypatch):
-    from hardpack_airflow.publish import pages_of, publish
+    from hardpack_airflow.publish import pages_of, publish, publish_or_warn
 
     page = home / "data_docs" / "validations" / "s" / "page.html"
     page.parent.mkdir(parents=True)
@@ -96,3 +120,7 @@ def test_reports_are_copied_to_s3_when_a_place_is_named(home, bucket, monkeypatc
     monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "audit/lake")
     with pytest.raises(ValueError, match="expected s3://BUCKET"):
         publish([Path(page)])
+    said = []
+    monkeypatch.setattr("hardpack_airflow.publish.log.warning", lambda *words: said.append(words[0] % words[1:]))
+    publish_or_warn([page])
+    assert said[0].startswith("reports and pages were not copied: ValueError: [hardpack] reports_s3")

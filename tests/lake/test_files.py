@@ -161,7 +161,7 @@ def test_a_file_that_could_not_be_begun_leaves_the_real_error(topic, monkeypatch
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "no space left on device")
 
-    monkeypatch.setattr("pyiceberg.io.pyarrow._to_requested_schema", full)
+    monkeypatch.setattr("hardpack.lake.projection.project", full)
     with pytest.raises(OSError, match="no space left"):
         files.write(files.read_whole(one), one, 10**9)
 
@@ -205,6 +205,15 @@ def test_a_damaged_and_a_missing_file_are_named(topic):
     with pytest.raises(BadInput, match=rf"data file .*{path.name} is missing; restore it"):
         list(files.read_whole(one))
     assert rows_in(files, [other.entry])
+
+
+def test_a_machine_without_memory_has_no_damaged_files(topic, monkeypatch):
+    def full(*_):
+        raise pa.ArrowMemoryError("malloc of size 9 failed")
+
+    monkeypatch.setattr("hardpack.lake.projection.FileColumns.mapped", full)
+    with pytest.raises(MemoryError, match="malloc"):
+        list(DataFiles.of(topic).read_whole(refs(topic)[0]))
 
 
 def test_a_file_that_cannot_be_written_to_its_end_goes(topic):

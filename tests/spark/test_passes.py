@@ -156,7 +156,8 @@ def test_rows_written_by_spark_keep_every_column(hp, spark, catalog, version):
     catalog.create_namespace_if_not_exists("t")
     spark.sql(
         f"CREATE TABLE hardpack.{name} (topic_partition string, offset bigint, timestamp timestamp, key string, "
-        "value struct<a:int,b:array<string>>, headers map<string,binary>, extra decimal(20,2)) USING iceberg "
+        "value struct<a:int,b:array<string>,c:array<struct<x:int>>>, headers map<string,binary>, extra decimal(20,2), "
+        "`list-of` array<struct<x:int>>, named map<string,struct<at:timestamp>>) USING iceberg "
         f"PARTITIONED BY (topic_partition, days(timestamp)) TBLPROPERTIES ('format-version'='{version}', "
         "'hardpack.cleanup.policy'='compact', 'hardpack.column.partition'='topic_partition', "
         "'hardpack.active.segment'='none')"
@@ -165,11 +166,15 @@ def test_rows_written_by_spark_keep_every_column(hp, spark, catalog, version):
         spark.sql(
             f"INSERT INTO hardpack.{name} SELECT 'p/ü% ' || (id % 2), {start} + id, "
             f"timestamp_millis({T0} + (id % 3) * 86400000), 'k' || (id % 4), "
-            "if(id % 5 = 4, null, struct(int(id) as a, array('x', string(id)) as b)), map('h', binary('1')), id / 3 "
+            "if(id % 5 = 4, null, struct(int(id) as a, array('x', string(id)) as b, "
+            "  element_at(array(null, array(), array(struct(int(id) as x))), int(id % 3) + 1) as c)), "
+            "map('h', binary('1')), id / 3, "
+            "element_at(array(null, array(), array(struct(int(id) as x))), int(id % 3) + 1), "
+            "element_at(array(null, map(), map('a', struct(timestamp_micros(id) as at))), int(id % 3) + 1) "
             "FROM range(10)"
         )
     lineage = ", _row_id, _last_updated_sequence_number" if version == "3" else ""
-    select = f"SELECT offset, topic_partition, key, timestamp, value, headers, extra{lineage} FROM hardpack.{name}"
+    select = f"SELECT * {lineage} FROM hardpack.{name}"
     before = {(r.topic_partition, r.offset): r for r in spark.sql(select).collect()}
     hp.clean(hp.plan(name, now=T0))
     after = {(r.topic_partition, r.offset): r for r in spark.sql(select).collect()}

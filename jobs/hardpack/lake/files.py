@@ -1,7 +1,7 @@
 """Data files read and written with Arrow, by whoever holds a `DataFiles`: it is pickled into Spark's tasks.
 
-The one door to pyiceberg's Arrow reader and writer (pinned; `_get_column_projection_values` and `_to_requested_schema`
-are not public). Columns are found by field id, so files older than a change of schema read as Iceberg wants it.
+With `projection` the one door to pyiceberg's Arrow reader and writer. Columns are found by field id, so files older
+than a change of schema read as Iceberg wants it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import ListType, LongType, MapType, NestedField
+from pyiceberg.types import LongType, NestedField
 
 from hardpack.errors import BadInput, Unavailable
 from hardpack.lake.layout import table_name
@@ -150,33 +150,22 @@ class DataFiles:
     def _batches(self, file: FileRef, projected: Schema) -> Iterator[pa.RecordBatch]:
         """Row group after row group, mapped as pyiceberg does, whose own reader decodes a gigabyte and more ahead."""
         import pyarrow.parquet as pq
-        from pyiceberg.io.pyarrow import _get_column_projection_values, _to_requested_schema, pyarrow_to_schema
-        from pyiceberg.manifest import DataFile
-        from pyiceberg.schema import prune_columns
-        from pyiceberg.typedef import Record
+
+        from hardpack.lake.projection import FileColumns
 
         if str(file.entry["file-format"]).upper() != "PARQUET":
             raise BadInput(
                 f"{self.name}: data file {file.path} is {file.entry['file-format']}, expected parquet; rewrite it "
                 "(write.format.default, rewrite_data_files)."
             )
-        version = self.format_version
-        of = Schema(*{f.field_id: f for f in (*self.schema.fields, *projected.fields)}.values())
-        wanted = {i for i in projected.field_ids if not isinstance(projected.find_type(i), ListType | MapType)}
+        spec = self.specs.get(int(file.entry["spec-id"]))
         with self.io.new_input(file.path).open() as stream:
-            parquet = pq.ParquetFile(stream, pre_buffer=True)
-            found = pyarrow_to_schema(parquet.schema_arrow, self.names, version <= 2, version)
-            lying = DataFile.from_args(partition=Record(*file.entry["partition"]))
-            spec = self.specs.get(int(file.entry["spec-id"]))
-            missing = _get_column_projection_values(lying, projected, of, spec, found.field_ids)
-            read = prune_columns(found, wanted, select_full_types=False)
-            names = [column.name for column in read.columns]
+            # pyiceberg knows no extension types, such as that of JSON
+            parquet = pq.ParquetFile(stream, pre_buffer=True, arrow_extensions_enabled=False)
+            columns = FileColumns(parquet.schema_arrow, projected, self, spec, file.entry["partition"])
             for group in range(parquet.num_row_groups):
-                for batch in parquet.iter_batches(BATCH_ROWS, [group], names, use_threads=False):
-                    yield _to_requested_schema(
-                        projected, read, batch, downcast_ns_timestamp_to_us=version <= 2,
-                        projected_missing_fields=missing, allow_timestamp_tz_mismatch=True,
-                    )  # fmt: skip
+                for batch in parquet.iter_batches(BATCH_ROWS, [group], columns.names, use_threads=False):
+                    yield columns.mapped(batch)
 
     def _sound(self, file: FileRef, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches; what keeps them from being read is told in a sentence.
@@ -194,6 +183,9 @@ class DataFiles:
                 f"{self.name}: data file {file.path} is missing; restore it, or roll the table back to a snapshot "
                 "without it. Nothing was changed."
             ) from None
+        except MemoryError:
+            # also Arrow's
+            raise
         except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None):
                 # the machine's trouble, not the file's
@@ -319,14 +311,15 @@ class _Writing:
 
     def _flush(self) -> None:
         import pyarrow as pa
-        from pyiceberg.io.pyarrow import _to_requested_schema
+
+        from hardpack.lake.projection import project
 
         if not self.waiting:
             return
         if self.writer is None:
             self._open()
         ready = [
-            _to_requested_schema(self.schema, self.files.written, b, include_field_ids=True, format_model=self.model)
+            project(b, self.files.written, self.schema, include_field_ids=True, format_model=self.model)
             for b in self.waiting
         ]
         self.writer.write(pa.Table.from_batches(ready).combine_chunks())

@@ -21,6 +21,11 @@ from hardpack.spark.transactions import decided
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+WHOLE_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options of Spark's JSON writer, which else ends a time at its milliseconds."""
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
 Stands = Literal["before", "after", "both"]
 """Where rows stand: before a pass, after it, or in files that it leaves alone."""
@@ -144,9 +149,10 @@ def _side(
 def content_hash(rows: DataFrame) -> Column:
     """Hash of all columns, on format v3 the row's lineage too; xxhash64 passes over nulls, so they are hashed apart."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StructType
 
     names = sorted(rows.columns)
-    kinds = {f.name: f.dataType.simpleString() for f in rows.schema.fields}
-    # Spark hashes no maps
-    values = [F.to_json(F.struct(column(n))) if "map<" in kinds[n] else column(n) for n in names]
+    # Spark's hash has no maps, and does not tell a missing list or struct inside another from an empty one
+    nested = {f.name for f in rows.schema.fields if isinstance(f.dataType, ArrayType | MapType | StructType)}
+    values = [F.to_json(F.struct(column(n)), WHOLE_TIMES) if n in nested else column(n) for n in names]
     return F.xxhash64(*values, *(column(n).isNull() for n in names))

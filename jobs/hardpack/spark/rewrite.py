@@ -135,7 +135,9 @@ def _rewrite(files: DataFiles, group: Sequence[Living], offset: str, target_byte
     try:
         return files.write(_rising(_living(files, group), offset), group[0].ref, target_bytes)
     except _OutOfOrder:
-        return files.write(_sorted(files, group, offset), group[0].ref, target_bytes)
+        # inside, the error's trace would hold on to the reader that stopped, and to what it had read
+        pass
+    return files.write(_sorted(files, group, offset), group[0].ref, target_bytes)
 
 
 def _living(files: DataFiles, group: Iterable[Living]) -> Iterator[pa.RecordBatch]:
