@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hardpack import Conflict, GateRefused, heads
@@ -66,8 +65,7 @@ class Lazy:
     def stored(self):
         """Keys and offsets that lie in the data files, hidden ones too."""
         found = [pq.read_table(path.removeprefix("file:"), columns=["key", "offset"]) for path in self.files]
-        rows = pa.concat_tables(found).to_pylist()
-        return {(r["key"].decode(), r["offset"]) for r in rows}
+        return {(r["key"].decode(), r["offset"]) for rows in found for r in rows.to_pylist()}
 
 
 def cleaned(hp, table, now=T0):
