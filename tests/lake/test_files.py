@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hardpack.demo.topic import COLUMNS
 from hardpack.errors import BadInput
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.log.reference import Row
@@ -214,6 +215,19 @@ def test_a_machine_without_memory_has_no_damaged_files(topic, monkeypatch):
     monkeypatch.setattr("hardpack.lake.projection.FileColumns.mapped", full)
     with pytest.raises(MemoryError, match="malloc"):
         list(DataFiles.of(topic).read_whole(refs(topic)[0]))
+
+
+def test_a_sound_file_that_does_not_fit_is_not_told_as_a_damaged_one(topic, tmp_path):
+    path = tmp_path / "a.parquet"
+    (ref, _) = refs(topic)
+    fields = [pa.field(f.name, f.type, metadata={"PARQUET:field_id": f"{n + 1}"}) for n, f in enumerate(COLUMNS)]
+    fields[1] = fields[1].with_type(pa.time64("ns"))
+    pq.write_table(pa.schema(fields).empty_table(), path)
+    entry = dict(ref.entry) | {"file-path": f"file://{path}"}
+    with pytest.raises(
+        BadInput, match=r"a.parquet cannot be read in the table's columns \(.*time64.*rewrite_data_files"
+    ):
+        list(DataFiles.of(topic).read_whole(FileRef(entry)))
 
 
 def test_a_file_that_cannot_be_written_to_its_end_goes(topic):

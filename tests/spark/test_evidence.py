@@ -22,11 +22,21 @@ pytestmark = pytest.mark.spark
             "struct<t:timestamp_ntz>",
             [f"named_struct('t', timestamp_ntz'1970-01-01 00:00:00.00000{n}')" for n in (0, 1)],
         ),
+        ("map<binary,int>", ["map(x'00', 1)", "map(x'01', 1)", "map(x'00', 2)", "map()", "null"]),
+        ("array<map<binary,int>>", ["array(map(x'00', 1))", "array(null)", "array(map())", "array(map(x'01', 1))"]),
+        (
+            "struct<m:map<binary,int>>",
+            ["null", "named_struct('m', null)", "named_struct('m', map())", "named_struct('m', map(x'00', 1))"],
+        ),
         ("array<double>", ["array(double('NaN'))", "array(0d)", "array(null)", "array(double('Infinity'))"]),
         ("array<binary>", ["array(x'00')", "array(x'')", "array(x'0000')", "array(null)"]),
     ],
 )
-def test_no_two_values_have_the_same_hash(spark, kind, values):
-    rows = spark.sql(" union all ".join(f"select cast({value} as {kind}) as c, 1 as o" for value in values))
-    hashes = [r.h for r in rows.select(content_hash(rows).alias("h")).collect()]
-    assert len(set(hashes)) == len(values)
+def test_equal_values_have_one_hash_and_no_two_others(spark, kind, values):
+    def hashes():
+        rows = spark.sql(" union all ".join(f"select cast({value} as {kind}) as c, 1 as o" for value in values))
+        return [r.h for r in rows.select(content_hash(rows).alias("h")).collect()]
+
+    found = hashes()
+    assert len(set(found)) == len(values)
+    assert hashes() == found

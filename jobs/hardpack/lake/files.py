@@ -151,7 +151,7 @@ class DataFiles:
         """Row group after row group, mapped as pyiceberg does, whose own reader decodes a gigabyte and more ahead."""
         import pyarrow.parquet as pq
 
-        from hardpack.lake.projection import FileColumns
+        from hardpack.lake.projection import FileColumns, fitting
 
         if str(file.entry["file-format"]).upper() != "PARQUET":
             raise BadInput(
@@ -160,12 +160,20 @@ class DataFiles:
             )
         spec = self.specs.get(int(file.entry["spec-id"]))
         with self.io.new_input(file.path).open() as stream:
-            # pyiceberg knows no extension types, such as that of JSON
-            parquet = pq.ParquetFile(stream, pre_buffer=True, arrow_extensions_enabled=False)
-            columns = FileColumns(parquet.schema_arrow, projected, self, spec, file.entry["partition"])
+            parquet = pq.ParquetFile(
+                stream, pre_buffer=True,
+                # pyiceberg knows no extension types, such as that of JSON
+                arrow_extensions_enabled=False,
+                # of nanoseconds only 584 years fit, and what does not fit changes
+                coerce_int96_timestamp_unit="us",
+            )  # fmt: skip
+            with fitting(self.name, file.path):
+                columns = FileColumns(parquet.schema_arrow, projected, self, spec, file.entry["partition"])
             for group in range(parquet.num_row_groups):
                 for batch in parquet.iter_batches(BATCH_ROWS, [group], columns.names, use_threads=False):
-                    yield columns.mapped(batch)
+                    with fitting(self.name, file.path):
+                        mapped = columns.mapped(batch)
+                    yield mapped
 
     def _sound(self, file: FileRef, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches; what keeps them from being read is told in a sentence.

@@ -1,26 +1,31 @@
 """Arrow batches of a data file in the columns that a schema asks for, found by field id.
 
-pyiceberg's projection (pinned; `_get_column_projection_values` is not public), but for what it loses: a list or map of
-structs that is missing stays missing and does not become an empty one (seen in 0.12.0).
+pyiceberg's projection (pinned), but for lists and maps: its own (0.12.0) makes empty ones of those that are missing,
+and finds the fields of structs in a list of lists by their names.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyiceberg.conversions import from_json
+from pyiceberg.exceptions import ResolveError
 from pyiceberg.io.pyarrow import (
     ArrowAccessor,
     ArrowProjectionVisitor,
-    _get_column_projection_values,
+    UnsupportedPyArrowTypeException,
     pyarrow_to_schema,
     schema_to_pyarrow,
 )
-from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema, prune_columns, visit_with_partner
-from pyiceberg.typedef import Record
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import ListType, MapType
+
+from hardpack.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,19 +37,37 @@ if TYPE_CHECKING:
 
 class _Projection(ArrowProjectionVisitor):
     def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
-        return _missing_where(list_array, super().list(list_type, list_array, value_array))
+        if list_array is None or value_array is None:
+            return None
+        elements = self._cast_if_needed(list_type.element_field, value_array)
+        large = isinstance(list_array, pa.LargeListArray)
+        made, kind = (pa.LargeListArray, pa.large_list) if large else (pa.ListArray, pa.list_)
+        to = kind(self._construct_field(list_type.element_field, elements.type))
+        return made.from_arrays(_offsets(list_array), elements, type=to, mask=_missing(list_array))
 
     def map(
         self, map_type: MapType, map_array: pa.Array | None, key_result: pa.Array | None, value_result: pa.Array | None
     ) -> pa.Array | None:
-        return _missing_where(map_array, super().map(map_type, map_array, key_result, value_result))
+        if map_array is None or key_result is None or value_result is None:
+            return None
+        keys = self._cast_if_needed(map_type.key_field, key_result)
+        values = self._cast_if_needed(map_type.value_field, value_result)
+        to = pa.map_(
+            self._construct_field(map_type.key_field, keys.type),
+            self._construct_field(map_type.value_field, values.type),
+        )
+        return pa.MapArray.from_arrays(_offsets(map_array), keys, values, to, mask=_missing(map_array))
 
 
-def _missing_where(given: pa.Array | None, made: pa.Array | None) -> pa.Array | None:
-    if given is None or made is None or made.null_count == given.null_count:
-        return made
-    # of maps the fields' ids get lost
-    return pc.if_else(given.is_valid(), made, pa.scalar(None, made.type)).cast(made.type)
+def _offsets(array: pa.Array) -> pa.Array:
+    if isinstance(array, pa.FixedSizeListArray):
+        return pa.array((np.arange(len(array) + 1) + array.offset) * array.type.list_size, pa.int32())
+    # anew, as a slice of them may not stand beside a mask
+    return pa.array(array.offsets.to_numpy())
+
+
+def _missing(array: pa.Array) -> pa.Array | None:
+    return pa.array(array.is_null().to_numpy(zero_copy_only=False)) if array.null_count else None
 
 
 def project(batch: pa.RecordBatch, found: Schema, wanted: Schema, **options: Any) -> pa.RecordBatch:
@@ -73,19 +96,22 @@ class FileColumns:
             wanted: the schema asked for.
             table: tells how columns without ids are called, and the format version.
             spec: the spec that the file was written under, None if the table has it no more.
-            partition: the file's partition values: what a column has that is not in the file.
+            partition: the file's partition values as Iceberg's JSON: what a column has that is not in the file.
         """
         version = table.format_version
         found = pyarrow_to_schema(parquet, table.names, version <= 2, version)
-        of = Schema(*{f.field_id: f for f in (*table.schema.fields, *wanted.fields)}.values())
-        lying = DataFile.from_args(partition=Record(*partition))
+        known = _partition_values(spec, partition, wanted, found)
         leaves = {i for i in wanted.field_ids if not isinstance(wanted.find_type(i), ListType | MapType)}
-        self.wanted, self.found = wanted, prune_columns(found, leaves, select_full_types=False)
-        self.names = [column.name for column in self.found.columns]
+        self._found = prune_columns(found, leaves, select_full_types=False)
+        # pyiceberg takes no required column from anywhere but the file
+        self._wanted = Schema(
+            *(f.model_copy(update={"required": False}) if f.field_id in known else f for f in wanted.fields)
+        )
+        self.names = [column.name for column in self._found.columns]
         """Those to read."""
         self._options = {
             "downcast_ns_timestamp_to_us": version <= 2,
-            "projected_missing_fields": _get_column_projection_values(lying, wanted, of, spec, found.field_ids),
+            "projected_missing_fields": known,
             "allow_timestamp_tz_mismatch": True,
         }
         # how a file was written tells whether its texts are large, or a dictionary
@@ -93,6 +119,38 @@ class FileColumns:
 
     def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns asked for, in the same Arrow types whatever the file."""
-        got = project(batch, self.found, self.wanted, **self._options)
+        got = project(batch, self._found, self._wanted, **self._options)
         typed = [column if column.type == to else column.cast(to) for column, to in zip(got, self._types, strict=True)]
         return pa.RecordBatch.from_arrays(typed, names=got.schema.names)
+
+
+def _partition_values(
+    spec: PartitionSpec | None, partition: Sequence[Any], wanted: Schema, found: Schema
+) -> dict[int, Any]:
+    """By field id the values of identity partition columns that the file lacks (*Column Projection* in the spec)."""
+    absent: dict[int, Any] = {f.field_id: f.field_type for f in wanted.fields if f.field_id not in found.field_ids}
+    fields = zip(spec.fields if spec else (), partition, strict=False)
+    return {
+        field.source_id: from_json(absent[field.source_id], value)
+        for field, value in fields
+        if field.source_id in absent and isinstance(field.transform, IdentityTransform) and value is not None
+    }
+
+
+@contextmanager
+def fitting(table: str, path: str) -> Iterator[None]:
+    """A sound file whose columns cannot become the table's is not told as a damaged one.
+
+    Raises:
+        BadInput: they cannot.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, ResolveError, UnsupportedPyArrowTypeException, TypeError, ValueError) as error:
+        told = str(error).partition("\n")[0]
+        raise BadInput(
+            f"{table}: data file {path} cannot be read in the table's columns ({told}); have Iceberg write it anew "
+            "(rewrite_data_files). Nothing was changed."
+        ) from error

@@ -20,6 +20,7 @@ from hardpack.spark.transactions import decided
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 WHOLE_TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -152,7 +153,33 @@ def content_hash(rows: DataFrame) -> Column:
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     names = sorted(rows.columns)
+    kinds = {f.name: f.dataType for f in rows.schema.fields}
     # Spark's hash has no maps, and does not tell a missing list or struct inside another from an empty one
-    nested = {f.name for f in rows.schema.fields if isinstance(f.dataType, ArrayType | MapType | StructType)}
-    values = [F.to_json(F.struct(column(n)), WHOLE_TIMES) if n in nested else column(n) for n in names]
+    values = [
+        F.to_json(F.struct(_without_maps(column(n), kinds[n])), WHOLE_TIMES)
+        if isinstance(kinds[n], ArrayType | MapType | StructType)
+        else column(n)
+        for n in names
+    ]
     return F.xxhash64(*values, *(column(n).isNull() for n in names))
+
+
+def _without_maps(value: Column, kind: DataType) -> Column:
+    """Lists of key and value in place of maps: as JSON a binary key of a map is its address in memory."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, MapType):
+        to, item = kind.keyType, kind.valueType
+        return F.transform(
+            F.map_entries(value),
+            lambda e: F.struct(_without_maps(e["key"], to).alias("k"), _without_maps(e["value"], item).alias("v")),
+        )
+    if "map<" not in kind.simpleString():
+        return value
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda e: _without_maps(e, kind.elementType))
+    if isinstance(kind, StructType):
+        fields = [_without_maps(value[f.name], f.dataType).alias(f.name) for f in kind.fields]
+        return F.when(value.isNotNull(), F.struct(*fields))
+    return value
