@@ -208,6 +208,19 @@ def test_a_damaged_and_a_missing_file_are_named(topic):
     assert rows_in(files, [other.entry])
 
 
+def test_a_bit_that_fell_over_is_found_where_pages_have_checksums(topic):
+    """As parquet-java writes them, and hardpack; the flipped value would be as good as any other."""
+    with topic.transaction() as change:
+        change.set_properties({"write.parquet.compression-codec": "uncompressed"})
+    files = DataFiles.of(topic.refresh())
+    (entry,) = wide._rewrite(files, [Living(ref, b"") for ref in refs(topic)], "offset", 10**9)
+    assert len(rows_in(files, [entry])) == 8
+    path = Path(entry["file-path"].removeprefix("file://"))
+    path.write_bytes(path.read_bytes().replace(b"k3", b"k8", 1))
+    with pytest.raises(BadInput, match=rf"{path.name} is damaged \(.*CRC"):
+        rows_in(files, [entry])
+
+
 def test_a_machine_without_memory_has_no_damaged_files(topic, monkeypatch):
     def full(*_):
         raise pa.ArrowMemoryError("malloc of size 9 failed")

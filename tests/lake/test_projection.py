@@ -102,20 +102,29 @@ DAY = datetime(2020, 1, 2, 3, 4, 5, 6)
         (TimestampType(), "2020-01-02T03:04:05.000006", DAY), (BinaryType(), "AB", b"\xab"),
         (TimestamptzType(), "2020-01-02T03:04:05.000006+00:00", DAY.replace(tzinfo=UTC)),
         (DecimalType(9, 2), "1.20", Decimal("1.20")), (UUIDType(), str(uuid.UUID(int=5)), uuid.UUID(int=5)),
-        (StringType(), None, None),
+        (StringType(), None, None), (IntegerType(), None, None),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("required", [False, True])
 def test_a_partition_column_that_a_file_lacks_has_the_partitions_value(kind, json, value, required):
     if required and value is None:
         return
-    wanted = Schema(NestedField(1, "day", kind, required=required), NestedField(2, "offset", LongType()))
-    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "day"))
-    there = pa.schema([pa.field("offset", pa.int64(), metadata={"PARQUET:field_id": "2"})])
-    columns = FileColumns(there, wanted, SimpleNamespace(names=None, format_version=2), spec, [json])
-    assert columns.names == ["offset"]
-    batch = columns.mapped(pa.RecordBatch.from_pydict({"offset": [1, 2]}, there))
-    assert batch.to_pylist() == [{"day": value, "offset": 1}, {"day": value, "offset": 2}]
+    default = 9 if isinstance(kind, IntegerType) and not required else None
+    day = NestedField(1, "day", kind, required=required, initial_default=default)
+    inside = NestedField(3, "in", StructType(NestedField(4, "day", kind), NestedField(5, "n", LongType())))
+    wanted = Schema(day, NestedField(2, "offset", LongType()), inside)
+    spec = PartitionSpec(*(PartitionField(i, 1000 + i, IdentityTransform(), f"day{i}") for i in (1, 4)))
+    number = pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "5"})
+    there = pa.schema(
+        [
+            pa.field("offset", pa.int64(), metadata={"PARQUET:field_id": "2"}),
+            pa.field("in", pa.struct([number]), metadata={"PARQUET:field_id": "3"}),
+        ]
+    )
+    columns = FileColumns(there, wanted, SimpleNamespace(names=None, format_version=2), spec, [json, json])
+    assert columns.names == ["offset", "in"]
+    batch = columns.mapped(pa.RecordBatch.from_pydict({"offset": [1, 2], "in": [{"n": 1}, {"n": 2}]}, there))
+    assert batch.to_pylist() == [{"day": value, "offset": n, "in": {"day": value, "n": n}} for n in (1, 2)]
 
 
 @pytest.fixture

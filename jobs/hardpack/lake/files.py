@@ -160,11 +160,10 @@ class DataFiles:
             )
         spec = self.specs.get(int(file.entry["spec-id"]))
         with self.io.new_input(file.path).open() as stream:
+            # a damaged page must not be written anew; pyiceberg knows no extension types, such as that of JSON; of
+            # nanoseconds only 584 years fit, and what does not fit changes
             parquet = pq.ParquetFile(
-                stream, pre_buffer=True,
-                # pyiceberg knows no extension types, such as that of JSON
-                arrow_extensions_enabled=False,
-                # of nanoseconds only 584 years fit, and what does not fit changes
+                stream, pre_buffer=True, page_checksum_verification=True, arrow_extensions_enabled=False,
                 coerce_int96_timestamp_unit="us",
             )  # fmt: skip
             with fitting(self.name, file.path):
@@ -345,6 +344,8 @@ class _Writing:
         location = self.files.new_location(name, folder if spec.fields else None)
         self.output = self.files.io.new_output(location)
         self.writer = self.model.create_writer(self.output, self.schema, dict(self.files.properties))
+        # as parquet-java does; pyiceberg has no property for it
+        self.writer._parquet_writer_kwargs["write_page_checksum"] = True
 
     def _partition_path(self, spec: PartitionSpec) -> str:
         from urllib.parse import quote_plus

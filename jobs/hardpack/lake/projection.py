@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from hardpack.lake.files import DataFiles
 
 
+NOT_FORESEEN = (AttributeError, KeyError, TypeError, ValueError)
+"""What pyiceberg's projection raises for types that it has not thought of."""
+
+
 class _Projection(ArrowProjectionVisitor):
     def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
         if list_array is None or value_array is None:
@@ -100,18 +104,17 @@ class FileColumns:
         """
         version = table.format_version
         found = pyarrow_to_schema(parquet, table.names, version <= 2, version)
-        known = _partition_values(spec, partition, wanted, found)
+        constant = _partition_values(spec, partition, wanted, found)
         leaves = {i for i in wanted.field_ids if not isinstance(wanted.find_type(i), ListType | MapType)}
         self._found = prune_columns(found, leaves, select_full_types=False)
-        # pyiceberg takes no required column from anywhere but the file
-        self._wanted = Schema(
-            *(f.model_copy(update={"required": False}) if f.field_id in known else f for f in wanted.fields)
-        )
+        # pyiceberg takes no required column from anywhere but the file, and prefers a default to a value that is null
+        lone = {"required": False, "initial_default": None}
+        self._wanted = Schema(*(f.model_copy(update=lone) if f.field_id in constant else f for f in wanted.fields))
         self.names = [column.name for column in self._found.columns]
         """Those to read."""
         self._options = {
             "downcast_ns_timestamp_to_us": version <= 2,
-            "projected_missing_fields": known,
+            "projected_missing_fields": {i: value for i, value in constant.items() if value is not None},
             "allow_timestamp_tz_mismatch": True,
         }
         # how a file was written tells whether its texts are large, or a dictionary
@@ -128,12 +131,12 @@ def _partition_values(
     spec: PartitionSpec | None, partition: Sequence[Any], wanted: Schema, found: Schema
 ) -> dict[int, Any]:
     """By field id the values of identity partition columns that the file lacks (*Column Projection* in the spec)."""
-    absent: dict[int, Any] = {f.field_id: f.field_type for f in wanted.fields if f.field_id not in found.field_ids}
+    absent: dict[int, Any] = {i: wanted.find_type(i) for i in wanted.field_ids if i not in found.field_ids}
     fields = zip(spec.fields if spec else (), partition, strict=False)
     return {
-        field.source_id: from_json(absent[field.source_id], value)
+        field.source_id: None if value is None else from_json(absent[field.source_id], value)
         for field, value in fields
-        if field.source_id in absent and isinstance(field.transform, IdentityTransform) and value is not None
+        if field.source_id in absent and isinstance(field.transform, IdentityTransform)
     }
 
 
@@ -148,9 +151,9 @@ def fitting(table: str, path: str) -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except (pa.ArrowException, ResolveError, UnsupportedPyArrowTypeException, TypeError, ValueError) as error:
+    except (pa.ArrowException, UnsupportedPyArrowTypeException, ResolveError, *NOT_FORESEEN) as error:
         told = str(error).partition("\n")[0]
         raise BadInput(
             f"{table}: data file {path} cannot be read in the table's columns ({told}); have Iceberg write it anew "
-            "(rewrite_data_files). Nothing was changed."
+            "(rewrite_data_files), or restore it if Iceberg cannot read it either. Nothing was changed."
         ) from error
