@@ -23,7 +23,7 @@ from hardpack.log.model import LogState, Partition
 from hardpack.log.settings import Settings
 from hardpack.plan import Plan, make_plan
 from hardpack.policy import Policies, policies_in_force
-from hardpack.report import MaintenanceReport, PassReport, VerifyReport
+from hardpack.report import KeyReport, MaintenanceReport, PassReport, VerifyReport
 from hardpack.status import LogStatus, table_status
 
 if TYPE_CHECKING:
@@ -295,6 +295,15 @@ class Hardpack:
         at = clock() if now is None else now
         opened = open_table(self.catalog, table)
         return verify(self.door(table), opened, at, partitions, self.home, self._policy(table))
+
+    def explain(
+        self, table: str, key: bytes, now: int | None = None, partitions: Sequence[Partition] | None = None
+    ) -> KeyReport:
+        """What becomes of the rows of a key, and why; see `hardpack.explain.explain`."""
+        from hardpack.explain import explain
+
+        at, opened = clock() if now is None else now, open_table(self.catalog, table)
+        return explain(self.door(table), opened, key, at, partitions, self._policy(table))
 
     def door(self, table: str) -> IceTable:
         """The table by Iceberg's JVM API.

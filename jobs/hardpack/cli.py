@@ -22,6 +22,7 @@ from hardpack.logs import begin_logging
 from hardpack.plan import Plan
 from hardpack.render import (
     doctor_table,
+    key_table,
     maintenance_table,
     pass_table,
     plan_table,
@@ -40,7 +41,8 @@ app = typer.Typer(
     help="Kafka's log compaction for Apache Iceberg tables.\n\n"
     "A table is a topic once it is adopted: `hardpack adopt db.t`. Then `status` tells what is dirty, `plan` what a "
     "pass would do and why, `clean` runs phase one of it, `expire-tombstones` phase two, `verify` checks the "
-    "guarantees; `doctor` whether catalog, storage and Spark work together.\n\nExit codes: 0 done or nothing to do, "
+    "guarantees; `explain` tells why a key's rows are still there, `doctor` whether catalog, storage and Spark work "
+    "together.\n\nExit codes: 0 done or nothing to do, "
     "1 what nobody foresaw, 2 bad input, 3 a guarantee does not hold, 4 conflict, 5 a service did not answer.",
 )
 demo = typer.Typer(no_args_is_help=True, help="Load a topic of real data to try things on.")
@@ -183,6 +185,29 @@ def verify(table: TableName, partition: Partitions = None, now: Now = None, as_j
             out.print(f"Data Docs: {page}", soft_wrap=True)
     if not report.success:
         raise typer.Exit(3)
+
+
+@app.command()
+def explain(
+    table: TableName,
+    key: Annotated[str, typer.Option(help="the key, as text")],
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="the key is given as hexadecimal digits")] = False,
+    partition: Partitions = None,
+    now: Now = None,
+    as_json: AsJson = False,
+) -> None:
+    """Why the rows of a key are still there: what the next pass does to each, and when its tombstone may go.
+
+    Of the current snapshot; older ones keep what was removed until `maintain` expires them.
+    """
+    hp = _connect()
+    try:
+        wanted = bytes.fromhex(key) if hexadecimal else key.encode()
+    except ValueError:
+        raise BadInput("--hex: the key has a character that is no hexadecimal digit; expected as in 6b6579.") from None
+    with err.status("looking for the key"):
+        report = hp.explain(table, wanted, now, partition)
+    _show(report, as_json, key_table)
 
 
 def _settings_help() -> str:

@@ -16,7 +16,7 @@ from hardpack.errors import plain
 from hardpack.log.settings import Settings, dotted
 from hardpack.plan import Plan
 from hardpack.policy import Policy
-from hardpack.report import LogReport, MaintenanceReport, PassReport, VerifyReport
+from hardpack.report import KeyReport, LogReport, MaintenanceReport, PassReport, VerifyReport
 from hardpack.status import LogStatus
 
 if TYPE_CHECKING:
@@ -161,3 +161,21 @@ def verify_table(report: VerifyReport) -> Table:
         title += f" ({report.note})"
     rows = ((c.expectation, "holds" if c.success else "BROKEN", c.observed) for c in report.checks)
     return grid(title, ("expectation", "finding", "observed"), rows)
+
+
+def key_table(report: KeyReport) -> Table:
+    """What becomes of the rows of a key."""
+    title = f"{report.table}: {len(report.rows):,} rows of the key" if report.rows else f"{report.table}: no such key"
+    if report.more:
+        title += ", the newest; there are older ones"
+    return grid(
+        title,
+        ("log", "offset", "row", "file", "verdict", "not before", "why"),
+        (
+            (
+                str(r.partition), r.offset, "tombstone" if r.tombstone else "value", r.file.rpartition("/")[2],
+                r.becomes, moment(r.not_before), r.reason,
+            )
+            for r in report.rows
+        ),
+    )  # fmt: skip

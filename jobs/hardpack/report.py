@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from hardpack.log.fate import Becomes
 from hardpack.log.horizons import Range
 from hardpack.log.model import Partition
 
@@ -111,6 +112,36 @@ class VerifyReport(BaseModel):
     checks: tuple[Check, ...] = ()
     data_docs: tuple[str, ...] = ()
     note: str = ""
+
+
+class KeyRow(BaseModel):
+    """A row of a key that was asked for; neither key nor value is in it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: Partition
+    offset: int
+    tombstone: bool
+    file: str
+    becomes: Becomes
+    reason: str
+    not_before: int | None
+    """It does not go before this time, ms; None when it stays, or nobody knows yet."""
+
+
+class KeyReport(BaseModel):
+    """What becomes of the rows of one key."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    snapshot: int | None
+    now: int
+    rows: tuple[KeyRow, ...] = ()
+    """By log, the greatest offset first."""
+    more: bool = False
+    """Whether there are older rows of the key, which are not shown."""
 
 
 class MaintenanceReport(BaseModel):

@@ -200,7 +200,7 @@ def test_a_broken_table_does_not_hide_the_others(catalog, lake, monkeypatch):
     assert name_of(good) in {s["table"] for s in json.loads(done.stdout.splitlines()[0])}
 
 
-@pytest.mark.parametrize("verb", ["status", "plan", "clean", "expire-tombstones", "verify", "adopt", "demo"])
+@pytest.mark.parametrize("verb", ["status", "plan", "clean", "expire-tombstones", "verify", "explain", "adopt", "demo"])
 def test_every_verb_explains_itself(verb):
     done = CliRunner().invoke(app, [verb, "--help"])
     assert done.exit_code == 0
