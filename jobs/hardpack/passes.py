@@ -156,6 +156,7 @@ def change_of(job: Job, report: PassReport, remove: Iterable[Any], add: Iterable
             PASS_SUMMARY: report.summary_json(),
             STATE_PROPERTY: write_state(job.after),
         },
+        rewrites=job.settings.commit_operation == "replace",
     )
 
 

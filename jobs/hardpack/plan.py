@@ -168,7 +168,7 @@ def make_plan(
         now=now,
         force=force,
         settings=settings,
-        merge_on_read=DataFiles.of(table).merge_on_read,
+        merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
         logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), str(p.partition)))),
     )
 

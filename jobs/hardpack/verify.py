@@ -53,23 +53,29 @@ def verify(
     pages: list[str] = []
     passes_hold = True
     note = "" if passes else "no pass of these logs is in the table's history, so there is nothing to compare"
-    for (base, end), logs in passes.items():
-        snapshot = current.snapshot_id if current else end
-        if base is None or table.snapshot_by_id(base) is None:
+    for (base, end, until), logs in passes.items():
+        snapshot, standing = current.snapshot_id if current else end, [_standing(p) for p in logs]
+        compared = [((snapshot, snapshot), standing)]
+        if base is None or any(table.snapshot_by_id(s) is None for s in (base, until) if s is not None):
             lost = "is not told by the catalog" if base is None else "has expired"
             which = "the snapshot" if base is None else f"snapshot {base}"
             note = f"{which} before the last pass {lost}, so only what must hold at any time was checked"
-            base, logs = snapshot, [_standing(p) for p in logs]
-        verdict = _compare(door, settings, name, (base, snapshot), logs, home)
-        checks += [Check.model_validate(r) for r in verdict.results]
-        pages.append(verdict.page)
-        own = verdict
-        if not verdict.success and not _only_appends(table, end):
-            own = _compare(door, settings, name, (base, end), logs, home)
+        elif until is None:
+            compared = [((base, snapshot), logs)]
+        else:
+            # what retention took is missing rightly
+            compared = [((base, until), logs), *compared]
+        found = [_compare(door, settings, name, span, promised, home) for span, promised in compared]
+        checks += [Check.model_validate(r) for verdict in found for r in verdict.results]
+        pages += [verdict.page for verdict in found]
+        held = all(verdict.success for verdict in found)
+        if not held and not _only_appends(table, end):
+            own = _compare(door, settings, name, (compared[0][0][0], end), compared[0][1], home)
             pages.append(own.page)
             blame = "which kept every guarantee" if own.success else "which had broken a guarantee itself"
             note = f"others changed rows after the pass of snapshot {end}, {blame}"
-        passes_hold = passes_hold and own.success
+            held = own.success
+        passes_hold = passes_hold and held
     return VerifyReport(
         table=name,
         now=now,
@@ -98,14 +104,16 @@ def must_hold(report: VerifyReport) -> VerifyReport:
     return report
 
 
-Span = tuple[int | None, int]
-"""The snapshot before a pass, None where the catalog does not tell it, and the one that it made."""
+Span = tuple[int | None, int, int | None]
+"""The snapshot before a pass, None where the catalog does not tell it, the one that it made, and the last one before
+retention took rows since, None if it did not."""
 
 
 def _last_passes(table: Table, wanted: set[str] | None) -> dict[Span, list[LogReport]]:
     """Per log the newest phase one with the phase two after it as one entry, by the snapshots around both."""
     later: dict[str, tuple[int | None, int, LogReport]] = {}
     found: dict[str, tuple[int | None, int, LogReport]] = {}
+    until: dict[str, int | None] = {}
     for commit in commits(table):
         report = PassReport.from_summary(commit.report, commit.snapshot)
         for entry in report.logs:
@@ -114,13 +122,16 @@ def _last_passes(table: Table, wanted: set[str] | None) -> dict[Span, list[LogRe
                 continue
             if report.phase == "retention":
                 # what it took is not the pass's doing, so the phase before it is looked at apart
-                found |= {name: later[name]} if name in later else {}
+                if name in later:
+                    found[name] = later[name]
+                else:
+                    until[name] = commit.parent
                 continue
             _, end, known = later.get(name, (None, commit.snapshot, None))
             (found if report.phase == "one" else later)[name] = (commit.parent, end, _merged(known, entry))
     spans: dict[Span, list[LogReport]] = defaultdict(list)
-    for base, end, entry in (later | found).values():
-        spans[base, end].append(entry)
+    for name, (base, end, entry) in (later | found).items():
+        spans[base, end, until.get(name)].append(entry)
     return dict(spans)
 
 

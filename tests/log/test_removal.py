@@ -23,3 +23,7 @@ def test_a_file_without_a_living_row_goes_whatever_the_settings():
 
 def test_a_ratio_of_nothing_rewrites_always():
     assert not stays_under_vector(100, 36 * MB, 1, False, Settings.model_validate({"deletion.vector.max.ratio": 0}))
+
+
+def test_with_replace_there_are_no_vectors():
+    assert not stays_under_vector(100, 36 * MB, 1, False, Settings.model_validate({"commit.operation": "replace"}))

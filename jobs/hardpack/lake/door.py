@@ -59,10 +59,10 @@ def _tries() -> Retrying:
 class Change:
     """What one commit does: files out, files in, properties derived from those at the time, summary entries.
 
-    `vectors` are new deletion vectors, `replaced` those that they stand in for; both lie within `partitions`, the
-    column's name and its values.
-    `properties` is given the table's properties as they are at the moment of the commit, and id and sequence number of
-    the snapshot to be; it returns those to set and raises Conflict when they no longer allow it.
+    `vectors` are new deletion vectors, `replaced` those that they stand in for, both within `partitions`, the column's
+    name and its values. With `rewrites`, and no vectors, the snapshot is a `replace`. `properties` is given the table's
+    as they are at the moment of the commit, and id and sequence number of the snapshot to be; it returns those to set
+    and raises Conflict when they no longer allow it.
     """
 
     remove: Iterable[Any]
@@ -72,6 +72,7 @@ class Change:
     vectors: Sequence[Any] = ()
     replaced: Sequence[Any] = ()
     partitions: tuple[str, Sequence[int | str]] = ("", ())
+    rewrites: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,8 @@ class IceTable:
     def call(self, procedure: str, arguments: str) -> list[Row]:
         """Run one of Iceberg's procedures on the table; the arguments are SQL."""
         catalog = self.name.partition(".")[0]
-        found: list[Row] = self.spark.sql(
-            f"CALL `{catalog}`.system.{procedure}(table => {literal(self.name)}, {arguments})"
-        ).collect()
+        statement = f"CALL `{catalog}`.system.{procedure}(table => {literal(self.name)}, {arguments})"
+        found: list[Row] = self.spark.sql(statement).collect()
         return found
 
     @cached_property
@@ -126,7 +126,7 @@ class IceTable:
     def listed(self, folder: str) -> dict[str, int]:
         """Files under a folder, as the table's FileIO lists them, and when they were made, ms by the storage's clock.
 
-        None when it cannot list or there is no folder.
+        Empty when it cannot list or there is no folder.
         """
         if not self.lists:
             return {}
@@ -197,8 +197,7 @@ class IceTable:
         """What it takes to read the tasks' files elsewhere, by path."""
         found = {}
         for path, task in tasks.items():
-            file = task.file()
-            entry = self._json(file)
+            entry = self._json(file := task.file())
             found[path] = FileRef(entry, int(file.dataSequenceNumber()) if "first-row-id" in entry else 0)
         return found
 
@@ -366,14 +365,15 @@ class IceTable:
             # a snapshot all the same, so that moving the state alone is compared and set too; streams pass over it
             update = self._java.newFastAppend()
         else:
-            update = self._java.newOverwrite()
+            update = self._java.newRewrite() if change.rewrites else self._java.newOverwrite()
+            update.validateFromSnapshot(base)
             for file in remove:
                 update.deleteFile(file)
             for file in add:
                 update.addFile(file)
-            # without both, a concurrent rewrite of an input file would be overwritten silently
-            update.validateFromSnapshot(base)
-            update.validateNoConflictingDeletes()
+            if not change.rewrites:
+                # else a concurrent rewrite of an input file would be overwritten silently; `replace` looks anyway
+                update.validateNoConflictingDeletes()
         for key, value in change.summary.items():
             update.set(key, value)
         return update

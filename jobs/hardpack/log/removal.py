@@ -18,8 +18,10 @@ def stays_under_vector(rows: int, size: int, dead: int, gone: bool, settings: Se
         size: of the file, bytes.
         dead: its dead rows, those of earlier vectors among them.
         gone: whether a row has to leave the storage, for its key was deleted or it was never the log's.
-        settings: of the log.
+        settings: of the log. Iceberg's `replace` adds no vectors, so with it there are none.
     """
+    if settings.commit_operation == "replace":
+        return False
     if gone or dead >= rows or size < settings.deletion_vector_min_bytes:
         return False
     return dead <= rows * settings.deletion_vector_max_ratio

@@ -63,6 +63,10 @@ class Settings(BaseModel):
     )
     null_keys: Literal["refuse", "drop"] = Field("refuse", description="`drop` removes keyless rows as Kafka's cleaner")
 
+    commit_operation: Literal["overwrite", "replace"] = Field(
+        "overwrite",
+        description="Iceberg's name for what a pass does; `replace` lets Spark's streams read on, against the spec",
+    )
     deletion_vector_max_ratio: float = Field(
         0.2,
         ge=0,
