@@ -45,6 +45,8 @@ def test_the_mapping_names_policies():
     first, second = yaml.safe_load((FOLDER / "statsd_mapping.yml").read_text())["mappings"]
     got = re.match(first["match"], "airflow.hardpack.orders.max-dirty-percent")
     assert got.groups() == ("orders", "max-dirty-percent")
+    hyphened = re.match(first["match"], "airflow.hardpack.my-orders.max-dirty-percent")
+    assert hyphened.groups() == ("my-orders", "max-dirty-percent")
     assert re.match(second["match"], "airflow.hardpack.max-dirty-percent").groups() == ("max-dirty-percent",)
     assert not re.match(first["match"], "airflow.hardpack.max-dirty-percent")
 
