@@ -4,17 +4,23 @@ from hardpack.log.horizons import (
     Copied,
     after_clean,
     after_expiry,
+    due,
     due_markers,
     due_ranges,
     horizon_of,
+    postponed,
+    undone_clock,
     with_horizon,
+    with_ranges,
+    without_empty,
 )
-from hardpack.log.model import LogState
+from hardpack.log.model import DataFile, LogState, LogView
+from hardpack.log.times import LONG_MAX, plus
 
 
 def cleaned(state, low, high, end, now, retention, emptied=(), copied_to=None):
     reach = Copied(low, high, high if copied_to is None else copied_to, high)
-    return after_clean(state, reach, 0, end, now, retention, emptied)
+    return after_clean(state, reach, end, now, now + retention, emptied=emptied)
 
 
 def test_a_horizon_is_set_once():
@@ -81,3 +87,65 @@ def test_a_pass_does_not_remove_the_markers_it_found_empty():
     state = cleaned(LogState(), 0, 10, 20, 1000, 0, emptied=[3])
     assert due_markers(state, 1000) == ()
     assert due_markers(state, 1001) == (3,)
+
+
+def test_a_late_tombstone_has_a_horizon_of_its_own_and_moves_no_other():
+    horizons = with_ranges(((9, 100), (19, 200)), [(4, 4), (9, 11)], 500)
+    found = [horizon_of(LogState(horizons=horizons), o) for o in (0, 3, 4, 5, 8, 9, 11, 12, 19, 20)]
+    assert found == [100, 100, 500, 100, 100, 500, 500, 200, 200, None]
+    assert with_ranges((), [(4, 4)], 500) == ()
+    assert with_ranges(((9, 100),), [(20, 21)], 500) == ((9, 100),)
+
+
+def test_a_pass_over_late_rows_leaves_the_other_horizons_as_they_are():
+    state = LogState(checkpoint=20, log_end=30, horizons=((9, 100), (19, 200)))
+    reach = Copied(4, 25, 25, 25)
+    after = after_clean(state, reach, 30, 1000, 1500, late_tombstones=[(4, 4)])
+    found = {o: horizon_of(after, o) for o in (0, 4, 5, 9, 19, 24)}
+    assert found == {0: 100, 4: 1500, 5: 100, 9: 100, 19: 200, 24: 1500}
+
+
+def test_the_checkpoint_stays_when_late_rows_fill_the_offset_map():
+    """Invariant 6; what the pass did not come to is remembered instead."""
+    state = LogState(checkpoint=20, log_end=30)
+    after = after_clean(state, Copied(4, 8, 10, 25), 30, 1000, 1500, arrived=True)
+    assert (after.checkpoint, after.unseen.late, after.unseen.arrived) == (20, 8, 8)
+
+
+def test_a_range_without_a_tombstone_needs_no_entry():
+    def file(low, high, tombstones):
+        return DataFile(f"f{low}", 1, 1, low, high, 0, 0, tombstones, 0)
+
+    horizons = ((9, 100), (19, 200), (29, 300))
+    assert without_empty(horizons, [file(0, 9, 0), file(10, 14, 1), file(20, 29, None)]) == ((19, 200), (29, 300))
+    assert without_empty(horizons, [file(5, 25, 1)]) == horizons
+    assert without_empty(horizons, []) == ()
+
+
+def test_a_horizon_counts_from_the_commit():
+    marked = cleaned(LogState(), 0, 10, 20, 1000, 50, emptied=[3])
+    late = postponed(marked, 1050, 9050)
+    assert (late.horizons, late.markers) == (((9, 9050),), ((9050, (3,)),))
+    assert postponed(marked, 1050, 1040) == marked, "never earlier than it was given"
+
+
+def test_a_horizon_at_the_end_of_time_stays_there():
+    state = cleaned(LogState(), 0, 10, 20, 1000, LONG_MAX - 1000)
+    assert plus(1000, LONG_MAX) == LONG_MAX
+    assert state.horizons == ((9, LONG_MAX),)
+    assert due_ranges(state, LONG_MAX - 1) == ()
+
+
+def test_what_a_clock_in_the_future_gave_counts_from_now_once_it_is_undone():
+    first = cleaned(LogState(), 0, 10, 20, 1000, 5000)
+    ahead = cleaned(first, 10, 20, 30, 90_000, 7000)
+    assert ahead.horizons == ((9, 6000), (19, 97_000))
+    right = undone_clock(ahead, 2000)
+    assert (right.horizons, right.last_clean) == (((9, 6000), (19, 9000)), {"now": 2000})
+
+
+def test_tombstones_before_the_first_late_row_need_not_wait_for_it():
+    state = LogState(checkpoint=20, horizons=((9, 50), (19, 50)))
+    assert due(LogView(0, (), state, late=5), 100) == (((0, 4),), ())
+    assert due(LogView(0, (), state, late=0), 100) == ((), ())
+    assert due(LogView(0, (), state), 100) == (((0, 9), (10, 19)), ())

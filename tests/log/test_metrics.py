@@ -20,20 +20,30 @@ def plan(*logs, now=1000):
 
 
 def test_the_dirtiest_and_the_latest_of_all_tables():
-    found = sensed([plan(log(ratio=0.25, overdue_ms=1500, last_clean=400)), plan(log(ratio=0.5, last_clean=700))])
+    found = sensed([plan(log(ratio=0.25, overdue_ms=1500)), plan(log(ratio=0.5))], since=300)
     assert found == {
         "max-dirty-percent": 50.0, "max-compaction-delay-secs": 1.5, "uncleanable-partitions-count": 0.0,
-        "uncleanable-bytes": 0.0, "time-since-last-run-ms": 300.0,
+        "uncleanable-bytes": 0.0, "paused-partitions-count": 0.0, "time-since-last-run-ms": 300.0,
     }  # fmt: skip
 
 
 def test_a_log_that_is_uncleanable_counts_apart():
-    found = sensed([plan(log(ratio=0.9, overdue_ms=9, uncleanable=True), log(ratio=0.1))])
+    found = sensed([plan(log(ratio=0.9, overdue_ms=9, held=True), log(ratio=0.1))])
     assert found["max-dirty-percent"] == 10.0
     assert found["max-compaction-delay-secs"] == 0
     assert (found["uncleanable-partitions-count"], found["uncleanable-bytes"]) == (1.0, 10.0)
     assert "time-since-last-run-ms" not in found
     assert sensed([])["max-dirty-percent"] == 0
+
+
+def test_a_paused_log_is_no_candidate_and_not_uncleanable():
+    found = sensed([plan(log(ratio=0.9, overdue_ms=9, paused=True), log(ratio=0.1))])
+    assert (found["max-dirty-percent"], found["max-compaction-delay-secs"]) == (10.0, 0.0)
+    assert (found["paused-partitions-count"], found["uncleanable-partitions-count"]) == (1.0, 0.0)
+
+
+def test_a_table_that_cannot_be_read_counts_as_one_log():
+    assert sensed([plan(log(held=True))], unreadable=2)["uncleanable-partitions-count"] == 3.0
 
 
 def report(snapshot, read, written, seconds, repeated=False):

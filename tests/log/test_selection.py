@@ -1,14 +1,16 @@
 """What is due, from where to where: the rules of Kafka's LogCleanerManager."""
 
+from dataclasses import replace
+
 import pytest
 from hardpack.log.model import DataFile, LogState, LogView, to_segments
 from hardpack.log.selection import decide, first_dirty_offset
 from hardpack.log.settings import Settings
 
 
-def data_file(low, high, size=100, early=1000, late=None, path=None):
+def data_file(low, high, size=100, early=1000, late=None, path=None, came=0):
     late = early if late is None else late
-    return DataFile(path or f"f{low}", size, high - low + 1, low, high, early, late, 0, 0)
+    return DataFile(path or f"f{low}", size, high - low + 1, low, high, early, late, 0, 0, came=came)
 
 
 def view(*files, **state):
@@ -86,3 +88,56 @@ def test_files_whose_offsets_overlap_are_one_segment():
 
 def test_an_empty_log_is_not_due():
     assert not decide(LogView(0, (), LogState()), Settings(), now=0, force=True).due
+
+
+def test_a_file_that_others_put_across_the_checkpoint_counts_by_its_offsets():
+    """Else ten new rows in a gigabyte make a log due at every look."""
+    packed = data_file(0, 99, size=1000, came=7)
+    log = view(packed, data_file(100, 109, came=8), checkpoint=90, log_end=100, seen=(4, 5), snapshot=(1, 5))
+    decision = decide(log, Settings(), now=10_000)
+    assert (decision.clean_bytes, decision.cleanable_bytes, decision.due) == (900, 100, False)
+    left = replace(log, state=replace(log.state, seen=(6, 7)))
+    assert decide(left, Settings(), now=10_000).cleanable_bytes == 1000, "as Kafka counts a segment a pass ended in"
+
+
+def test_a_chain_of_files_that_share_their_borders_can_be_cleaned():
+    files = [data_file(10 * at, 10 * at + 10) for at in range(5)]
+    decision = decide(view(*files), Settings(), now=10_000)
+    assert (decision.first_dirty, decision.bound, decision.due) == (0, 40, True)
+
+
+def test_a_log_whose_files_are_all_tied_together_is_stuck_and_says_so():
+    files = [data_file(10 * at, 10 * at + 15) for at in range(5)]
+    decision = decide(view(*files), Settings(), now=10_000, force=True)
+    assert (decision.due, decision.held) == (False, True)
+    assert decision.reason.startswith("stuck: 5 files overlap in a chain from offset 0 to 55")
+    assert not decide(view(*files[:3]), Settings(), now=10_000).held, "a few may be chance"
+    assert decide(view(*files), Settings(active_segment="none"), now=10_000).due
+
+
+@pytest.mark.parametrize("early", [0, -1])
+def test_a_row_without_a_time_does_not_switch_the_lag_off(early):
+    files = (data_file(0, 9, early=early, late=500), data_file(10, 19))
+    decision = decide(view(*files), Settings(max_compaction_lag_ms=100, min_cleanable_dirty_ratio=1), now=10_000)
+    assert decision.due
+    assert decision.overdue_ms > 0
+    assert not decide(
+        view(data_file(0, 9, early=early, late=early), data_file(10, 19)),
+        Settings(max_compaction_lag_ms=100, min_cleanable_dirty_ratio=1), now=10_000,
+    ).due  # fmt: skip
+
+
+def test_rows_put_before_the_first_are_of_the_log():
+    """A log start moves up by retention only."""
+    log = view(data_file(4, 9), data_file(10, 19), checkpoint=10, log_end=20)
+    assert log.log_start == 4
+    assert replace(log, state=replace(log.state, log_start=10)).log_start == 10
+    assert replace(log, late=2, state=replace(log.state, log_start=10)).log_start == 2
+
+
+@pytest.mark.parametrize("value", [0, 1, 2**63 - 1])
+def test_legal_extremes_of_times_and_sizes_decide_something(value):
+    names = ["min_compaction_lag_ms", "delete_retention_ms", "retention_ms", "retention_bytes"]
+    settings = Settings(**dict.fromkeys(names, value))
+    for now in (0, 1, 2**63 - 1):
+        assert decide(view(*THREE), settings, now).reason

@@ -98,7 +98,7 @@ def _tombstone(row: KeyedRow, log: _Log) -> Fate:
         return Fate("waits", f"{what}; {when} gives it a delete horizon {log.settings.delete_retention_ms} ms later")
     if horizon > log.now:
         return Fate("waits", f"{what}; its delete horizon has not passed", horizon)
-    if log.view.late is not None:
+    if log.view.late is not None and row.offset >= log.view.late:
         return Fate("waits", f"{what}; rows came late, which phase one looks at before any tombstone goes", horizon)
     # phase two follows phase one, which moves the checkpoint
     then = replace(state, checkpoint=decision.bound) if decision.due else state

@@ -6,11 +6,13 @@ MemoryRecords.filterTo), so one entry per pass is enough. Markers of emptied tra
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hardpack.log.model import Horizon, LogState, LogView
+from hardpack.log.model import DataFile, Horizon, LogState, LogView, Unseen
+from hardpack.log.times import LONG_MAX, LONG_MIN, minus, plus
 
 Range = tuple[int, int]
 """Offsets from (inclusive) to (inclusive)."""
@@ -31,23 +33,99 @@ class Copied:
 
 
 def with_horizon(horizons: tuple[Horizon, ...], up_to: int, horizon_ms: int) -> tuple[Horizon, ...]:
-    """Give the tombstones up to an offset that have no horizon yet this one; the others keep theirs."""
+    """Gives a horizon to the tombstones up to an offset that lie behind all that have one; the others keep theirs."""
     if horizons and up_to <= horizons[-1][0]:
         return horizons
     return (*horizons, (up_to, horizon_ms))
 
 
-def before(horizons: tuple[Horizon, ...], offset: int) -> tuple[Horizon, ...]:
-    """The horizons of the tombstones before an offset."""
-    whole = tuple(h for h in horizons if h[0] < offset)
-    split = next((ms for up_to, ms in horizons if up_to >= offset), None)
-    start = whole[-1][0] if whole else -1
-    return whole if split is None or start >= offset - 1 else (*whole, (offset - 1, split))
+def with_ranges(horizons: tuple[Horizon, ...], ranges: Collection[Range], horizon_ms: int) -> tuple[Horizon, ...]:
+    """Gives a horizon of their own to tombstones that came late, between others that keep theirs.
+
+    Args:
+        horizons: before; offsets behind the last entry are left to `with_horizon`.
+        ranges: offsets that hold tombstones which came late, and no others.
+        horizon_ms: theirs, ms since the epoch.
+    """
+    if not horizons or not ranges:
+        return horizons
+    end = horizons[-1][0]
+    inside = [(low, min(high, end)) for low, high in ranges if low <= end]
+    edges = sorted({up_to for up_to, _ in horizons} | {low - 1 for low, _ in inside} | {high for _, high in inside})
+    pieces = [(e, horizon_ms if in_ranges(tuple(inside), e) else _at(horizons, e)) for e in edges]
+    # an entry that says what the next one says is not needed, but for those that were there
+    known = {up_to for up_to, _ in horizons}
+    following = [ms for _, ms in pieces[1:]] + [None]
+    return tuple(p for p, after in zip(pieces, following, strict=True) if p[0] in known or p[1] != after)
+
+
+def _undated(horizons: tuple[Horizon, ...]) -> list[Range]:
+    """Offsets of tombstones that no pass has covered yet; nothing else is between others and never due."""
+    starts = (LONG_MIN, *(up_to + 1 for up_to, _ in horizons))
+    return [(start, up_to) for start, (up_to, ms) in zip(starts, horizons, strict=False) if ms == LONG_MAX]
+
+
+def _at(horizons: tuple[Horizon, ...], offset: int) -> int:
+    return next(ms for up_to, ms in horizons if offset <= up_to)
 
 
 def horizon_of(state: LogState, offset: int) -> int | None:
     """The horizon of a tombstone at an offset, ms, or None when it was never cleaned."""
     return next((ms for up_to, ms in state.horizons if offset <= up_to), None)
+
+
+def without_empty(horizons: tuple[Horizon, ...], files: Iterable[DataFile]) -> tuple[Horizon, ...]:
+    """Forgets the horizons of ranges in which no file can hold a tombstone.
+
+    The range then counts to the next entry, whose horizon is another: that changes nothing where there is none.
+    """
+    spans: list[Range] = []
+    for low, high in sorted((f.min_offset, f.max_offset) for f in files if f.tombstones != 0):
+        if spans and low <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], high)
+        else:
+            spans.append((low, high))
+    kept: list[Horizon] = []
+    start = LONG_MIN
+    for up_to, ms in horizons:
+        at = bisect_left(spans, start, key=lambda span: span[1])
+        if at < len(spans) and spans[at][0] <= up_to:
+            kept.append((up_to, ms))
+        start = up_to + 1
+    return tuple(kept)
+
+
+def postponed(state: LogState, given: int, horizon_ms: int) -> LogState:
+    """Moves the horizons that a pass gave when it began to what they are when it commits (invariant 5).
+
+    Args:
+        state: as the pass leaves it.
+        given: the horizon that it gave, ms.
+        horizon_ms: the time of the commit and delete.retention.ms, ms; earlier than `given` changes nothing.
+    """
+    if horizon_ms <= given:
+        return state
+    last = state.last_clean | ({"given": horizon_ms} if "given" in state.last_clean else {})
+    return replace(
+        state,
+        horizons=tuple((up_to, horizon_ms if ms == given else ms) for up_to, ms in state.horizons),
+        markers=tuple((horizon_ms if ms == given else ms, offsets) for ms, offsets in state.markers),
+        last_clean=last,
+    )
+
+
+def undone_clock(state: LogState, now: int) -> LogState:
+    """The state when the last phase one was made by a clock in the future: what it gave a horizon counts from `now`."""
+    ahead, given = state.last_clean["now"], state.last_clean.get("given")
+    state = replace(state, last_clean={"now": now})
+    if given is None:
+        return state
+    right = plus(now, minus(given, ahead))
+    return replace(
+        state,
+        horizons=tuple((up_to, min(ms, right) if ms == given else ms) for up_to, ms in state.horizons),
+        markers=tuple((min(ms, right) if ms == given else ms, offsets) for ms, offsets in state.markers),
+    )
 
 
 def due_ranges(state: LogState, now: int) -> tuple[Range, ...]:
@@ -56,30 +134,39 @@ def due_ranges(state: LogState, now: int) -> tuple[Range, ...]:
     What the last phase one gave a horizon at this very `now` is left out: in Kafka one pass does both,
     and it removes only what an earlier pass marked.
     """
-    fresh = state.last_clean.get("horizon_up_to") if state.last_clean.get("now") == now else None
+    fresh = set(_fresh(state, "horizons", now))
     ranges: list[Range] = []
-    start = state.log_start or 0
+    start = 0
     for up_to, horizon_ms in state.horizons:
         end = min(up_to, (state.checkpoint or 0) - 1)
-        if horizon_ms <= now and up_to != fresh and start <= end:
+        if horizon_ms <= now and up_to not in fresh and start <= end:
             ranges.append((start, end))
         start = up_to + 1
     return tuple(ranges)
 
 
+def _fresh(state: LogState, what: str, now: int) -> tuple[int, ...]:
+    """What the last phase one gave a horizon that had passed already, if that was at this very time."""
+    given: tuple[int, ...] = state.last_clean.get(what, ()) if state.last_clean.get("now") == now else ()
+    return given
+
+
 def due_markers(state: LogState, now: int) -> tuple[int, ...]:
     """Offsets of the transaction markers that may go at `now`; they do not wait for the checkpoint."""
-    fresh = set(state.last_clean.get("markers", ())) if state.last_clean.get("now") == now else set()
+    fresh = set(_fresh(state, "markers", now))
     return tuple(o for ms, offsets in state.markers if ms <= now for o in offsets if o not in fresh)
 
 
 def due(log: LogView, now: int) -> tuple[tuple[Range, ...], tuple[int, ...]]:
     """What phase two may take at `now`: ranges of tombstones and offsets of markers.
 
-    Nothing while rows came late: they are for phase one to look at first, as the tombstones of their keys may be
-    among these (invariant 9).
+    From the first row on that came late nothing goes: phase one has to look at late rows first, as the tombstones of
+    their keys may be among these (invariant 9). A tombstone before it deletes none of them.
     """
-    return ((), ()) if log.late is not None else (due_ranges(log.state, now), due_markers(log.state, now))
+    ranges, markers = due_ranges(log.state, now), due_markers(log.state, now)
+    if log.late is None:
+        return ranges, markers
+    return tuple((low, min(high, log.late - 1)) for low, high in ranges if low < log.late), ()
 
 
 def in_ranges(ranges: tuple[Range, ...], offset: int) -> bool:
@@ -90,41 +177,58 @@ def in_ranges(ranges: tuple[Range, ...], offset: int) -> bool:
 def after_clean(
     state: LogState,
     copied: Copied,
-    log_start: int,
     log_end: int,
     now: int,
-    delete_retention_ms: int,
+    horizon: int,
+    files: Collection[DataFile] | None = None,
+    late_tombstones: Collection[Range] = (),
     emptied: Collection[int] = (),
+    arrived: bool = False,
 ) -> LogState:
     """The state that phase one leaves: checkpoint at the map's end, a horizon for what was met first.
 
     Args:
         state: before the pass.
         copied: how far it went.
-        log_start: first offset of the log.
-        log_end: offset after its last row.
-        now: the pass's time, ms.
-        delete_retention_ms: from now to the horizon.
+        log_end: offset after the log's last row.
+        now: the time that the pass decides by, ms.
+        horizon: of what it meets first, ms: the time of its commit and delete.retention.ms.
+        files: of the log before the pass, None when nobody knows where tombstones may be.
+        late_tombstones: offsets, among those that earlier passes covered, of tombstones that came since.
         emptied: offsets of the transaction markers without a row left.
+        arrived: whether rows came late that are no rewrite of rows that were there.
     """
-    horizon = now + delete_retention_ms
-    known_horizons = state.horizons
-    if copied.first_dirty < (state.checkpoint or 0):
-        # rows came late: no tombstone among them may take over the horizon of its neighbours
-        known_horizons = before(known_horizons, copied.first_dirty)
-    horizons = with_horizon(known_horizons, copied.copied_to - 1, horizon)
-    last: dict[str, Any] = {"now": now, "from": copied.first_dirty, "to": copied.checkpoint}
-    if horizons != known_horizons:
-        last["horizon_up_to"] = copied.copied_to - 1
-    known = {o for _, offsets in state.markers for o in offsets}
+    end = copied.copied_to - 1
+    # what an earlier pass saw coming late and did not come to
+    late = [*late_tombstones, *(_undated(state.horizons) if state.unseen else ())]
+    horizons = with_ranges(state.horizons, [(low, high) for low, high in late if high > end], LONG_MAX)
+    horizons = with_ranges(horizons, [(low, min(high, end)) for low, high in late if low <= end], horizon)
+    horizons = with_horizon(horizons, copied.copied_to - 1, horizon)
+    if files is not None:
+        horizons = without_empty(horizons, files)
+    last: dict[str, Any] = {"now": now}
+    before = state.horizons
+    if fresh := tuple(up_to for up_to, ms in horizons if (up_to, ms) not in before):
+        last["given"] = horizon
+        if horizon <= now:
+            last["horizons"] = fresh
+    met = {o for _, offsets in state.markers for o in offsets}
     markers = state.markers
-    if fresh := tuple(sorted(set(emptied) - known)):
-        markers = (*markers, (horizon, fresh))
-        last["markers"] = list(fresh)
+    if new := tuple(sorted(set(emptied) - met)):
+        markers = (*markers, (horizon, new))
+        last["given"] = horizon
+        if horizon <= now:
+            last["markers"] = new
+    checkpoint, unseen = copied.checkpoint, None
+    if state.checkpoint is not None and checkpoint < state.checkpoint <= log_end:
+        # rows came late and the offset map is full before it is through with them; a checkpoint never goes back
+        unseen = Unseen(checkpoint, checkpoint if arrived else None)
+        checkpoint = state.checkpoint
     return replace(
         state,
-        checkpoint=copied.checkpoint,
-        log_start=log_start,
+        checkpoint=checkpoint,
+        log_start=state.log_start if state.log_start is None else min(state.log_start, copied.first_dirty),
+        unseen=unseen,
         log_end=max(state.log_end, log_end),
         horizons=horizons,
         markers=markers,
@@ -146,12 +250,18 @@ def after_expiry(state: LogState, served: tuple[Range, ...], markers: Collection
 
 
 def after_retention(state: LogState, log_start: int) -> LogState:
-    """The state when the rows before the new log start are gone; the checkpoint is reset when it is next read."""
+    """The state when the rows before the new log start are gone; the checkpoint goes up with it, as in Kafka."""
     markers = ((ms, tuple(o for o in offsets if o >= log_start)) for ms, offsets in state.markers)
     layout = tuple(b for b in state.layout if b >= log_start)
+    unseen = state.unseen
+    if unseen is not None:
+        late, arrived = (None if o is None else max(o, log_start) for o in (unseen.late, unseen.arrived))
+        unseen = replace(unseen, late=late, arrived=arrived)
     return replace(
         state,
+        checkpoint=None if state.checkpoint is None else max(state.checkpoint, log_start),
         log_start=log_start,
+        unseen=unseen,
         horizons=tuple(h for h in state.horizons if h[0] >= log_start),
         markers=tuple((ms, offsets) for ms, offsets in markers if offsets),
         layout=layout if len(layout) > 1 else (),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from hardpack.log.times import LONG_MAX
+
 Partition = int | str
 Horizon = tuple[int, int]
 """`(up to offset, horizon ms)`: tombstones after the previous entry's offset, up to this one, may go at the time."""
@@ -36,6 +38,10 @@ class DataFile:
     """The snapshot that added it."""
     row_deletes: bool = False
     """Whether row-level deletes may lie on it, so that not all its rows are there."""
+    came: int = 0
+    """Sequence number of the commit that brought the file; a rewrite may keep an older data sequence number."""
+    trouble: str = ""
+    """Why nobody can place its rows in the log; empty when somebody can. Its offsets mean nothing then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +81,24 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """Rows below a checkpoint that no pass has taken into account yet. Offsets; None where there is no such row."""
+
+    late: int | None = None
+    """The lowest of them: cleaning begins there again."""
+    arrived: int | None = None
+    """The lowest that is not a rewrite of rows that were there before; a deleted key could come back by it."""
+    told_to: int = 0
+    """Sequence number of the last commit that this takes into account."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogState:
     """What a log remembers between passes; lives in the table (cleaner-offset-checkpoint, delete horizons)."""
 
     checkpoint: int | None = None
     log_start: int | None = None
-    """First offset of the log, None before the first pass: then it is that of the first row."""
+    """First offset that retention left, None when it has taken nothing: then the log starts at its first row."""
     log_end: int = 0
     horizons: tuple[Horizon, ...] = ()
     markers: tuple[tuple[int, tuple[int, ...]], ...] = ()
@@ -100,8 +118,12 @@ class LogState:
     seen: tuple[int, int] | None = None
     """Of the last pass that took every row below the checkpoint into account: sequence numbers of the snapshot it read
     and of the one it made, 0 until that is made. What was committed between the two, the pass has not seen."""
+    unseen: Unseen | None = None
+    """What was known of rows below the checkpoint that no pass has seen, when history was last looked through."""
+    empty: bool = False
+    """Whether the last pass left the log without a row."""
     last_clean: dict[str, Any] = field(default_factory=dict)
-    """Of the last phase one: `now`, `from` and `to` offsets."""
+    """Of the last phase one: `now`, and what it gave a horizon, `horizon_up_to` and `markers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +137,22 @@ class LogView:
     last_stable: int | None = None
     """Last stable offset: rows from here on are not decided yet; None when all are."""
     late: int | None = None
-    """Lowest offset that arrived below the checkpoint after it was passed."""
+    """Lowest offset, below the checkpoint or what retention left, that no pass has seen as it is now: of rows that
+    arrived late or that others rewrote."""
+    arrived: int | None = None
+    """The lowest of these that is no rewrite of rows that were there before."""
 
     @property
     def log_start(self) -> int:
-        """First offset of the log; compaction does not move it."""
+        """First offset of the log; compaction does not move it, and rows that are put before it make it smaller."""
         if self.state.log_start is not None:
-            return self.state.log_start
-        return self.segments[0].base_offset if self.segments else 0
+            return self.state.log_start if self.late is None else min(self.state.log_start, self.late)
+        return min([*(s.base_offset for s in self.segments[:1]), *self.state.layout[:1]], default=0)
+
+    @property
+    def trouble(self) -> str:
+        """Why the log cannot be cleaned as it stands; empty when it can."""
+        return next((f.trouble for f in self.files if f.trouble), "")
 
     @property
     def log_end(self) -> int:
@@ -152,25 +182,34 @@ class LogView:
         return sum(counts) if len(counts) == len(below) else None
 
 
-def to_segments(files: Iterable[DataFile], layout: tuple[int, ...] = ()) -> tuple[Segment, ...]:
+def to_segments(
+    files: Iterable[DataFile], layout: tuple[int, ...] = (), left_at: int = LONG_MAX
+) -> tuple[Segment, ...]:
     """Data files of one log as segments in offset order.
 
+    Args:
+        files: of the log.
+        layout: base offsets of the segments that the last pass left, see `LogState.layout`.
+        left_at: sequence number of the commit by which it left them; files that came later are not of them.
+
     Files whose offset ranges overlap are one segment, and so are those between two base offsets of the layout
-    that the last pass left.
+    that the last pass left. Files that share no more than the offset at their border, as when a source delivers its
+    last record again, are two: else none of a chain of them could ever be cleaned.
     """
     runs: list[list[DataFile]] = []
     homes: list[int] = []
     end = -1
     for file in sorted(files, key=lambda f: (f.min_offset, f.max_offset, f.path)):
-        home = _home(layout, file.min_offset)
-        if runs and (file.min_offset <= end or (home >= 0 and home == homes[-1])):
+        own = layout if file.came <= left_at else ()
+        home = _home(own, file.min_offset)
+        if runs and (file.min_offset < end or (home >= 0 and home == homes[-1])):
             runs[-1].append(file)
         else:
             runs.append([file])
             homes.append(home)
         if file.max_offset > end:
-            end, homes[-1] = file.max_offset, _home(layout, file.max_offset)
-    return tuple(Segment.of(run, _base(layout, run[0].min_offset)) for run in runs)
+            end, homes[-1] = file.max_offset, _home(own, file.max_offset)
+    return tuple(Segment.of(run, _base(layout if run[0].came <= left_at else (), run[0].min_offset)) for run in runs)
 
 
 def _home(layout: tuple[int, ...], offset: int) -> int:

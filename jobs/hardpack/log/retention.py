@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hardpack.log.model import LogView, Segment
 from hardpack.log.settings import Settings
+from hardpack.log.times import minus
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,11 @@ def expired_segments(log: LogView, settings: Settings, now: int) -> Retained:
             del left[:gone]
             start = max(start, left[0].base_offset if left else log.log_end)
 
-    walk("log start", lambda _, following: following is not None and following <= start)
+    # of two segments that share a border the first may still reach to the log start
+    walk("log start", lambda s, following: following is not None and following <= start and s.last_offset < start)
     if settings.deletes:
         walk("retention.bytes", _too_large(left, settings.retention_bytes))
-        walk("retention.ms", lambda s, _: 0 <= settings.retention_ms < now - s.largest_timestamp)
+        walk("retention.ms", lambda s, _: 0 <= settings.retention_ms < minus(now, s.largest_timestamp))
     return Retained(tuple(deleted), tuple(causes), start)
 
 

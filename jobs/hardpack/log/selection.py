@@ -5,8 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 
+from hardpack.log.horizons import due, due_ranges
 from hardpack.log.model import LogView, Segment
-from hardpack.log.settings import LONG_MAX, Settings
+from hardpack.log.settings import Settings
+from hardpack.log.times import LONG_MAX, minus, plus
+
+MOST_TIED = 3
+"""Older files that overlap in a chain with the newest before the log counts as stuck; appends may overlap a little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,8 @@ class Decision:
     overdue_ms: int
     due: bool
     reason: str
+    held: bool = False
+    """Whether no pass will clean the log before somebody does something about it."""
 
     @property
     def ratio(self) -> float:
@@ -55,8 +62,11 @@ def closed_segments(log: LogView, settings: Settings) -> tuple[Segment, ...]:
 
 
 def from_offset(segments: tuple[Segment, ...], offset: int) -> tuple[Segment, ...]:
-    """Segments from the one holding the offset on (LogSegments.values(from, to))."""
-    return segments[bisect_left(segments, offset, key=lambda s: s.last_offset) :]
+    """Segments from the one holding the offset on (LogSegments.values(from, to)); of two that share it, the later."""
+    at = bisect_left(segments, offset, key=lambda s: s.last_offset)
+    while at + 1 < len(segments) and segments[at + 1].base_offset == offset:
+        at += 1
+    return segments[at:]
 
 
 def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int, now: int) -> tuple[int, str]:
@@ -73,7 +83,7 @@ def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int,
     end = log.segments[-1].base_offset if has_active else log.log_end
     bound, why = end, "active segment" if has_active else "end of log"
     if settings.min_compaction_lag_ms > 0:
-        young_from = now - settings.min_compaction_lag_ms
+        young_from = minus(now, settings.min_compaction_lag_ms)
         young = (s.base_offset for s in from_offset(closed, first_dirty) if s.largest_timestamp > young_from)
         if (first_young := next(young, bound)) < bound:
             bound, why = first_young, "min.compaction.lag.ms"
@@ -85,19 +95,70 @@ def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int,
 def floored(log: LogView, settings: Settings, offset: int) -> int:
     """Base of the segment that holds the offset, else of the active one (LogCleanerManager.calculateCleanableBytes)."""
     closed = closed_segments(log, settings)
-    if holding := from_offset(closed, offset):
+    if (holding := from_offset(log.segments, offset)) and holding[0] in closed:
         return holding[0].base_offset
     return log.segments[-1].base_offset if len(closed) < len(log.segments) else log.log_end
 
 
 def overdue(log: LogView, settings: Settings, first_dirty: int, now: int) -> int:
-    """Ms by which the oldest dirty segment has passed max.compaction.lag.ms, else 0 (maxCompactionDelay)."""
-    limit = now - settings.max_compaction_lag_ms
+    """Ms by which the oldest dirty segment has passed max.compaction.lag.ms, else 0 (maxCompactionDelay).
+
+    Kafka looks at the first batch's timestamp, which a table does not know, and passes over those that are not
+    positive. A segment in which some rows have a positive time and others have not counts as older than anything, so
+    that it is due no later than Kafka's.
+    """
+    limit = minus(now, settings.max_compaction_lag_ms)
     if limit <= 0:
         return 0
     dirty = from_offset(closed_segments(log, settings), first_dirty)
-    stamps = [s.first_timestamp for s in dirty if s.first_timestamp is not None and s.first_timestamp > 0]
+    stamps = [at for s in dirty if (at := _first_time(s)) is not None]
     return max(0, limit - min(stamps)) if stamps else 0
+
+
+def _first_time(segment: Segment) -> int | None:
+    """No later than the time of the segment's first batch, ms; None where Kafka has none that counts."""
+    if segment.first_timestamp is None or segment.first_timestamp > 0:
+        return segment.first_timestamp
+    return 1 if any((f.max_timestamp or 0) > 0 for f in segment.files) else None
+
+
+def _bytes_around(log: LogView, dirty: int, end: int) -> tuple[int, int]:
+    """Clean and cleanable bytes (LogCleanerManager.calculateCleanableBytes, LogToClean).
+
+    A segment that the head begins in counts on both sides when a pass ended there, as in Kafka. When others put files
+    together across the checkpoint since, it is split by its offsets: else a log with few new rows is always due.
+    """
+    clean = sum(s.bytes for s in log.segments if s.base_offset < dirty)
+    if dirty >= end:
+        return clean, 0
+    head = [s for s in from_offset(log.segments, dirty) if s.base_offset < end]
+    cleanable = sum(s.bytes for s in head)
+    cut = head[0] if head and head[0].base_offset < dirty else None
+    made = log.state.seen[1] or log.state.seen[0] if log.state.seen else None
+    if cut is None or made is None or dirty != checkpoint_of(log) or all(f.came <= made for f in cut.files):
+        return clean, cleanable
+    share = cut.bytes * (dirty - cut.base_offset) // (cut.last_offset + 1 - cut.base_offset)
+    return clean - cut.bytes + share, cleanable - share
+
+
+def _stuck(log: LogView, settings: Settings, dirty: int) -> str:
+    """Why a log can never be cleaned though it is written; empty when it can.
+
+    Files whose offsets overlap are one segment, and the newest is never cleaned: rows delivered twice at the border of
+    two files, or one late file that reaches far, can tie all files together.
+    """
+    closed = closed_segments(log, settings)
+    if len(closed) == len(log.segments):
+        return ""
+    active = log.segments[-1]
+    old = [f for f in active.files if dirty <= f.max_offset < active.last_offset]
+    if len(old) < MOST_TIED:
+        return ""
+    return (
+        f"stuck: {len(active.files)} files overlap in a chain from offset {active.base_offset} to {active.last_offset},"
+        " so that all of them are the active segment; rewrite them by offset (rewrite_data_files with sort order "
+        f"{settings.column_offset}), or set active.segment=none"
+    )
 
 
 def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> Decision:
@@ -115,12 +176,11 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
     dirty = first_dirty_offset(log)
     uncleanable, bounded_by = first_uncleanable_offset(log, settings, dirty, now)
     end = floored(log, settings, uncleanable)
-    clean = sum(s.bytes for s in log.segments if s.base_offset < dirty)
-    cleanable = 0
-    if dirty < end:
-        cleanable = sum(s.bytes for s in from_offset(log.segments, dirty) if s.base_offset < end)
+    clean, cleanable = _bytes_around(log, dirty, end)
     late = overdue(log, settings, dirty, now)
     draft = Decision(dirty, uncleanable, end, clean, cleanable, late, False, "")
+    if held := _held(log, draft, settings):
+        return replace(draft, reason=held, held=True)
     due, reason = _verdict(log, draft, settings, now, bounded_by, force)
     return replace(draft, due=due, reason=reason)
 
@@ -151,17 +211,18 @@ def steady_until(log: LogView, settings: Settings, decision: Decision, now: int)
     if decision.overdue_ms or log.state.last_clean.get("now", -1) >= now:
         return now
     dirty = from_offset(closed_segments(log, settings), decision.first_dirty)
-    ages = [s.largest_timestamp + settings.min_compaction_lag_ms for s in dirty if settings.min_compaction_lag_ms]
-    overdue_at = [
-        s.first_timestamp + settings.max_compaction_lag_ms + 1 for s in dirty if s.first_timestamp is not None
-    ]
+    ages = [plus(s.largest_timestamp, settings.min_compaction_lag_ms) for s in dirty if settings.min_compaction_lag_ms]
+    late_at = [plus(at, settings.max_compaction_lag_ms) for s in dirty if (at := _first_time(s)) is not None]
+    overdue_at = [plus(at, 1) for at in late_at]
     waits = [ms for _, ms in log.state.horizons] + [ms for ms, _ in log.state.markers]
     return min((at for at in (*ages, *overdue_at, *waits) if at > now), default=LONG_MAX)
 
 
 def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by: str, force: bool) -> tuple[bool, str]:
-    if refused := _excluded(log, settings, now):
-        return False, refused
+    if not settings.compacts:
+        return False, f"cleanup.policy is {settings.cleanup_policy}"
+    if (last := log.state.last_clean.get("now", now)) > now:
+        return False, f"the time asked for lies {last - now} ms before its last pass"
     if not d.cleanable_bytes:
         return False, f"nothing dirty below the bound ({bounded_by})"
     threshold = settings.min_cleanable_dirty_ratio
@@ -171,20 +232,47 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
         return True, f"overdue by {d.overdue_ms} ms under max.compaction.lag.ms"
     if force:
         return True, f"forced at dirty ratio {d.ratio:.3f}"
+    if settings.idle_tombstones == "expire" and log.late is not None and due_ranges(log.state, now) != due(log, now)[0]:
+        # phase two leaves tombstones alone until phase one has looked at late rows
+        return True, "rows came late, and tombstones past their horizon wait for them"
     return False, f"dirty ratio {d.ratio:.3f} is not above {threshold:g}"
 
 
-def _excluded(log: LogView, settings: Settings, now: int) -> str:
-    """Why a log is no candidate at all, whatever its ratio; empty when it is one."""
+def _held(log: LogView, d: Decision, settings: Settings) -> str:
+    """Why no pass touches the log before somebody does something; empty when one may."""
+    if left := left_alone(log):
+        return left
     if not settings.compacts:
-        return f"cleanup.policy is {settings.cleanup_policy}"
+        return ""
+    refused = refused_late_rows(log, settings) or _refused_keyless(log, d, settings)
+    return refused or ("" if d.cleanable_bytes else _stuck(log, settings, d.first_dirty))
+
+
+def left_alone(log: LogView) -> str:
+    """Why nothing at all may touch the log, retention neither (LogCleanerManager.deletableLogs); empty when it may."""
     if log.state.paused:
         return f"paused {log.state.paused} times and not resumed" if log.state.paused > 1 else "paused"
     if log.state.uncleanable:
         return f"uncleanable until it is resumed: {log.state.uncleanable}"
-    if (last := log.state.last_clean.get("now", now)) > now:
-        return f"the time asked for lies {last - now} ms before its last pass"
-    return refused_late_rows(log, settings)
+    if log.trouble:
+        return f"uncleanable: {log.trouble}"
+    return ""
+
+
+def _refused_keyless(log: LogView, d: Decision, settings: Settings) -> str:
+    """Why rows without a key keep a log from being cleaned; empty when they do not.
+
+    Control rows have no key either, so that with transactions only a scan can tell.
+    """
+    if settings.null_keys == "drop" or settings.transactions or not d.cleanable_bytes:
+        return ""
+    rows = sum(s.null_keys for s in log.segments if s.base_offset < d.bound)
+    if not rows:
+        return ""
+    return (
+        f"uncleanable: {rows:,} rows without a key, a compacted topic has none; null.keys=drop drops them as Kafka's "
+        "cleaner would"
+    )
 
 
 def refused_late_rows(log: LogView, settings: Settings) -> str:
@@ -193,13 +281,13 @@ def refused_late_rows(log: LogView, settings: Settings) -> str:
     A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
     row would bring its key back (invariant 9).
     """
-    if log.late is None:
+    if log.arrived is None:
         return ""
     if settings.late_rows == "refuse":
-        return f"refused: rows arrived below the checkpoint, the first at offset {log.late} (late.rows=refuse)"
-    if log.late <= log.state.expired_to:
+        return f"refused: rows arrived below the checkpoint, the first at offset {log.arrived} (late.rows=refuse)"
+    if log.arrived <= log.state.expired_to:
         return (
-            f"refused: rows arrived at offset {log.late}, where tombstones up to {log.state.expired_to} have been "
+            f"refused: rows arrived at offset {log.arrived}, where tombstones up to {log.state.expired_to} have been "
             "removed, so a deleted key could come back; delete the rows, or resume with --trust-late-rows"
         )
     return ""

@@ -6,17 +6,19 @@ Names and defaults: Kafka's TopicConfig and LogConfig. `segment.bytes` defaults 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hardpack.errors import BadInput
+from hardpack.log.times import DAY_MS, LONG_MAX
 
 PREFIX = "hardpack."
-LONG_MAX = 2**63 - 1
-DAY_MS = 86_400_000
+Long = Annotated[int, Field(le=LONG_MAX)]
+"""A number of Kafka's, whose largest often means "never" or "any"."""
 BYTES_PER_KEY = 24
 """An MD5 digest and an offset (SkimpyOffsetMap)."""
 
@@ -35,18 +37,22 @@ class Settings(BaseModel):
         "compact", description="`compact` keeps the latest row per key, `delete` drops old segments; both may be named"
     )
     min_cleanable_dirty_ratio: float = Field(0.5, ge=0, le=1, description="clean when the ratio is above this")
-    min_compaction_lag_ms: int = Field(0, ge=0, description="least time a row stays uncompacted")
-    max_compaction_lag_ms: int = Field(LONG_MAX, ge=1, description="greatest time until a row may be compacted")
-    delete_retention_ms: int = Field(DAY_MS, ge=0, description="how long a tombstone stays after its first cleaning")
-    segment_bytes: int = Field(512 * 1024 * 1024, ge=14, description="size of the files written and merged to")
-    retention_ms: int = Field(7 * DAY_MS, ge=-1, description="with `delete`: a segment older than this goes; -1 never")
-    retention_bytes: int = Field(-1, ge=-1, description="with `delete`: most bytes of a log; -1 any")
-    log_cleaner_dedupe_buffer_size: int | None = Field(
-        None, ge=1, description="bytes of the offset map, 24 a key; a pass ends where it is full; unset: unlimited"
+    min_compaction_lag_ms: Long = Field(0, ge=0, description="least time a row stays uncompacted")
+    max_compaction_lag_ms: Long = Field(LONG_MAX, ge=1, description="greatest time until a row may be compacted")
+    delete_retention_ms: Long = Field(DAY_MS, ge=0, description="how long a tombstone stays after its first cleaning")
+    segment_bytes: Long = Field(512 * 1024 * 1024, ge=14, description="size of the files written and merged to")
+    retention_ms: Long = Field(7 * DAY_MS, ge=-1, description="with `delete`: a segment older than this goes; -1 never")
+    retention_bytes: Long = Field(-1, ge=-1, description="with `delete`: most bytes of a log; -1 any")
+    log_cleaner_dedupe_buffer_size: Long | None = Field(
+        None,
+        ge=1,
+        description="bytes of the offset map, 24 a key; a pass ends where it is full; unset: unlimited",
     )
     log_cleaner_io_buffer_load_factor: float = Field(0.9, gt=0, le=1, description="how full the offset map may get")
-    log_cleaner_threads: int | None = Field(
-        None, ge=1, description="most tasks of a pass that read or write files at once; unset: as many as Spark runs"
+    log_cleaner_threads: Long | None = Field(
+        None,
+        ge=1,
+        description="most tasks of a pass that read or write files at once; unset: as many as Spark runs",
     )
     log_cleaner_io_max_bytes_per_second: float = Field(
         sys.float_info.max,
@@ -62,6 +68,14 @@ class Settings(BaseModel):
         "clean", description="rows arriving below the checkpoint: `clean` from there again, or `refuse` the log"
     )
     null_keys: Literal["refuse", "drop"] = Field("refuse", description="`drop` removes keyless rows as Kafka's cleaner")
+    key_absent: Literal["null", "empty"] | None = Field(
+        None,
+        description="what a row without a key has: `null`, or `empty` text or bytes; adoption asks where both may be",
+    )
+    duplicates_ignore: tuple[str, ...] = Field(
+        (),
+        description="columns, with commas between, that may differ in a row delivered again, as an ingestion time does",
+    )
 
     commit_operation: Literal["overwrite", "replace"] = Field(
         "overwrite",
@@ -73,15 +87,15 @@ class Settings(BaseModel):
         le=1,
         description="with write.delete.mode=merge-on-read: dead share up to which a file is not rewritten",
     )
-    deletion_vector_min_bytes: int = Field(
+    deletion_vector_min_bytes: Long = Field(
         4 * 1024 * 1024, ge=0, description="a file smaller than this is rewritten, whatever its dead share"
     )
-    key_filter_min_rows: int = Field(
+    key_filter_min_rows: Long = Field(
         100_000,
         ge=1,
         description="clean files of at least so many rows get a filter of their keys; as large as can be for none",
     )
-    audit_rows: int = Field(
+    audit_rows: Long = Field(
         1_000_000,
         ge=1,
         description="rows up to which the gate reads a pass whole; of more it reads a sample that large",
@@ -90,7 +104,7 @@ class Settings(BaseModel):
     maintenance: Literal["on", "off"] = Field(
         "on", description="`off`: snapshots, orphan files and manifests of the table are somebody else's to clean up"
     )
-    orphan_age_ms: int = Field(
+    orphan_age_ms: Long = Field(
         3 * DAY_MS,
         ge=DAY_MS,
         description="age from which a file no snapshot knows of goes; longer than any write takes",
@@ -113,6 +127,12 @@ class Settings(BaseModel):
     column_batch: str | None = Field(
         None, description="column of the first offset of a row's batch; where a full offset map ends inside one"
     )
+
+    @field_validator("duplicates_ignore", mode="before")
+    @classmethod
+    def _names(cls, given: object) -> object:
+        """Splits the text of a table property into names."""
+        return tuple(name.strip() for name in given.split(",") if name.strip()) if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _map_holds_a_key(self) -> Self:
@@ -171,9 +191,32 @@ class Settings(BaseModel):
         return self.column_partition, self.column_offset, self.column_timestamp, self.column_key, self.column_value
 
 
-NOT_SETTINGS = frozenset({"state"})
+NOT_SETTINGS = frozenset({"state", "fields"})
 NONE: Mapping[str, str] = MappingProxyType({})
 """No policy."""
+TARGET: Literal["write.target-file-size-bytes"] = "write.target-file-size-bytes"
+"""Iceberg's property that counts as segment.bytes when nothing else sets it."""
+
+
+class PolicySettings(dict[str, str]):
+    """What a policy sets, and globs of the settings for which a table's own properties count for nothing."""
+
+    def __init__(self, settings: Mapping[str, str], locked: Sequence[str] = ()) -> None:
+        super().__init__(settings)
+        self.locked = tuple(locked)
+
+
+def is_locked(name: str, policy: Mapping[str, str]) -> bool:
+    """Whether a policy keeps a table from setting something itself."""
+    return isinstance(policy, PolicySettings) and any(fnmatchcase(name, glob) for glob in policy.locked)
+
+
+def own_settings(properties: Mapping[str, str], policy: Mapping[str, str] = NONE) -> dict[str, str]:
+    """Returns what a table's properties set, as far as its policy lets them; names without the prefix."""
+    own = {k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)}
+    return {k: v for k, v in own.items() if k not in NOT_SETTINGS and not is_locked(k, policy)}
+
+
 Order = Literal["filthiest", "overdue"]
 """Which of several logs is cleaned first."""
 
@@ -184,14 +227,15 @@ def read_settings(table: str, properties: Mapping[str, str], policy: Mapping[str
     Args:
         table: its name, for messages.
         properties: the table's properties; those under `hardpack.` are read, and Iceberg's target file size.
-        policy: what the table's policy sets, where the table does not; names without the prefix.
+        policy: what the table's policy sets; where it does not lock a setting, the table's own property wins. Names are
+            without the prefix.
 
     Raises:
         BadInput: a name nobody knows, a value out of range, or two values that contradict each other.
     """
-    own = {k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)}
-    given = {**policy, **{k: v for k, v in own.items() if k not in NOT_SETTINGS}}
-    if "segment.bytes" not in given and (target := properties.get("write.target-file-size-bytes")):
+    own = own_settings(properties, policy)
+    given = {**policy, **own}
+    if "segment.bytes" not in given and (target := properties.get(TARGET)) and not is_locked("segment.bytes", policy):
         given["segment.bytes"] = target
     try:
         return Settings.model_validate(given)
@@ -221,14 +265,15 @@ def origins(properties: Mapping[str, str], policy: Mapping[str, str] = NONE) -> 
         properties: the table's.
         policy: what the table's policy sets.
     """
+    own = own_settings(properties, policy)
 
     def origin(name: str) -> Origin:
-        if PREFIX + name in properties:
+        if name in own:
             return "table"
         if name in policy:
             return "policy"
-        target = name == "segment.bytes" and "write.target-file-size-bytes" in properties
-        return "write.target-file-size-bytes" if target else "default"
+        target = name == "segment.bytes" and TARGET in properties and not is_locked(name, policy)
+        return TARGET if target else "default"
 
     return {name: origin(name) for name in map(dotted, Settings.model_fields)}
 
