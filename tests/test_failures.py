@@ -63,6 +63,14 @@ def test_an_error_of_ours_in_a_task_comes_back_as_itself(kind, what, expected):
         JavaRaised("software.amazon.awssdk.core.exception.SdkClientException", "Unable to execute HTTP request"),
         JavaRaised("org.apache.iceberg.exceptions.ServiceFailureException", "503"),
         JavaRaised("java.lang.RuntimeException", "java.net.ConnectException: Connection refused"),
+        # a reader whose bytes did not come
+        JavaRaised("org.apache.parquet.io.ParquetDecodingException", "\nCaused by: java.net.SocketTimeoutException"),
+        JavaRaised("java.io.EOFException", "Reached the end of stream\nCaused by: java.net.SocketException: reset"),
+        JavaRaised("org.apache.hadoop.hdfs.BlockMissingException", "Could not obtain block"),
+        JavaRaised("com.google.cloud.storage.StorageException", "503 Service Unavailable"),
+        JavaRaised("com.azure.storage.blob.models.BlobStorageException", "Status code 503"),
+        RuntimeError("Traceback\nOSError: When completing upload: AWS Error NETWORK_CONNECTION during PutObject"),
+        RuntimeError("Traceback\nOSError: google::cloud::Status(UNAVAILABLE: Retry policy exhausted)"),
     ],
 )
 def test_a_service_that_does_not_answer_may_be_tried_again(error):

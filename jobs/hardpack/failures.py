@@ -11,7 +11,10 @@ IN_TASK = re.compile(r"^hardpack\.errors\.(?P<kind>\w+): (?P<message>.*)$", re.M
 """An error of ours that a Spark task raised, as it stands in the trace that Spark hands on."""
 AWAY = re.compile(
     r"ConnectException|ConnectionError|ConnectError|SdkClientException|ServiceFailureException|UncheckedSQLException"
-    r"|ServiceUnavailable|SocketTimeout|UnknownHost|NoHttpResponse|PSQLException|RESTException|RetryableException"
+    r"|ServiceUnavailable|SocketTimeout|SocketException|ConnectTimeout|NoRouteToHost|UnknownHost|NoHttpResponse"
+    r"|PSQLException|RESTException|RetryableException|RetriableException|StandbyException|BlockMissingException"
+    r"|com\.google\.cloud\.storage\.StorageException|com\.azure\.[\w.]*Exception|SSLException|SSLHandshake"
+    r"|OSError: .*(AWS Error|google::cloud::Status|Azure Error|HDFS)"
 )
 """Names in the trace of a service that did not answer, as far as they can be told from a mistake."""
 MISSING = re.compile(
@@ -40,7 +43,8 @@ def sentence(error: Exception) -> HardpackError:
     if found := IN_TASK.search(text):
         kind: type[HardpackError] = getattr(errors, found["kind"], HardpackError)
         return kind(found["message"])
-    from hardpack.lake.catalog import OUTAGES, redacted
+    from hardpack.lake.catalog import OUTAGES
+    from hardpack.lake.redaction import redacted
 
     kind_name, message = java_error(error)
     told = redacted(f"{kind_name.rpartition('.')[2]}: {message}".rstrip(": .") if message else kind_name)
@@ -49,11 +53,15 @@ def sentence(error: Exception) -> HardpackError:
             f"a disk is full ({told}); free some space where the table, Spark's spark.local.dir and HARDPACK_HOME lie, "
             "then try again."
         )
+    away = isinstance(error, OUTAGES) or AWAY.search(f"{kind_name} {text}")
     for what, pattern in (("missing", MISSING), ("damaged", DAMAGED)):
+        if away and pattern is DAMAGED:
+            # a decoder whose bytes did not come
+            continue
         if (line := pattern.search(text)) or (pattern is MISSING and isinstance(error, FileNotFoundError)):
             which = redacted(line[0].strip().removeprefix("Caused by: ").rstrip(".")) if line else told
             return BadInput(f"a file is {what} ({which}); restore it, or roll the table back to a snapshot without it.")
-    if isinstance(error, OUTAGES) or AWAY.search(f"{kind_name} {text}"):
+    if away:
         return Unavailable(f"a service did not answer ({told}); see that catalog and storage are up, then try again.")
     return Unforeseen(f"{told}; nobody foresaw this, so run it with --verbose and report what it prints.")
 

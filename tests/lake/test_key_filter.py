@@ -1,5 +1,6 @@
 """Filters of keys: never one that hides a key, lost or damaged ones do no harm; no JVM."""
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from tests.lake.test_files import refs
+from tests.lake.test_row_deletes import damages
 from tests.topics import append, new_topic, row
 
 NEAR = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 2**18), st.integers(2**64 - 2**18, 2**64 - 1))
@@ -112,6 +114,46 @@ def test_a_flipped_bit_is_noticed(topic, filters):
     blob[60] ^= 1
     path.write_bytes(blob)
     assert probed(topic, filters, [b"k3"])[0] == {0: [3]}
+
+
+def test_no_damaged_filter_is_believed(topic, filters, caplog):
+    """Whatever bytes of it change, a filter holds the same keys or is none, and nothing escapes."""
+    rng, file = random.Random(5), refs(topic)[0]
+    keys = np.array([rng.getrandbits(64) for _ in range(50)], np.uint64)
+    filters.keep(file, "0", [keys])
+    path = Path(filters.path(file).removeprefix("file://"))
+    sound, wanted = path.read_bytes(), [Wanted(keys[n : n + 1]) for n in range(50)]
+    assert not any(filters.rules_out(file, "0", lambda one=one: one) for one in wanted)
+    none = 0
+    for _ in range(2500):
+        path.write_bytes(damages(rng, sound))
+        kept = filters._read(file, "0")
+        assert kept is None or all(one.any_in(kept) for one in wanted)
+        none += kept is None
+    assert none > 1200
+    assert "is made again" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda table: table.replace_schema_metadata(None),
+        lambda table: table.replace_schema_metadata({**table.schema.metadata, b"hardpack.digest": b"0" * 32}),
+        lambda table: table.replace_schema_metadata({b"hardpack.keys": table.schema.metadata[b"hardpack.keys"][2:]}),
+        lambda table: table.rename_columns(["other"]),
+        lambda table: table.slice(1),
+        lambda table: table.set_column(0, "hash", pa.array([None] * len(table), pa.int64())),
+        lambda table: table.set_column(0, "hash", pa.array(["x"] * len(table))),
+    ],
+    ids=["no metadata", "another digest", "no version", "another column", "fewer keys", "nulls", "texts"],
+)
+def test_a_filter_that_says_something_else_is_none(topic, filters, other):
+    file = refs(topic)[0]
+    filters.keep(file, "0", [np.arange(50, dtype=np.uint64) << np.uint64(56)])
+    path = Path(filters.path(file).removeprefix("file://"))
+    assert filters._read(file, "0") is not None
+    pq.write_table(other(pq.read_table(path)), path)
+    assert filters._read(file, "0") is None
 
 
 def test_small_files_and_files_with_hidden_or_keyless_rows_get_none(topic, filters):

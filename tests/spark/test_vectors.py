@@ -10,6 +10,9 @@ from datetime import UTC, datetime
 import pyarrow.parquet as pq
 import pytest
 from hardpack import Conflict, GateRefused, heads
+from hardpack.lake.door import IceTable
+from hardpack.lake.files import DataFiles
+from hardpack.lake.row_deletes import read_positions
 from hardpack.log.reference import Log, LogSegment, append_segment, clean
 from hardpack.log.settings import Settings
 from hardpack.spark import superseded as find
@@ -215,3 +218,15 @@ def test_what_people_set_on_a_format_that_pyiceberg_does_not_write(hp, lazy):
     hp.resume(table.name)
     hp.resume(table.name)
     assert hp.plan(table.name, now=T0).logs[0].action == "clean"
+
+
+def test_deletes_that_icebergs_java_wrote_are_read(lazy, catalog, spark):
+    table = lazy()
+    table.append([row(o, f"k{o}") for o in range(500)])
+    spark.sql(f"DELETE FROM hardpack.{table.name} WHERE offset % 7 = 3 OR offset > 300 AND offset < 400")
+    door = IceTable(spark, f"hardpack.{table.name}")
+    loaded = catalog.load_table(table.name)
+    (task,) = door.scan_tasks(loaded.current_snapshot().snapshot_id, "partition", [0]).values()
+    (delete,) = door.deletes(task)
+    gone = BitMap(o for o in range(500) if o % 7 == 3 or 300 < o < 400)
+    assert read_positions(DataFiles.of(loaded), delete) == gone

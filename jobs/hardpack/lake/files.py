@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import logging
 import sys
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
-from hardpack.errors import BadInput, Unavailable
+from hardpack.errors import BadInput
+from hardpack.lake.damage import PIECE, readable
+from hardpack.lake.honoured import by_offset
 from hardpack.lake.layout import table_name
+from hardpack.lake.metrics import metrics_modes, sensed
 from hardpack.lake.throttle import Throttle
+from hardpack.lake.vended import renewed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,14 +34,16 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.name_mapping import NameMapping
 
+    from hardpack.log.settings import Settings
+
 log = logging.getLogger(__name__)
 
 ROW_ID = NestedField(2147483540, "_row_id", LongType())
 LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", LongType())
 """Row lineage of format v3, with the field ids that the spec reserves."""
 BATCH_ROWS = 128 * 1024
-FLUSH_BYTES = 128 * 1024 * 1024
-"""Arrow bytes after which a row group is written."""
+PROVIDER = "write.py-location-provider.impl"
+"""Property by which pyiceberg imports a class of whoever may set a table's properties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +100,31 @@ class DataFiles:
     properties: Mapping[str, str]
     location: str
     format_version: Literal[1, 2, 3]
+    modes: Mapping[int, int]
+    """Metrics mode of each column by field id, see `hardpack.lake.metrics`."""
+    sort_order: int = 0
+    """Id of the table's sort order when rows by offset are in it, else 0."""
     rate: float = sys.float_info.max
     """Bytes per second that one task may read and write."""
     threads: int = sys.maxsize
     """Tasks that may read and write at once."""
 
     @classmethod
-    def of(cls, table: Table, rate: float = sys.float_info.max, threads: int = sys.maxsize) -> DataFiles:
-        """Those of a table as it was loaded."""
-        meta = table.metadata
+    def of(
+        cls,
+        table: Table,
+        rate: float = sys.float_info.max,
+        threads: int = sys.maxsize,
+        settings: Settings | None = None,
+    ) -> DataFiles:
+        """Those of a table as it was loaded; with its settings, new files have the metrics that sensing needs."""
+        meta, schema, order = table.metadata, table.schema(), table.sort_order()
+        least = sensed(schema, settings) if settings else {}
+        by_order = order.order_id if settings and by_offset(table, settings) else 0
         return cls(
-            table_name(table), table.io, table.schema(), table.specs(), meta.name_mapping(), meta.properties,
-            meta.location, meta.format_version, rate, threads,
+            table_name(table), renewed(table), schema, table.specs(), meta.name_mapping(), meta.properties,
+            meta.location, meta.format_version, metrics_modes(schema, meta.properties, order, least), by_order, rate,
+            threads,
         )  # fmt: skip
 
     @cached_property
@@ -143,7 +160,7 @@ class DataFiles:
         if known := file.entry.get("column-sizes"):
             sizes = dict(zip(known["keys"], known["values"], strict=True))
             size = sum(sizes.get(i, 0) for i in projected.field_ids)
-        for batch in _one_ahead(self._sound(file, self._batches(file, projected))):
+        for batch in _one_ahead(self._sound(file, projected)):
             self.throttle.spend(size * len(batch) / file.rows)
             yield batch
 
@@ -174,38 +191,26 @@ class DataFiles:
                         mapped = columns.mapped(batch)
                     yield mapped
 
-    def _sound(self, file: FileRef, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same batches; what keeps them from being read is told in a sentence.
+    def _sound(self, file: FileRef, projected: Schema) -> Iterator[pa.RecordBatch]:
+        """Batches of a file; what keeps them from being read is told in a sentence.
 
         Raises:
             BadInput: the file is gone or damaged.
             Unavailable: the storage does not answer.
         """
-        import pyarrow as pa
 
-        try:
-            yield from batches
-        except FileNotFoundError:
-            raise BadInput(
-                f"{self.name}: data file {file.path} is missing; restore it, or roll the table back to a snapshot "
-                "without it. Nothing was changed."
-            ) from None
-        except MemoryError:
-            # also Arrow's
-            raise
-        except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None):
-                # the machine's trouble, not the file's
-                raise
-            told = str(error).partition("\n")[0]
-            if "AWS Error" in told or isinstance(error, ConnectionError | TimeoutError):
-                raise Unavailable(
-                    f"{self.name}: data file {file.path} cannot be read now ({told}); try again."
-                ) from None
-            raise BadInput(
-                f"{self.name}: data file {file.path} is damaged ({told}); restore it, or roll the table back to a "
-                "snapshot without it. Nothing was changed."
-            ) from None
+        def decode() -> None:
+            for _ in self._batches(file, projected):
+                pass
+
+        with readable(f"{self.name}: data file {file.path}", lambda: self.read_through(file.path), decode):
+            yield from self._batches(file, projected)
+
+    def read_through(self, path: str) -> None:
+        """Read all bytes of a file and forget them."""
+        with self.io.new_input(path).open() as stream:
+            while stream.read(PIECE):
+                pass
 
     def _with_lineage(self, file: FileRef) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -233,21 +238,16 @@ class DataFiles:
         Returns:
             Iceberg's JSON of the new files.
         """
-        writing = _Writing(self, like, target_bytes)
-        try:
-            for batch in rows:
-                writing.add(batch)
-            writing.end()
-        except BaseException:
-            writing.discard()
-            raise
-        return writing.done
+        from hardpack.lake.writing import write_files
+
+        return write_files(self, rows, like, target_bytes)
 
     def new_location(self, name: str, folder: Any = None) -> str:
-        """Where a new file goes, as the table's properties have it."""
+        """Where a new file goes, as the table's properties have it; none of them chooses code."""
         from pyiceberg.table.locations import load_location_provider
 
-        return load_location_provider(self.location, dict(self.properties)).new_data_location(name, folder)
+        plain = {key: value for key, value in self.properties.items() if key != PROVIDER}
+        return load_location_provider(self.location, plain).new_data_location(name, folder)
 
     @contextmanager
     def created(self, location: str) -> Iterator[Any]:
@@ -281,88 +281,6 @@ class DataFiles:
         return known.get(self.schema.find_field(column).field_id)
 
 
-class _Writing:
-    """Files in the making: batches gather to row groups, row groups to files."""
-
-    def __init__(self, files: DataFiles, like: FileRef, target_bytes: int) -> None:
-        from pyiceberg.io.fileformat import FileFormatFactory
-        from pyiceberg.manifest import FileFormat
-        from pyiceberg.schema import sanitize_column_names
-
-        self.files, self.like, self.target = files, like, target_bytes
-        self.model = FileFormatFactory.get(FileFormat.PARQUET)
-        self.schema = sanitize_column_names(files.written)
-        self.flush_bytes = min(FLUSH_BYTES, max(target_bytes // 4, 64 * 1024))
-        self.waiting: list[pa.RecordBatch] = []
-        self.bytes = self.written = 0
-        self.output: Any = None
-        self.writer: Any = None
-        self.done: list[dict[str, Any]] = []
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        step = max(1000, int(len(batch) * self.flush_bytes / max(batch.nbytes, 1)))
-        for at in range(0, len(batch), step):
-            part = batch.slice(at, step)
-            self.waiting.append(part)
-            self.bytes += part.nbytes
-            if self.bytes >= self.flush_bytes:
-                self._flush()
-
-    def end(self) -> None:
-        self._flush()
-        self._close()
-
-    def discard(self) -> None:
-        begun = [{"file-path": self.output.location}] if self.output is not None else []
-        self.files.discard([*self.done, *begun])
-
-    def _flush(self) -> None:
-        import pyarrow as pa
-
-        from hardpack.lake.projection import project
-
-        if not self.waiting:
-            return
-        if self.writer is None:
-            self._open()
-        ready = [
-            project(b, self.files.written, self.schema, include_field_ids=True, format_model=self.model)
-            for b in self.waiting
-        ]
-        self.writer.write(pa.Table.from_batches(ready).combine_chunks())
-        self.waiting, self.bytes = [], 0
-        end = self.writer._fos.tell()
-        self.files.throttle.spend(end - self.written)
-        self.written = end
-        if end >= self.target:
-            self._close()
-
-    def _open(self) -> None:
-        spec = self.files.specs[int(self.like.entry["spec-id"])]
-        folder: Any = SimpleNamespace(to_path=lambda: self._partition_path(spec))
-        name = f"hardpack-{uuid.uuid4()}.{self.model.file_extension()}"
-        location = self.files.new_location(name, folder if spec.fields else None)
-        self.output = self.files.io.new_output(location)
-        self.writer = self.model.create_writer(self.output, self.schema, dict(self.files.properties))
-        # as parquet-java does; pyiceberg has no property for it
-        self.writer._parquet_writer_kwargs["write_page_checksum"] = True
-
-    def _partition_path(self, spec: PartitionSpec) -> str:
-        from urllib.parse import quote_plus
-
-        values = self.like.entry["partition"]
-        named = zip(spec.fields, values, strict=True)
-        return "/".join(f"{quote_plus(f.name)}={quote_plus(str(v), safe='')}" for f, v in named)
-
-    def _close(self) -> None:
-        if self.writer is None:
-            return
-        found = self.writer.close()
-        self.done.append(_entry(self.like, self.output.location, len(self.output), found.to_serialized_dict()))
-        self.writer = self.output = None
-        self.written = 0
-
-
 def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same, the next being read while one is worked on."""
     with ThreadPoolExecutor(1) as reader:
@@ -370,30 +288,3 @@ def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         while (batch := following.result()) is not None:
             following = reader.submit(next, batches, None)
             yield batch
-
-
-def _entry(like: FileRef, path: str, size: int, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Iceberg's JSON of a data file (ContentFileParser)."""
-    lineage = {ROW_ID.field_id, LAST_UPDATED.field_id}
-
-    def columns(name: str) -> dict[str, list[Any]]:
-        items = [(k, v) for k, v in (found.get(name) or {}).items() if k not in lineage]
-        values = [v.hex().upper() if isinstance(v, bytes) else v for _, v in items]
-        return {"keys": [k for k, _ in items], "values": values}
-
-    return {
-        "spec-id": like.entry["spec-id"],
-        "content": "data",
-        "file-path": path,
-        "file-format": "parquet",
-        "partition": like.entry["partition"],
-        "file-size-in-bytes": size,
-        "record-count": found["record_count"],
-        "column-sizes": columns("column_sizes"),
-        "value-counts": columns("value_counts"),
-        "null-value-counts": columns("null_value_counts"),
-        "nan-value-counts": columns("nan_value_counts"),
-        "lower-bounds": columns("lower_bounds"),
-        "upper-bounds": columns("upper_bounds"),
-        "split-offsets": found["split_offsets"],
-    }

@@ -28,7 +28,10 @@ log = logging.getLogger(__name__)
 BITS = 48
 """Of each hash kept: half a million keys against a million others meet by chance in one file of five hundred."""
 LEAST_BITS, MOST_BITS = 16, 27
-IDENTITY = b"hardpack.keys"
+VERSION = 2
+"""Of the layout: filters of another one count as none."""
+IDENTITY, DIGEST = b"hardpack.keys", b"hardpack.digest"
+"""Names in the file's metadata: whose keys these are, and a digest over that and the hashes."""
 FOLDER = "metadata/hardpack-keys"
 """Under the table's location."""
 
@@ -103,7 +106,8 @@ class KeyFilters:
         # what np.unique gives, which takes fourteen times as long
         last = np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]
         sorted_once = ordered[last].astype(np.int64)
-        named = {IDENTITY: self._identity(file, log_name)}
+        identity = self._identity(file, log_name)
+        named = {IDENTITY: identity, DIGEST: _digest(identity, sorted_once)}
         table = pa.table({"hash": sorted_once}).replace_schema_metadata(named)
         try:
             with self.io.new_output(self.path(file)).create(overwrite=True) as out:
@@ -119,19 +123,31 @@ class KeyFilters:
         return f"{self.location.rstrip('/')}/{FOLDER}/{filter_name(file.path)}"
 
     def _identity(self, file: FileRef, log_name: str) -> bytes:
-        return f"{self.identity} {file.rows} {file.bytes} {log_name}".encode()
+        return f"{VERSION} {self.identity} {file.rows} {file.bytes} {log_name}".encode()
 
     def _read(self, file: FileRef, log_name: str) -> Longs | None:
         import pyarrow.parquet as pq
 
+        identity = self._identity(file, log_name)
         try:
             with self.io.new_input(self.path(file)).open() as stream:
                 found = pq.read_table(stream, use_threads=False, page_checksum_verification=True)
+            named = found.schema.metadata or {}
+            if named.get(IDENTITY) != identity:
+                return None
+            hashes = np.asarray(found["hash"].fill_null(0).to_numpy(), np.int64)
         except FileNotFoundError:
             return None
         except Exception as error:  # whatever it is, the file can be read instead
             log.warning("a key filter of %s cannot be read and is made again: %s", self.location, type(error).__name__)
             return None
-        if (found.schema.metadata or {}).get(IDENTITY) != self._identity(file, log_name):
+        if named.get(DIGEST) != _digest(identity, hashes):
+            log.warning("a key filter of %s is damaged and is made again", self.location)
             return None
-        return np.asarray(found["hash"].to_numpy()).astype(np.uint64)
+        return hashes.astype(np.uint64)
+
+
+def _digest(identity: bytes, hashes: NDArray[np.int64]) -> bytes:
+    """A digest of what a filter means, which checksums of pages are not: they leave out how pages make a column."""
+    content = np.ascontiguousarray(hashes, "<i8").tobytes()
+    return hashlib.blake2b(content, key=hashlib.blake2b(identity).digest(), digest_size=16).hexdigest().encode()

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyroaring import BitMap
 
+from hardpack.errors import BadInput
+from hardpack.lake.damage import damaged, readable
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -26,6 +29,8 @@ VECTOR_MAGIC = 0x6439D3D1
 POSITION_FIELD = 2147483645
 FRAME = 20
 """Bytes of a blob before its bitmap: length, magic, number of bitmaps, and the key of the only one."""
+EMPTY = bytes(20)
+"""As long as a vector of no bitmap: length, magic, their number and the checksum."""
 
 
 def bitmap(positions: NDArray[Any]) -> BitMap:
@@ -39,14 +44,49 @@ def read_vector(files: DataFiles, delete: Mapping[str, Any]) -> BitMap:
     Args:
         files: reads the table's files.
         delete: Iceberg's JSON of the delete file.
+
+    Raises:
+        BadInput: the vector is gone or damaged, or names positions from 2**32 on.
+        Unavailable: the storage does not answer.
     """
-    with files.io.new_input(str(delete["file-path"])).open() as stream:
+    what = f"{files.name}: the deletion vector of {delete.get('referenced-data-file')} in {delete['file-path']}"
+    with readable(what), files.io.new_input(str(delete["file-path"])).open() as stream:
         stream.seek(int(delete["content-offset"]))
         blob = stream.read(int(delete["content-size-in-bytes"]))
-    magic, bitmaps = struct.unpack_from("<IQ", blob, 4)
-    if magic != VECTOR_MAGIC or bitmaps > 1:
-        raise ValueError(f"{delete['file-path']}: {bitmaps} bitmaps in a deletion vector, expected one")
-    return BitMap.deserialize(blob[FRAME:-4]) if bitmaps else BitMap()
+    return _positions(what, blob, int(delete["content-size-in-bytes"]), int(delete["record-count"]))
+
+
+def _positions(what: str, blob: bytes, size: int, cardinality: int) -> BitMap:
+    """What a blob holds, checked as Iceberg's `BitmapPositionDeleteIndex` does."""
+    if len(blob) != size or size < len(EMPTY):
+        raise damaged(what, f"{len(blob)} bytes, expected {max(size, len(EMPTY))}")
+    body = blob[4:-4]
+    if struct.unpack_from(">I", blob)[0] != len(body):
+        raise damaged(what, "the length that it begins with is wrong")
+    if struct.unpack_from(">I", blob, len(blob) - 4)[0] != zlib.crc32(body):
+        raise damaged(what, "its checksum is wrong")
+    magic, bitmaps = struct.unpack_from("<IQ", body)
+    if magic != VECTOR_MAGIC:
+        raise damaged(what, "it does not begin as deletion vectors do")
+    found = BitMap()
+    if bitmaps:
+        if bitmaps > 1 or len(blob) < FRAME + 4 or struct.unpack_from("<I", blob, FRAME - 4)[0]:
+            raise too_far(what)
+        try:
+            found = BitMap.deserialize(blob[FRAME:-4])
+        except ValueError as error:
+            raise damaged(what, str(error)) from None
+    if len(found) != cardinality:
+        raise damaged(what, f"{len(found)} positions, expected {cardinality}")
+    return found
+
+
+def too_far(what: str) -> BadInput:
+    """The error of positions that no bitmap here holds."""
+    return BadInput(
+        f"{what} names positions outside 0 to 2**32 - 1, expected a file of fewer rows; have Iceberg rewrite the file "
+        "(rewrite_data_files)."
+    )
 
 
 def write_vectors(files: DataFiles, dead: Mapping[str, BitMap], refs: Mapping[str, FileRef]) -> list[dict[str, Any]]:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap
 
-from hardpack.lake.puffin import bitmap, read_vector, write_vectors
+from hardpack.lake.damage import damaged, readable
+from hardpack.lake.puffin import bitmap, read_vector, too_far, write_vectors
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from hardpack.lake.files import DataFiles, FileRef
 
 PATH, POSITION = ("file_path", 2147483546), ("pos", 2147483545)
@@ -35,14 +38,31 @@ def read_positions(files: DataFiles, delete: Mapping[str, Any]) -> BitMap:
     Args:
         files: reads the table's files.
         delete: Iceberg's JSON of a delete file for which `on_one_file` holds.
+
+    Raises:
+        BadInput: the file is gone or damaged, or names positions from 2**32 on.
+        Unavailable: the storage does not answer.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if _format(delete) == "puffin":
         return read_vector(files, delete)
-    with files.io.new_input(str(delete["file-path"])).open() as stream:
-        positions = pq.read_table(stream, columns=[POSITION[0]])[POSITION[0]]
-    return bitmap(positions.to_numpy())
+    path = str(delete["file-path"])
+
+    def positions() -> pa.Table:
+        with files.io.new_input(path).open() as stream:
+            return pq.read_table(stream, columns=[POSITION[0]], page_checksum_verification=True)
+
+    what = f"{files.name}: position delete file {path}"
+    with readable(what, lambda: files.read_through(path), positions):
+        table = positions()
+    if table.schema.types != [pa.int64()] or len(table) != int(delete["record-count"]):
+        raise damaged(what, f"{len(table)} positions, expected {delete['record-count']}")
+    found = table[POSITION[0]].to_numpy()
+    if len(found) and not 0 <= found.min() <= found.max() < 2**32:
+        raise too_far(what)
+    return bitmap(found)
 
 
 def write_positions(files: DataFiles, dead: Mapping[str, BitMap], refs: Mapping[str, FileRef]) -> list[dict[str, Any]]:
@@ -84,6 +104,6 @@ def _delete_file(files: DataFiles, file: FileRef, positions: BitMap) -> dict[str
     rows = pa.table([paths, np.asarray(positions.to_array(), np.int64)], schema=schema)
     location = files.new_location(f"hardpack-{uuid.uuid4()}-deletes.parquet")
     with files.created(location) as stream:
-        pq.write_table(rows, stream, compression="zstd")
+        pq.write_table(rows, stream, compression="zstd", write_page_checksum=True)
     entry = file.delete_entry(location, "parquet", len(positions))
     return entry | {"file-size-in-bytes": len(files.io.new_input(location))}
