@@ -5,6 +5,7 @@ python infra/jars.py FOLDER [--production]
 
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -152,4 +153,6 @@ def digest(path: Path) -> str:
 
 
 if __name__ == "__main__":
+    # else hardpack does not take them, as others might have put them there
+    os.umask(0o022)
     fetch(Path(sys.argv[1]), EMBEDDED + PRODUCTION if "--production" in sys.argv[2:] else EMBEDDED)

@@ -1,5 +1,6 @@
 """What a production install takes, through the strictest validators that come from a registry; none of it runs here."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -100,11 +101,70 @@ def test_executors_can_call_the_driver_back():
     assert name == {"name": "SPARK_LOCAL_HOSTNAME", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 
 
+def documents(name):
+    return [d for d in yaml.safe_load_all((INFRA / "kubernetes" / name).read_text()) if d]
+
+
+def test_whoever_drives_spark_can_mount_none_of_airflows_secrets():
+    """A right to make pods is a right to read every secret of the namespace."""
+    airflow, named = "hardpack", documents("spark.yaml")
+    assert [d["metadata"]["namespace"] for d in named if d["kind"] in ("Role", "RoleBinding")] == ["hardpack-spark"] * 2
+    assert not [d for d in named if d["kind"].startswith("Cluster")]
+    (account,) = [d for d in named if d["kind"] == "ServiceAccount"]
+    assert account["metadata"]["namespace"] == airflow
+    (role,) = [d for d in named if d["kind"] == "Role"]
+    assert not {"secrets", "pods/exec", "*"} & {r for rule in role["rules"] for r in rule["resources"]}
+    (settings,) = [d for d in named if d["kind"] == "ConfigMap"]
+    assert "spark.kubernetes.namespace hardpack-spark\n" in settings["data"]["spark-defaults.conf"]
+    pod = yaml.safe_load(settings["data"]["executor.yaml"])["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    secrets = [e["secretRef"]["name"] for container in pod["containers"] for e in container["envFrom"]]
+    assert secrets == ["hardpack-catalog"]
+    values = (INFRA / "kubernetes" / "airflow-values.yaml").read_text()
+    assert '"namespace": "hardpack-spark"' in values
+
+
+def test_the_catalogs_password_does_not_open_airflows_database():
+    text = (INFRA / "compose" / "compose.yaml").read_text()
+    compose = yaml.safe_load(text)
+    uri = compose["x-airflow"]["environment"]["PYICEBERG_CATALOG__HARDPACK__URI"]
+    assert "//iceberg:${CATALOG_PASSWORD:?}@" in uri
+    assert "REVOKE CONNECT ON DATABASE airflow" in compose["configs"]["databases"]["content"]
+
+
+def test_images_from_elsewhere_are_pinned_by_digest_or_say_that_they_are_to_be():
+    named = re.compile(r"FROM |\s*image: [\w./-]+:|\s*tag: |\s*spark.kubernetes.container.image |\s+image: hardpack  ")
+    files = "container/Containerfile", "compose/compose.yaml", "kubernetes/airflow-values.yaml", "kubernetes/spark.yaml"
+    lines = [
+        (file, line, before)
+        for file in files
+        for before, line in itertools.pairwise((INFRA / file).read_text().splitlines())
+        if named.match(line)
+    ]
+    assert len(lines) >= 6
+    for file, line, before in lines:
+        assert "@sha256:" in line or "in by digest" in f"{before} {line}", (file, line)
+    assert "by digest" in (ROOT / "docs" / "production.md").read_text()
+
+
+def test_who_runs_the_image_cannot_change_its_code():
+    text = (INFRA / "container" / "Containerfile").read_text().replace("\\\n", " ")
+    assert "--chown" not in text
+    assert "chown" not in text
+    owned = re.findall(r"install -d -o airflow [^&\n]*", text)
+    folders = {word for line in owned for word in line.split() if word.startswith("/")}
+    assert folders == {
+        "/opt/airflow",
+        *(f"/var/lib/hardpack/{name}" for name in ("reports", "data_docs", "validations")),
+    }
+    assert re.search(r"^USER 50000$", text, re.MULTILINE)
+
+
 def test_no_password_has_a_default():
     text = (INFRA / "compose" / "compose.yaml").read_text()
     assert re.findall(r"\$\{(?!\w+:\?\})[^}]*\}", text) == []
     lines = [line for line in text.splitlines() if re.search(r"(PASSWORD|SECRET|FERNET_KEY)\w*:", line)]
-    assert len(lines) >= 6
+    assert len(lines) >= 7
     assert all("${" in line or "PASSWORDS_FILE" in line for line in lines)
 
 

@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 from hardpack.errors import BadInput, Unavailable
-from hardpack.lake.catalog import find_tables, open_catalog, spark_conf, without_secrets
+from hardpack.lake.catalog import find_tables, open_catalog
+from hardpack.lake.redaction import without_secrets
+from hardpack.lake.spark_catalog import spark_conf
 
 P = "spark.sql.catalog.lake"
 

@@ -4,18 +4,22 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
+from hardpack.errors import Unavailable
+from hardpack.lake.catalog import open_catalog, open_table
 from hardpack.lake.key_filter import FOLDER as KEY_FILTERS
 from hardpack.lake.key_filter import filter_name
 from pyiceberg.catalog import load_catalog
+from sqlalchemy import create_engine, text
 
 from tests.conftest import CATALOG
 from tests.production.conftest import files_with
-from tests.topics import name_of, offsets, superseded_once
+from tests.topics import name_of, new_topic, offsets, superseded_once
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 DOCTOR = [str(Path(sys.executable).with_name("hardpack")), "doctor", "--json"]
@@ -105,3 +109,19 @@ def test_maintenance_on_s3(postgres, storage, production_home):
     listed = {o["Key"] for o in storage.client.list_objects_v2(Bucket="lake", Prefix=folder)["Contents"]}
     assert listed.isdisjoint(strays)
     assert offsets(table) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.postgres
+def test_a_locked_catalog_is_not_waited_for(postgres, tmp_path):
+    uri = postgres.create(f"lake_{uuid.uuid4().hex}")
+    given = {"type": "sql", "uri": uri, "warehouse": f"file://{tmp_path}", "hardpack.timeout-seconds": "2"}
+    opened = open_catalog("locked", given)
+    name = name_of(new_topic(opened))
+    with create_engine(uri).connect() as other:
+        other.execute(text("LOCK TABLE iceberg_tables IN ACCESS EXCLUSIVE MODE"))
+        started = time.monotonic()
+        with pytest.raises(Unavailable, match=name):
+            open_table(opened, name)
+        assert time.monotonic() - started < 30
+    assert open_table(opened, name)
+    opened.close()

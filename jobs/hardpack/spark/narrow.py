@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hardpack.lake.upkeep import quoted
 from hardpack.log.horizons import Range
 from hardpack.log.model import Partition
 from hardpack.log.settings import Settings
-from hardpack.spark.columns import column
+from hardpack.spark.columns import column, key_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -49,7 +50,7 @@ def narrow_scan(
     control = control_type(columns)
     chosen: list[Column] = [
         part.cast("string").alias("p"),
-        column(columns.column_key).alias("k"),
+        key_column(columns).alias("k"),
         column(columns.column_offset).cast("long").alias("o"),
         # a control row may have no value, but it deletes nothing
         (column(columns.column_value).isNull() & control.isNull()).alias("tombstone"),
@@ -66,7 +67,7 @@ def narrow_scan(
         chosen.append(column(columns.column_batch).cast("long").alias("batch"))
     if columns.column_leader_epoch:
         chosen.append(column(columns.column_leader_epoch).cast("long").alias("epoch"))
-    rows = spark.read.option("versionAsOf", snapshot).table(name)
+    rows = spark.read.option("versionAsOf", snapshot).table(quoted(name))
     return rows.where(part.isin(list(partitions))).select(*chosen)
 
 

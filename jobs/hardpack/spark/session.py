@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpack.errors import BadInput, HardpackError, Unavailable
 from hardpack.failures import FULL, java_error, sentence
-from hardpack.home import default_home
-from hardpack.lake.catalog import CATALOGS, SECRET, spark_conf
+from hardpack.home import default_home, trusted
+from hardpack.lake.redaction import SECRET
+from hardpack.lake.spark_catalog import CATALOGS, spark_conf
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
     from pyiceberg.catalog import Catalog
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
 DEFAULTS = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
     "spark.ui.enabled": "false",
@@ -24,6 +35,7 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # noting the line of Python behind each expression is a third of a small pass
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.variable.substitute": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
     "spark.python.daemon.module": "hardpack.spark.daemon",
@@ -34,13 +46,32 @@ DEFAULTS = {
     # read only when the driver's JVM is still to start; spark-submit has its own option
     "spark.driver.memory": os.environ.get("HARDPACK_DRIVER_MEMORY", "4g"),
 }
+SPARK, SCALA, ICEBERG = "4.1", "2.13", "1.12"
+"""The versions that hardpack was tested with."""
+SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+RUNTIME = re.compile(r"iceberg-spark-runtime-(?P<spark>[0-9.]+)_(?P<scala>[0-9.]+)-")
 _STARTED: dict[str, str] = {}
 """What this process started its JVM with; to the next session there it looks as if a user had given it."""
 
 
 def jar_paths() -> list[Path]:
-    """Iceberg's runtime and the JDBC driver from the home's folder `jars`; none when Spark brings them itself."""
-    return sorted((default_home() / "jars").glob("*.jar"))
+    """Return Iceberg's runtime and the JDBC driver from the home's folder `jars`; none when Spark brings them itself.
+
+    Raises:
+        BadInput: others may write to them.
+    """
+    found = sorted((default_home() / "jars").glob("*.jar"))
+    if found:
+        trusted(default_home() / "jars")
+    return [trusted(jar) for jar in found]
+
+
+@cache
+def _sockets() -> str:
+    """Return a folder of this process alone for the driver's sockets, which ask for no password."""
+    folder = tempfile.mkdtemp(prefix="hardpack-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
@@ -65,22 +96,18 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
         "spark.master": master or os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"),
         "spark.jars": ",".join(map(str, jar_paths())),
     }
-    wanted |= DEFAULTS | spark_conf(catalog)
+    wanted |= DEFAULTS | {"spark.python.unix.domain.socket.dir": _sockets()} | spark_conf(catalog)
     given = SparkConf()
     conf = {k: v for k, v in wanted.items() if v and (not given.contains(k) or given.get(k) == _STARTED.get(k))}
     try:
         if SparkContext._gateway is None:
             # what a JVM is started with stands on its command line for all to see, so it learns of credentials later
             _STARTED.update((k, v) for k, v in conf.items() if CATALOGS not in k)
-            SparkContext._ensure_initialized(conf=SparkConf().setAll(_STARTED.items()))
+            SparkContext._ensure_initialized(gateway=_start_jvm(SparkConf().setAll(_STARTED.items())))
         spark = SparkSession.builder.config(map=conf).getOrCreate()
     except Exception as error:
         raise _not_started(error, conf.get("spark.master") or given.get("spark.master", "")) from error
-    jvm: Any = spark._jvm
-    if not jvm.org.apache.spark.util.Utils.classIsLoadable("org.apache.iceberg.spark.SparkCatalog"):
-        raise BadInput(
-            "Iceberg's Spark runtime is not on the class path; `make jars` fetches it into HARDPACK_HOME/jars."
-        )
+    fit(spark)
     state: Any = spark._jsparkSession.sessionState()
     try:
         # else Iceberg looks for the table in Spark's own catalog, and says that it does not like its name
@@ -93,6 +120,52 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
     return spark
 
 
+def fit(spark: SparkSession) -> None:
+    """See that a session runs what hardpack was tested with, and keep it from substituting variables in our SQL.
+
+    Iceberg's classes behind the door are internal: with others a staged read may silently be one of the whole table.
+
+    Raises:
+        BadInput: another version of Spark, Scala or Iceberg's runtime, or no such runtime.
+    """
+    check_version("Spark", spark.version, SPARK)
+    jvm: Any = spark._jvm
+    utils = jvm.org.apache.spark.util.Utils
+    check_version("Scala", jvm.scala.util.Properties.versionNumberString(), SCALA)
+    if not utils.classIsLoadable(SPARK_CATALOG):
+        raise BadInput(
+            "Iceberg's Spark runtime is not on the class path; `make jars` fetches it into HARDPACK_HOME/jars."
+        )
+    check_version("Iceberg", jvm.org.apache.iceberg.IcebergBuild.version(), ICEBERG)
+    source = utils.classForName(SPARK_CATALOG, True, False).getProtectionDomain().getCodeSource()
+    if source is not None and (runtime := RUNTIME.search(source.getLocation().toString())):
+        check_version("Iceberg's runtime for Spark", runtime["spark"], SPARK)
+        check_version("Iceberg's runtime for Scala", runtime["scala"], SCALA)
+    # it would be done after quoting
+    spark.conf.set("spark.sql.variable.substitute", "false")
+
+
+def check_version(what: str, found: str, tested: str) -> None:
+    """See that a version begins as the tested one.
+
+    Raises:
+        BadInput: it does not.
+    """
+    if not f"{found}.".startswith(f"{tested}."):
+        raise BadInput(
+            f"this is {what} {found}, but hardpack works with {what} {tested} only; use Spark {SPARK} with "
+            f"Scala {SCALA} and the jar iceberg-spark-runtime-{SPARK}_{SCALA}-{ICEBERG}.0.jar."
+        )
+
+
+def _start_jvm(conf: SparkConf) -> JavaGateway:
+    """Starts Java, whose own warnings are no part of a verb's output: they go nowhere, or with --verbose to stderr."""
+    from pyspark.java_gateway import launch_gateway
+
+    told = log.isEnabledFor(logging.INFO)
+    return launch_gateway(conf, {} if told else {"stderr": subprocess.DEVNULL})
+
+
 def _not_started(error: Exception, master: str) -> HardpackError:
     from pyspark import SparkContext
 
@@ -100,7 +173,9 @@ def _not_started(error: Exception, master: str) -> HardpackError:
     if FULL in str(error):
         return sentence(error)
     if SparkContext._gateway is None:
-        return BadInput(f"Spark does not start ({why}); it needs Java 17 or 21 on PATH or JAVA_HOME.")
+        return BadInput(
+            f"Spark does not start ({why}); it needs Java 17 or 21 on PATH or JAVA_HOME; --verbose shows more."
+        )
     if "Master URL" in str(error):
         return BadInput(f"Spark does not start ({why}); {master!r} is no master, expected one as spark://HOST:7077.")
     return Unavailable(f"Spark does not start ({why}); see that its master {master} is up, then try again.")
