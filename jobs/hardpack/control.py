@@ -1,53 +1,44 @@
-"""What a person or a failed pass tells a log: pause, resume, uncleanable. Only state changes, no snapshot is made."""
+"""What a person or a failed pass tells a log: pause, resume, uncleanable. It changes the state alone.
+
+Each change is a snapshot that adds nothing: catalogs compare a table's snapshot when they swap its metadata, and not
+its properties, so that of two changes at once none is lost, on any catalog.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import CommitTableResponse, Table
-from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from hardpack.errors import BadInput, Conflict
-from hardpack.lake.history import trusted_states
+from hardpack.lake.commit import Change, Standing
+from hardpack.lake.history import CONTROL, trusted_states
 from hardpack.lake.layout import settings_of, table_name
-from hardpack.lake.sensing import read_logs
-from hardpack.lake.state import STATE_PROPERTY, read_state, state_of, write_state
-from hardpack.log.model import LogState, Partition
-from hardpack.log.settings import NONE
+from hardpack.lake.packing import PassFolder
+from hardpack.lake.sensing import read_logs, rewritten_by_others
+from hardpack.lake.state import PLAN_SUMMARY, STATE_PROPERTY, read_at, read_state, state_of, told, write_state
+from hardpack.log.horizons import undone_clock
+from hardpack.log.model import LogState, LogView, Partition
+from hardpack.log.settings import NONE, Settings
 
 if TYPE_CHECKING:
     from hardpack.lake.door import IceTable
 
-TRIES = 5
-Written = TypeVar("Written")
+TRIES = 8
+WRITTEN_BY_PYICEBERG = 2
+"""The greatest format version of which pyiceberg writes snapshots."""
 
 
 Door = Callable[[], "IceTable"]
 """Opens the table's door, for the formats whose metadata pyiceberg does not write; it starts a JVM."""
-
-
-def written(
-    write: Callable[[], Written], door: Door | None, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]
-) -> Written | None:
-    """Properties set by pyiceberg or, in a format that it does not write, through the door; what pyiceberg gave.
-
-    Args:
-        write: sets them by pyiceberg.
-        door: see `Door`.
-        change: the same as `IceTable.alter` takes it.
-    """
-    try:
-        return write()
-    except NotImplementedError:
-        if door is None:
-            raise
-        door().alter(change)
-        return None
+Changed = Callable[[LogView, LogState], LogState]
+"""Gives the new state of a log from its view and the state that stands."""
 
 
 def pause(
@@ -64,21 +55,25 @@ def pause(
     Returns:
         The logs' states, by partition.
     """
-    return _alter(table, partitions, policy, lambda _, state: replace(state, paused=state.paused + 1), door)
+    return _alter(table, "pause", partitions, policy, lambda _, state: replace(state, paused=state.paused + 1), door)
 
 
 def resume(
     table: Table,
     partitions: Iterable[Partition] | None,
+    now: int,
     trust_late_rows: bool = False,
     policy: Mapping[str, str] = NONE,
     door: Door | None = None,
 ) -> dict[str, LogState]:
     """Undo one pause of each log and clear what made it uncleanable (LogCleanerManager.resumeCleaning).
 
+    A pass that was made by a clock in the future is undone as far as it keeps others from being made.
+
     Args:
         table: as pyiceberg loaded it.
         partitions: which logs, None for all that are paused or uncleanable.
+        now: ms since the epoch.
         trust_late_rows: let rows that arrived below removed tombstones be cleaned, though a deleted key may come back.
         policy: settings of the table's policy.
         door: see `Door`.
@@ -87,19 +82,22 @@ def resume(
         BadInput: a log was named that is neither paused nor uncleanable.
     """
 
-    def resumed(partition: str, state: LogState) -> LogState:
-        held = bool(state.paused or state.uncleanable)
+    def resumed(view: LogView, state: LogState) -> LogState:
+        ahead = state.last_clean.get("now", now) > now
+        held = bool(state.paused or state.uncleanable or ahead)
         if not held and not trust_late_rows:
             if partitions is None:
                 return state
             raise BadInput(
-                f"{table_name(table)}: partition {partition} is neither paused nor uncleanable; "
+                f"{table_name(table)}: partition {view.partition} is neither paused nor uncleanable; "
                 "`hardpack status` shows which logs are."
             )
+        if ahead:
+            state = undone_clock(state, now)
         expired_to = -1 if trust_late_rows else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
 
-    return _alter(table, partitions, policy, resumed, door)
+    return _alter(table, "resume", partitions, policy, resumed, door)
 
 
 def mark_uncleanable(
@@ -110,75 +108,121 @@ def mark_uncleanable(
     door: Door | None = None,
 ) -> dict[str, LogState]:
     """Leave logs alone until somebody resumes them; Kafka forgets such a mark only when the broker restarts."""
-    return _alter(table, partitions, policy, lambda _, state: replace(state, uncleanable=reason), door)
+    return _alter(table, "mark", partitions, policy, lambda _, state: replace(state, uncleanable=reason), door)
+
+
+def remember(table: Table, policy: Mapping[str, str] = NONE, door: Door | None = None) -> dict[str, LogState]:
+    """Put into the state what history tells of rows that no pass has seen, so that the history may expire.
+
+    Args:
+        table: as pyiceberg loaded it.
+        policy: settings of the table's policy.
+        door: see `Door`.
+    """
+
+    def remembered(view: LogView, state: LogState) -> LogState:
+        current = table.current_snapshot()
+        if current is None or (view.state == state and not rewritten_by_others(table, view)):
+            return state
+        at = current.snapshot_id, read_at(table, current.snapshot_id)[0]
+        if view.state.snapshot is None:
+            # its rows are gone, which a rollback may undo
+            return replace(view.state, snapshot=at, seen=(at[1], 0), empty=not view.files)
+        return replace(told(view, at[1]), snapshot=at)
+
+    return _alter(table, "remember", None, policy, remembered, door)
 
 
 @retry(
-    retry=retry_if_exception_type(CommitFailedException),
+    retry=retry_if_exception(lambda error: type(error) in (CommitFailedException, Conflict)),
     stop=stop_after_attempt(TRIES),
     wait=wait_random_exponential(multiplier=0.1, max=2),
     retry_error_callback=lambda _: _give_up(),
 )
 def _alter(
     table: Table,
+    verb: str,
     partitions: Iterable[Partition] | None,
     policy: Mapping[str, str],
-    change: Callable[[str, LogState], LogState],
+    change: Changed,
     door: Door | None,
 ) -> dict[str, LogState]:
+    """Change the states of some logs, and commit them where one has changed.
+
+    Returns:
+        The states of all logs that were asked for, by partition.
+    """
     table.refresh()
-    known = {str(v.partition) for v in read_logs(table, settings_of(table, policy))}
-    wanted = sorted(known) if partitions is None else [str(p) for p in partitions]
-    if missing := [p for p in wanted if p not in known]:
+    settings = settings_of(table, policy)
+    views = _wanted(table, settings, partitions)
+    states = trusted_states(table)
+    changed = {name: change(view, state_of(states, name)) for name, view in views.items()}
+    on_record = read_state(table_name(table), table.properties)
+    if all(state == state_of(on_record, name) for name, state in (states | changed).items()):
+        return changed
+    summary = {PLAN_SUMMARY: CONTROL + verb, STATE_PROPERTY: PassFolder.of(table).kept(write_state(changed))}
+    try:
+        _commit(table, write_state(states | changed), summary)
+    except NotImplementedError:
+        if door is None:
+            raise
+        _commit_by_door(door(), table, summary, write_state(states | changed))
+    return changed
+
+
+def _wanted(table: Table, settings: Settings, partitions: Iterable[Partition] | None) -> dict[str, LogView]:
+    views = {str(v.partition): v for v in read_logs(table, settings)}
+    if partitions is None:
+        return views
+    wanted = [str(p) for p in partitions]
+    if missing := [p for p in wanted if p not in views]:
         raise BadInput(
-            f"{table_name(table)}: there is no partition {missing[0]}, it has {', '.join(sorted(known)) or 'none'}."
+            f"{table_name(table)}: there is no partition {missing[0]}, it has {', '.join(sorted(views)) or 'none'}."
         )
-    states, base = trusted_states(table), table.metadata_location
-    standing = write_state(states)
-    while True:
-        changed = {p: change(p, state_of(states, p)) for p in wanted}
-        wished = write_state(states | changed)
-        if wished == standing:
-            return changed
-        made = _commit(table, wished, door)
-        replaced = _replaced(table, made, base) if made else None
-        if made is None or replaced is None:
-            return changed
-        # the catalog compares snapshots alone, and somebody's state came in between: the change is theirs as well
-        states, base, standing = (
-            read_state(table_name(table), {STATE_PROPERTY: replaced}),
-            made.metadata_location,
-            wished,
-        )
+    return {p: views[p] for p in wanted}
 
 
-def _commit(table: Table, state: str, door: Door | None) -> CommitTableResponse | None:
-    """What the catalog made of it; None when it compared the state itself."""
-    current = table.current_snapshot()
+class _Plain(Table):
+    """A table that runs no code which its own properties name."""
+
+    def location_provider(self) -> LocationProvider:
+        """Places new metadata beside the old, or where the table's properties say."""
+        named = {k: v for k, v in self.properties.items() if k != TableProperties.WRITE_PY_LOCATION_PROVIDER_IMPL}
+        return load_location_provider(self.location(), named)
+
+
+def _commit(table: Table, state: str, summary: dict[str, str]) -> None:
+    """Set the state in one commit with a snapshot that adds nothing, which fails when the table has moved on.
+
+    Raises:
+        CommitFailedException: it has.
+        NotImplementedError: pyiceberg does not write the table's format.
+    """
+    if table.metadata.format_version > WRITTEN_BY_PYICEBERG:
+        raise NotImplementedError(f"pyiceberg writes no snapshots of format {table.metadata.format_version}")
+    # a transaction of pyiceberg's that meets a conflict would be tried again with this very state
+    transaction = Transaction(_Plain(table.name(), table.metadata, table.metadata_location, table.io, table.catalog))
+    producer = transaction.update_snapshot(summary).fast_append()
+    updates, requirements = producer._commit()
     same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
-    # a pass makes a snapshot, so this keeps its state from being overwritten
-    fence = AssertRefSnapshotId(ref="main", snapshot_id=current.snapshot_id if current else None)
-    return written(
-        lambda: table.catalog.commit_table(
-            table, (same_table, fence), (SetPropertiesUpdate(updates={STATE_PROPERTY: state}),)
-        ),
-        door,
-        lambda properties: _instead(properties, table.properties.get(STATE_PROPERTY), state),
-    )
+    properties = SetPropertiesUpdate(updates={STATE_PROPERTY: state})
+    table.catalog.commit_table(table, (same_table, *requirements), (*updates, properties))
 
 
-def _instead(properties: Mapping[str, str], standing: str | None, wished: str) -> dict[str, str | None]:
-    if properties.get(STATE_PROPERTY) != standing:
-        raise CommitFailedException("the state has changed")
-    return {STATE_PROPERTY: wished}
+def _commit_by_door(door: IceTable, table: Table, summary: dict[str, str], state: str) -> None:
+    """Do the same through the door.
 
+    Raises:
+        Conflict: the table has moved on.
+    """
+    current = table.current_snapshot()
 
-def _replaced(table: Table, made: CommitTableResponse, base: str) -> str | None:
-    """The state that a commit took the place of, None when it is that of the metadata it was derived from."""
-    log = made.metadata.metadata_log
-    if not log or log[-1].metadata_file == base:
-        return None
-    return FromInputFile.table_metadata(table.io.new_input(log[-1].metadata_file)).properties.get(STATE_PROPERTY, "")
+    def properties(standing: Standing) -> dict[str, str]:
+        if standing.properties.get(STATE_PROPERTY) != table.properties.get(STATE_PROPERTY):
+            raise Conflict(f"{table_name(table)}: somebody else changed the state of its logs meanwhile; try again.")
+        return {STATE_PROPERTY: state}
+
+    door.commit(current.snapshot_id if current else -1, Change((), (), properties, summary))
 
 
 def _give_up() -> dict[str, LogState]:

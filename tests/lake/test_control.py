@@ -71,6 +71,6 @@ def test_what_another_writer_does_beside_changes_nothing(catalog, topic, in_betw
 
     pause(topic, [0, 1])
     in_between(catalog, comment)
-    resume(topic, [1])
+    resume(topic, [1], 0)
     assert states_of(topic) == {"0": (1, ""), "1": (0, "")}
     assert topic.properties["comment"] == "x"

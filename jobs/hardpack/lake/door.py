@@ -7,7 +7,6 @@ Every Py4J call to Iceberg stands here. The classes behind it are internal to Ic
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,64 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import JavaMember, is_instance_of
-from py4j.protocol import Py4JJavaError
-from tenacity import Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from py4j.java_gateway import JavaMember
 
-from hardpack import faults
-from hardpack.errors import CommitUnknown, Conflict, HardpackError
-from hardpack.failures import java_error
+from hardpack.lake.commit import Change, Commits
 from hardpack.lake.files import FileRef
+from hardpack.lake.upkeep import Upkeep, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-
-log = logging.getLogger(__name__)
-
-COMMIT_TRIES = 8
-VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
-UNHEARD = "org.apache.iceberg.jdbc.UncheckedSQLException"
-"""Of a statement that failed, or whose answer was lost, so that it may still take effect."""
-RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", UNHEARD)
-
-
-def literal(text: str) -> str:
-    """Text as a literal of Spark's SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-class _TryAgain(Exception):
-    """The table moved on between reading and committing."""
-
-
-def _tries() -> Retrying:
-    return Retrying(
-        retry=retry_if_exception_type(_TryAgain),
-        stop=stop_after_attempt(COMMIT_TRIES),
-        wait=wait_random_exponential(multiplier=0.1, max=5),
-        before_sleep=before_sleep_log(log, logging.INFO),
-        reraise=True,
-    )
-
-
-@dataclass(frozen=True)
-class Change:
-    """What one commit does: files out, files in, properties derived from those at the time, summary entries.
-
-    `vectors` are new deletion vectors, `replaced` those that they stand in for, both within `partitions`, the column's
-    name and its values. With `rewrites`, and no vectors, the snapshot is a `replace`. `properties` is given the table's
-    as they are at the moment of the commit, and id and sequence number of the snapshot to be; it returns those to set
-    and raises Conflict when they no longer allow it.
-    """
-
-    remove: Iterable[Any]
-    add: Iterable[Any]
-    properties: Callable[[Mapping[str, str], tuple[int, int]], dict[str, str]]
-    summary: dict[str, str]
-    vectors: Sequence[Any] = ()
-    replaced: Sequence[Any] = ()
-    partitions: tuple[str, Sequence[int | str]] = ("", ())
-    rewrites: bool = False
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -87,7 +36,7 @@ class _PerFile:
     no_deletes: Any
 
 
-class IceTable:
+class IceTable(Upkeep):
     """One Iceberg table as Spark's catalog loads it.
 
     Args:
@@ -100,7 +49,7 @@ class IceTable:
         jvm: Any = spark._jvm
         self._ice = jvm.org.apache.iceberg
         self._list = jvm.java.util.ArrayList
-        self._java = self._ice.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
+        self._java = self._ice.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, quoted(name))
         self._cache = self._static("org.apache.iceberg.spark.SparkTableCache", "get")
         self._tasks = self._ice.spark.ScanTaskSetManager.get()
         self._specs: dict[int, tuple[Any, str]] = {}
@@ -109,40 +58,6 @@ class IceTable:
     def _static(self, cls: str, name: str) -> Any:
         # py4j looks for an instance method when a static one of the same name is hidden by it
         return JavaMember(name, None, "z:" + cls, self.spark.sparkContext._gateway._gateway_client)()
-
-    def call(self, procedure: str, arguments: str) -> list[Row]:
-        """Run one of Iceberg's procedures on the table; the arguments are SQL."""
-        catalog = self.name.partition(".")[0]
-        statement = f"CALL `{catalog}`.system.{procedure}(table => {literal(self.name)}, {arguments})"
-        found: list[Row] = self.spark.sql(statement).collect()
-        return found
-
-    @cached_property
-    def lists(self) -> bool:
-        """Whether the table's FileIO can list a folder."""
-        gateway: Any = self.spark.sparkContext._gateway
-        return bool(is_instance_of(gateway, self._java.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))
-
-    def listed(self, folder: str) -> dict[str, int]:
-        """Files under a folder, as the table's FileIO lists them, and when they were made, ms by the storage's clock.
-
-        Empty when it cannot list or there is no folder.
-        """
-        if not self.lists:
-            return {}
-        try:
-            found = self._java.io().listPrefix(folder).iterator()
-            return {str(file.location()): int(file.createdAtMillis()) for file in found}
-        except Py4JJavaError as error:
-            if "FileNotFoundException" in str(error.java_exception) or "does not exist" in str(error.java_exception):
-                return {}
-            raise
-
-    def delete_files(self, paths: Iterable[str]) -> None:
-        """Delete files through the table's FileIO."""
-        io = self._java.io()
-        for path in paths:
-            io.deleteFile(path)
 
     def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Any]:
         """Scan tasks of whole data files by path, of the partitions where the column has one of the values."""
@@ -167,6 +82,15 @@ class IceTable:
         found = task.deletes()
         # by number, as an iterator in the JVM ends with an exception, which takes 18 ms to arrive
         return [found.get(at) for at in range(found.size())]
+
+    def sequence_number(self, snapshot: int) -> int:
+        """The sequence number of a snapshot."""
+        return int(self._java.snapshot(snapshot).sequenceNumber())
+
+    def removed_files(self, snapshot: int) -> set[str]:
+        """Paths of the data files that the commit of a snapshot removed."""
+        found = self._java.snapshot(snapshot).removedDataFiles(self._java.io())
+        return {str(file.location()) for file in found}
 
     def delete_manifests(self, snapshot: int) -> int:
         """How many manifests of delete files a snapshot has."""
@@ -244,157 +168,13 @@ class IceTable:
         return self.spark.read.format("iceberg").load(group)
 
     def commit(self, base: int, change: Change) -> int:
-        """Publish a change as one metadata swap, re-applied on the newest snapshot as often as needed.
-
-        Files, properties and summary go into one compare-and-set of the table's metadata. Iceberg's own
-        transaction would retry with the property values of the first try and so overwrite a newer state;
-        here they are derived anew from the metadata that the swap is against.
-
-        Args:
-            base: snapshot that the removed files were read at; later appends are kept.
-            change: what to do.
-
-        Returns:
-            The new snapshot's id.
-
-        Raises:
-            Conflict: an input file was rewritten, deleted from or removed meanwhile, or tries ran out.
-            CommitUnknown: the catalog did not say; the added files must stay where they are.
-        """
-        unheard: list[str] = []
-        try:
-            return int(_tries()(self._commit_once, base, change, unheard))
-        except CommitUnknown:
-            raise
-        except (Conflict, _TryAgain) as error:
-            if unheard:
-                raise CommitUnknown(
-                    f"{self.name}: the catalog did not say what became of {len(unheard)} of the tries to commit "
-                    f"({unheard[-1]}); run the same plan again, it finds out whether one went through."
-                ) from error
-            if isinstance(error, Conflict):
-                raise
-            raise Conflict(
-                f"{self.name}: other writers changed the table during each of {COMMIT_TRIES} tries to commit "
-                f"({error}); run it again, nothing was published."
-            ) from None
-
-    def _commit_once(self, base: int, change: Change, unheard: list[str]) -> int:
-        try:
-            update = self._update(base, change)
-            snapshot = update.apply()
-            operations = self._java.operations()
-            current = operations.current()
-            made = int(snapshot.snapshotId()), int(snapshot.sequenceNumber())
-            fresh = change.properties(dict(current.properties()), made)
-            changed = self._ice.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
-            changed = changed.setProperties(self._map(fresh)).build()
-            faults.reach("before swap")
-            operations.commit(current, changed)
-            faults.reach("after swap")
-            return made[0]
-        except HardpackError:
-            raise
-        except Exception as error:  # pyspark turns some of Java's exceptions into its own
-            kind, message = java_error(error)
-            if (landed := self._landed(base, change.summary, message)) is not None:
-                return landed
-            if kind == UNHEARD:
-                unheard.append(message)
-            if kind in RETRYABLE:
-                raise _TryAgain(message) from None
-            if kind == VALIDATION:
-                raise Conflict(
-                    f"{self.name}: an input file changed since snapshot {base} ({message}); plan again, "
-                    "nothing was published."
-                ) from None
-            raise CommitUnknown(
-                f"{self.name}: the commit ended with {kind} ({message}); see that the catalog is well and run the same "
-                "plan again, it finds out whether it went through."
-            ) from error
+        """Publish a change as one metadata swap; see `hardpack.lake.commit.Commits.commit`."""
+        return self._commits.commit(base, change)
 
     def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
-        """Set properties as `change` derives them from those there are, None to remove one, as one compare-and-set.
+        """Set and remove properties as one compare-and-set; see `hardpack.lake.commit.Commits.alter`."""
+        self._commits.alter(change)
 
-        Raises:
-            Conflict: other writers were faster each time; CommitUnknown when nobody knows.
-        """
-        try:
-            _tries()(self._alter_once, change)
-        except _TryAgain as error:
-            raise Conflict(f"{self.name}: others were faster {COMMIT_TRIES} times ({error}); run it again.") from None
-
-    def _alter_once(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
-        self._java.refresh()
-        operations = self._java.operations()
-        current = operations.current()
-        wanted = change(dict(current.properties()))
-        gone = self._map({name: "" for name, value in wanted.items() if value is None}).keySet()
-        kept = self._map({name: value for name, value in wanted.items() if value is not None})
-        changed = self._ice.TableMetadata.buildFrom(current).removeProperties(gone).setProperties(kept).build()
-        try:
-            operations.commit(current, changed)
-        except Exception as error:
-            kind, message = java_error(error)
-            if kind in RETRYABLE and kind != UNHEARD:
-                raise _TryAgain(message) from None
-            raise CommitUnknown(f"{self.name}: {kind} ({message}); see what is set, then try again.") from error
-
-    def _landed(self, base: int, summary: Mapping[str, str], failure: str) -> int | None:
-        """The snapshot since the base that carries this summary: an earlier try may have gone through unheard."""
-        try:
-            self._java.refresh()
-            snapshot = self._java.currentSnapshot()
-            while snapshot is not None and int(snapshot.snapshotId()) != base:
-                if dict(snapshot.summary()).items() >= summary.items():
-                    return int(snapshot.snapshotId())
-                parent = snapshot.parentId()
-                snapshot = None if parent is None else self._java.snapshot(parent)
-        except Exception as error:
-            raise CommitUnknown(
-                f"{self.name}: the commit failed ({failure}) and the catalog does not answer "
-                f"({java_error(error)[1]}); run the same plan again, it finds out whether it went through."
-            ) from None
-        return None
-
-    def _update(self, base: int, change: Change) -> Any:
-        remove, add = list(change.remove), list(change.add)
-        if change.vectors:
-            update = self._row_delta(base, change, remove, add)
-        elif not remove and not add:
-            # a snapshot all the same, so that moving the state alone is compared and set too; streams pass over it
-            update = self._java.newFastAppend()
-        else:
-            update = self._java.newRewrite() if change.rewrites else self._java.newOverwrite()
-            update.validateFromSnapshot(base)
-            for file in remove:
-                update.deleteFile(file)
-            for file in add:
-                update.addFile(file)
-            if not change.rewrites:
-                # else a concurrent rewrite of an input file would be overwritten silently; `replace` looks anyway
-                update.validateNoConflictingDeletes()
-        for key, value in change.summary.items():
-            update.set(key, value)
-        return update
-
-    def _row_delta(self, base: int, change: Change, remove: list[Any], add: list[Any]) -> Any:
-        update = self._java.newRowDelta()
-        referenced = self._list()
-        for file in remove:
-            update.removeRows(file)
-        for file in add:
-            update.addRows(file)
-        for delete in change.replaced:
-            update.removeDeletes(delete)
-        for delete in change.vectors:
-            update.addDeletes(delete)
-            referenced.add(delete.referencedDataFile())
-        update.validateFromSnapshot(base).conflictDetectionFilter(self._among(*change.partitions))
-        return update.validateDataFilesExist(referenced).validateDeletedFiles().validateNoConflictingDeleteFiles()
-
-    def _map(self, entries: Mapping[str, str]) -> Any:
-        out = self.spark._jvm.java.util.HashMap()
-        for key, value in entries.items():
-            out.put(key, value)
-        return out
+    @cached_property
+    def _commits(self) -> Commits:
+        return Commits(self.spark._jvm, self._java, self.name, self._among)

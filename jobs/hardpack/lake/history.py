@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.lake.layout import table_name
+from hardpack.lake.packing import Lost, PassFolder
 from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state
 from hardpack.log.model import LogState
 
+CONTROL = "control:"
+"""How the plan's name begins in commits that change nothing but states."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Commit:
-    """A snapshot that a pass made: `plan` is `phase:id`, `report` the JSON of what it did."""
+    """A snapshot that a pass made: `plan` is `phase:id`."""
 
     snapshot: int
     parent: int | None
     plan: str
-    report: str
+    kept: str
+    folder: PassFolder
+
+    @cached_property
+    def report(self) -> str:
+        """The JSON of what the pass did; empty when the file that it stood in is gone."""
+        try:
+            return self.folder.text(self.kept)
+        except Lost:
+            return ""
 
 
 def ancestors(table: Table) -> Iterator[Snapshot]:
@@ -34,72 +48,104 @@ def ancestors(table: Table) -> Iterator[Snapshot]:
 
 def commits(table: Table) -> Iterator[Commit]:
     """Our commits among the current snapshot's ancestors, newest first."""
+    folder = PassFolder.of(table)
     for snapshot in ancestors(table):
         summary = summary_of(snapshot)
         if PASS_SUMMARY in summary:
             yield Commit(
-                snapshot.snapshot_id, snapshot.parent_snapshot_id, summary[PLAN_SUMMARY], summary[PASS_SUMMARY]
+                snapshot.snapshot_id,
+                snapshot.parent_snapshot_id,
+                summary[PLAN_SUMMARY],
+                summary[PASS_SUMMARY],
+                folder,
             )
 
 
 def trusted_states(table: Table) -> dict[str, LogState]:
     """State of every log, as it belongs to the current snapshot.
 
-    A property outlives a rollback of the table, so the state of a pass that is no longer in the history is not
-    taken from it but from the newest pass that is, or is that of a log never cleaned. So it is when somebody replaced
-    all rows of the table.
+    A property stays when the table is rolled back, and when it is rolled forward again. So it is believed when it is
+    what the newest of our commits in the current snapshot's past has left; else each log's state is that of the newest
+    commit there that tells of it. Pauses and marks hold whatever the table was rolled to.
     """
     name = table_name(table)
     states = read_state(name, table.properties)
-    past = _Past(table)
+    past, folder = _Past(table), PassFolder.of(table)
+    if states and past.told_by_newest(name, folder, states):
+        return states
     undone = {log for log, state in states.items() if past.lacks(state)}
-    for log in undone:
-        states[log] = LogState(paused=states[log].paused, uncleanable=states[log].uncleanable)
-    for snapshot in past.since_emptied if undone else ():
-        summary = summary_of(snapshot)
-        then = read_state(name, summary) if STATE_PROPERTY in summary else {}
-        for log in undone & then.keys():
-            states[log] = made_by(then[log], (snapshot.snapshot_id, snapshot.sequence_number or 0))
-        undone -= then.keys()
+    earlier: dict[str, LogState] = {}
+    for snapshot in past.ours:
+        if states.keys() <= earlier.keys():
+            break
+        for log, state in _told_by(name, folder, snapshot).items():
+            earlier.setdefault(log, state)
+    for log in undone | (states.keys() & earlier.keys()):
+        # what nobody tells any more may have expired tombstones too
+        unknown = LogState() if past.whole else LogState(expired_to=states[log].expired_to)
+        told = earlier.get(log, unknown)
+        states[log] = replace(told, paused=states[log].paused, uncleanable=states[log].uncleanable)
     return states
+
+
+def _told_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState]:
+    """The states that a commit of ours left, of its logs; none when the file that they stood in is gone."""
+    summary = summary_of(snapshot)
+    try:
+        then = read_state(table, {STATE_PROPERTY: folder.text(summary[STATE_PROPERTY])})
+    except Lost:
+        return {}
+    if summary.get(PLAN_SUMMARY, "").startswith(CONTROL):
+        return then
+    at = snapshot.snapshot_id, snapshot.sequence_number or 0
+    return {log: made_by(state, at) for log, state in then.items()}
 
 
 class _Past:
     """The current snapshot's ancestors, looked through once for all logs."""
 
     def __init__(self, table: Table) -> None:
-        self.known = {s.snapshot_id for s in table.snapshots()}
-        lineage = list(ancestors(table))
-        self.ids = {s.snapshot_id for s in lineage}
-        self.oldest = min((s.sequence_number or 0 for s in lineage), default=None)
-        parents = [*lineage, None][1:]
-        emptied = (at for at, (s, parent) in enumerate(zip(lineage, parents, strict=True)) if _emptied(s, parent))
-        at = next(emptied, None)
-        self.since_emptied = lineage if at is None else lineage[:at]
-        self.emptied = -1 if at is None else lineage[at].sequence_number or 0
+        self.lineage = list(ancestors(table))
+        self.ours = [s for s in self.lineage if STATE_PROPERTY in summary_of(s)]
+        self.ids = {s.snapshot_id for s in self.lineage}
+        self.newest = max((s.sequence_number or 0 for s in self.lineage), default=-1)
+        self.oldest = min((s.sequence_number or 0 for s in self.lineage), default=None)
+        # some expire snapshots and forget that there was a parent
+        self.whole = not self.lineage or (self.lineage[-1].sequence_number or 0) <= 1
+
+    def told_by_newest(self, table: str, folder: PassFolder, states: Mapping[str, LogState]) -> bool:
+        """Whether states are what the newest commit of ours has left, as far as that tells of them."""
+        if not self.ours:
+            return False
+        newest = self.ours[0].sequence_number or 0
+        if any(state.snapshot and state.snapshot[1] > newest for state in states.values()):
+            return False
+        told = _told_by(table, folder, self.ours[0])
+        return bool(told) and all(log in states and states[log].snapshot == told[log].snapshot for log in told)
 
     def lacks(self, state: LogState) -> bool:
-        """Whether the pass that left this state is not in the past, or all its rows were replaced."""
+        """Whether the commit that left this state is not in the past."""
         if state.snapshot is None:
             return False
         snapshot, sequence = state.snapshot
-        if sequence < self.emptied:
-            return True
         if snapshot in self.ids:
             return False
-        # a pass that has expired lies in the past, unless the history steps over it
-        return snapshot in self.known or self.oldest is None or self.oldest < sequence
-
-
-def _emptied(snapshot: Snapshot, parent: Snapshot | None) -> bool:
-    """Whether somebody else's snapshot took every row that was there, as TRUNCATE and INSERT OVERWRITE do."""
-    summary = summary_of(snapshot)
-    if PLAN_SUMMARY in summary or parent is None:
-        return False
-    before = int(summary_of(parent).get("total-records", 0))
-    return before > 0 and int(summary.get("deleted-records", 0)) >= before
+        if self.whole or sequence > self.newest:
+            return True
+        # behind what has expired a commit lies in the past, though a tag may keep it; else the history steps over it
+        return self.oldest is None or self.oldest < sequence
 
 
 def summary_of(snapshot: Snapshot) -> dict[str, str]:
     """What the snapshot's summary says beside the operation."""
     return snapshot.summary.additional_properties if snapshot.summary else {}
+
+
+def is_ours(snapshot: Snapshot) -> bool:
+    """Whether hardpack made the snapshot."""
+    return PLAN_SUMMARY in summary_of(snapshot)
+
+
+def is_append(snapshot: Snapshot) -> bool:
+    """Whether the snapshot says that it only added rows."""
+    return snapshot.summary is not None and snapshot.summary.operation == Operation.APPEND

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
@@ -22,6 +22,8 @@ from hardpack.errors import BadInput
 from hardpack.log.settings import NONE, PREFIX, Settings, dotted, read_settings
 
 POLICY = PREFIX + "cleanup.policy"
+FIELDS = PREFIX + "fields"
+"""Property that binds each role to the field id of its column, since a name may come to mean another."""
 
 OPTIONAL = ("producer_id", "transactional", "control", "leader_epoch", "batch")
 """Roles that a column may be mapped to but need not."""
@@ -65,25 +67,65 @@ def settings_of(table: Table, policy: Mapping[str, str] = NONE) -> Settings:
     return read_settings(name, table.properties, policy)
 
 
-def check_layout(table: Table, settings: Settings) -> None:
+def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -> None:
     """See that the mapped columns exist with usable types and that the table is partitioned by the log.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: its settings.
+        anew: roles whose columns need not be those that were bound when the table was adopted.
 
     Raises:
         BadInput: naming the first thing that is wrong.
     """
     name = table_name(table)
+    if table.metadata.format_version < 2:
+        raise BadInput(
+            f"{name}: the table has format version 1, which does not tell when rows came, expected 2 or 3; "
+            "ALTER TABLE … SET TBLPROPERTIES ('format-version'='2') upgrades it in place."
+        )
     fields = {f.name: f for f in table.schema().fields}
     for role, column in mapped_columns(settings).items():
         _check_column(name, role, column, fields)
-    source = fields[settings.column_partition].field_id
-    for spec_id, spec in table.specs().items():
-        if not any(f.source_id == source and isinstance(f.transform, IdentityTransform) for f in spec.fields):
-            current = "" if spec_id == table.spec().spec_id else f" in its earlier spec {spec_id}, which files may use,"
+    _check_bound(table, settings, anew)
+    for column in settings.duplicates_ignore:
+        if column not in fields or column in mapped_columns(settings).values():
             raise BadInput(
-                f"{name}: the table is not partitioned{current} by identity of column {settings.column_partition!r}, "
-                "which separates its logs; add it with "
-                f"ALTER TABLE … ADD PARTITION FIELD {settings.column_partition} and rewrite the older files."
+                f"{name}: duplicates.ignore names {column!r}, expected a column of the table that is mapped to nothing;"
+                f" mend it with `hardpack adopt {name} --set duplicates.ignore=NAME`."
             )
+    source, spec = fields[settings.column_partition].field_id, table.spec()
+    # files of an earlier spec are looked at when they are met; one that no file uses does no harm
+    if not any(f.source_id == source and isinstance(f.transform, IdentityTransform) for f in spec.fields):
+        raise BadInput(
+            f"{name}: the table is not partitioned by identity of column {settings.column_partition!r}, which "
+            f"separates its logs; add it with ALTER TABLE … ADD PARTITION FIELD {settings.column_partition} and "
+            "rewrite the older files."
+        )
+
+
+def bound_fields(table: Table, settings: Settings) -> str:
+    """What table property `hardpack.fields` holds: by role the field id of its column, in the order of roles."""
+    schema = table.schema()
+    return ",".join(f"{role}={schema.find_field(c).field_id}" for role, c in mapped_columns(settings).items())
+
+
+def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> None:
+    """See that the roles' columns are those that they were mapped to, whatever these are called now."""
+    if not (bound := table.properties.get(FIELDS)):
+        return
+    name, schema = table_name(table), table.schema()
+    now = dict(entry.split("=") for entry in bound_fields(table, settings).split(","))
+    for role, _, number in (entry.partition("=") for entry in bound.split(",")):
+        if role not in now or now[role] == number or role in anew:
+            continue
+        column = mapped_columns(settings)[role]
+        before = schema.find_column_name(int(number)) if number.isdigit() else None
+        gone = f"now called {before!r}" if before else "gone"
+        raise BadInput(
+            f"{name}: column {column!r} is not the one that was mapped to the {role} when the table was adopted, which "
+            f"is {gone}; `hardpack adopt {name} --set column.{dotted(role)}=NAME` binds the role anew."
+        )
 
 
 def mapped_columns(settings: Settings) -> dict[str, str]:

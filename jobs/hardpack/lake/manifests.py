@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from multiprocessing import current_process
 from typing import Any, cast
@@ -14,7 +15,7 @@ from pyiceberg.expressions import In
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.manifest import DataFile as IceFile
-from pyiceberg.manifest import ManifestEntry, ManifestFile
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, PrimitiveType
@@ -23,12 +24,25 @@ from hardpack.errors import BadInput
 from hardpack.lake.layout import table_name
 from hardpack.log.model import DataFile, Partition
 from hardpack.log.settings import Settings
+from hardpack.log.times import LONG_MAX
 
 ENTRIES_PER_PROCESS = 100_000
 """Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
 
 Entries = dict[Partition, list[tuple[Any, ...]]]
 """Of one manifest by log, as the arguments of a `DataFile`, which are sooner sent than it."""
+NO_LOG = "null"
+"""Stands for the log of rows that name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one snapshot did to one log."""
+
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
+    deleted: int | None
+    """Rows that new row-level deletes take, None when they do not tell how many."""
 
 
 class ManifestReader:
@@ -56,7 +70,7 @@ class ManifestReader:
         """The data files of manifests, by the manifest's path and by log; very many are decoded by several processes.
 
         Raises:
-            BadInput: a file without a log or without bounds, or of a spec that does not divide by log.
+            BadInput: a file of a spec that does not divide by log.
         """
         return {m.manifest_path: _built(found) for m, found in zip(manifests, self._decoded(manifests), strict=True)}
 
@@ -96,20 +110,51 @@ class ManifestReader:
         yield from map(self.entries, manifests[done:])
 
     def entries(self, manifest: ManifestFile) -> Entries:
-        """The entries of a manifest."""
-        at, found = self._partition_index(manifest), Entries()
+        """Reads the live entries of a manifest, by log."""
+        found = Entries()
         with uncollected():
             for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                if (partition := entry.data_file.partition[at]) is None:
-                    raise BadInput(
-                        f"{self.name}: {entry.data_file.record_count:,} rows have no {self.partition.name!r}, expected "
-                        "the number or name of their log; set or delete them."
-                    )
-                found.setdefault(partition, []).append(self._file(entry))
+                found.setdefault(self._log_of(manifest, entry), []).append(self._file(entry))
         return found
 
+    def change(self, manifests: Iterable[ManifestFile], snapshot: int) -> dict[Partition, Change]:
+        """Reads what a snapshot did to each log.
+
+        Args:
+            manifests: those that its manifest list names.
+            snapshot: its id.
+        """
+        added, removed = Entries(), Entries()
+        deleted: dict[Partition | None, int | None] = {}
+        for manifest in (m for m in manifests if m.added_snapshot_id == snapshot):
+            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=False):
+                log = self._log_of(manifest, entry)
+                if manifest.content == ManifestContent.DELETES:
+                    if entry.status == ManifestEntryStatus.ADDED:
+                        by_position = entry.data_file.content == DataFileContent.POSITION_DELETES
+                        before = deleted.get(log, 0)
+                        known = by_position and before is not None
+                        deleted[log] = (before or 0) + entry.data_file.record_count if known else None
+                elif entry.status == ManifestEntryStatus.DELETED:
+                    removed.setdefault(log, []).append(self._file(entry))
+                elif entry.status == ManifestEntryStatus.ADDED:
+                    added.setdefault(log, []).append(self._file(entry))
+        into, out = _built(added), _built(removed)
+        return {
+            log: Change(tuple(into.get(log, ())), tuple(out.get(log, ())), deleted.get(log, 0))
+            for log in {*into, *out, *(log for log in deleted if log is not None)}
+        }
+
+    def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
+        """Reads log, value of another identity partition column, by its field id, and file of each live entry."""
+        for manifest in manifests:
+            fields = self.specs[manifest.partition_spec_id].fields
+            for at in [i for i, f in enumerate(fields) if f.source_id == source]:
+                for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
+                    yield self._log_of(manifest, entry), entry.data_file.partition[at], DataFile(*self._file(entry))
+
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
-        """Logs that the row-level deletes of some manifests lie on; None stands for all."""
+        """Finds the logs that the row-level deletes of some manifests lie on; None stands for all."""
         found: set[Partition | None] = set()
         for manifest in manifests:
             fields = self.specs[manifest.partition_spec_id].fields
@@ -117,6 +162,10 @@ class ManifestReader:
             for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
                 found.add(None if at is None else entry.data_file.partition[at])
         return found
+
+    def _log_of(self, manifest: ManifestFile, entry: ManifestEntry) -> Partition:
+        partition: Partition | None = entry.data_file.partition[self._partition_index(manifest)]
+        return NO_LOG if partition is None else partition
 
     def _partition_index(self, manifest: ManifestFile) -> int:
         spec = self.specs[manifest.partition_spec_id]
@@ -131,29 +180,15 @@ class ManifestReader:
     def _file(self, entry: ManifestEntry) -> tuple[Any, ...]:
         file = entry.data_file
         low, high = self._bounds(file, self.offset)
-        if low is None or high is None:
-            raise BadInput(
-                f"{self.name}: a data file has no bounds of column {self.offset.name!r}, expected them in its "
-                f"metadata; set write.metadata.metrics.column.{self.offset.name}=full and rewrite the file."
-            )
-        nulls = file.null_value_counts or {}
-        if without := nulls.get(self.offset.field_id):
-            raise BadInput(
-                f"{self.name}: {without:,} rows have no {self.offset.name!r}, expected their offset in the log; set or "
-                "delete them."
-            )
         early, late = self._bounds(file, self.timestamp)
-        if early is None and nulls.get(self.timestamp.field_id) != file.record_count:
-            raise BadInput(
-                f"{self.name}: a data file has no bounds of column {self.timestamp.name!r}, expected them in its "
-                f"metadata; set write.metadata.metrics.column.{self.timestamp.name}=full and rewrite the file."
-            )
+        nulls = file.null_value_counts or {}
+        trouble = self._trouble(file, low, high, early)
         return (
             file.file_path,
             file.file_size_in_bytes,
             file.record_count,
-            low,
-            high,
+            0 if trouble else low,
+            0 if trouble else high,
             self._millis(early),
             self._millis(late),
             nulls.get(self.value.field_id),
@@ -162,7 +197,41 @@ class ManifestReader:
             self.times.get(entry.snapshot_id or 0, self.oldest),
             entry.sequence_number or 0,
             entry.snapshot_id,
+            False,
+            entry.file_sequence_number or 0,
+            trouble,
         )
+
+    def _trouble(self, file: IceFile, low: int | None, high: int | None, early: int | None) -> str:
+        """Why a file's rows cannot be placed in their log; empty when they can."""
+        nulls = file.null_value_counts or {}
+        if file.partition[self._index_of(file)] is None:
+            return (
+                f"{file.record_count:,} rows have no {self.partition.name!r}, expected the number or name of their "
+                "log; set or delete them"
+            )
+        if without := nulls.get(self.offset.field_id):
+            return (
+                f"{without:,} rows have no {self.offset.name!r}, expected their offset in the log; set or delete them"
+            )
+        missing = self.offset.name if low is None or high is None else ""
+        if early is None and nulls.get(self.timestamp.field_id) != file.record_count:
+            missing = missing or self.timestamp.name
+        if missing or low is None or high is None:
+            return (
+                f"a data file has no bounds of column {missing!r}, expected them in its metadata; set "
+                f"write.metadata.metrics.column.{missing}=full and rewrite the file"
+            )
+        if low < 0 or high >= LONG_MAX:
+            return (
+                f"a row has {self.offset.name!r} {low if low < 0 else high}, expected an offset from 0 to "
+                f"{LONG_MAX - 1}; mend or delete it"
+            )
+        return ""
+
+    def _index_of(self, file: IceFile) -> int:
+        fields = self.specs[file.spec_id].fields
+        return next(i for i, f in enumerate(fields) if f.source_id == self.partition.field_id)
 
     def _bounds(self, file: IceFile, field: NestedField) -> tuple[Any, Any]:
         lower = (file.lower_bounds or {}).get(field.field_id)

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import StringType
 
 from hardpack.errors import BadInput, Conflict
-from hardpack.lake.history import trusted_states
+from hardpack.lake.history import ancestors, is_append, is_ours, trusted_states
 from hardpack.lake.layout import table_name
-from hardpack.lake.manifests import ManifestReader, uncollected
-from hardpack.lake.state import PLAN_SUMMARY, STATE_PROPERTY, state_of
+from hardpack.lake.lineage import Changes, Lineage
+from hardpack.lake.manifests import Change, ManifestReader, uncollected
+from hardpack.lake.state import STATE_PROPERTY, state_of
 from hardpack.log.model import DataFile, LogState, LogView, Partition, to_segments
 from hardpack.log.settings import Settings
+from hardpack.log.times import LONG_MAX
 
 
 @dataclass
@@ -27,7 +29,12 @@ class _Seen:
     reads: tuple[object, ...]
     manifests: dict[str, dict[Partition, list[DataFile]]] = field(default_factory=dict)
     views: dict[Partition, LogView] = field(default_factory=dict)
+    states: dict[Partition, LogState] = field(default_factory=dict)
+    """By log the state on record that its view was made with."""
     flagged: set[Partition | None] = field(default_factory=set)
+    changes: dict[int, Mapping[Partition, Change]] = field(default_factory=dict)
+    oldest: int | None = None
+    """Sequence number of the oldest snapshot of the table's past that was still there."""
     files: int = 0
     """How many data files are remembered."""
 
@@ -81,7 +88,7 @@ def read_logs(
             memory knows the others already.
 
     Raises:
-        BadInput: a file without offset bounds.
+        BadInput: a file of a partition spec that does not divide by log.
         Conflict: the snapshot asked for is gone.
     """
     snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
@@ -102,7 +109,7 @@ def read_logs(
     known = {str(v.partition) for v in views}
     text = isinstance(reader.partition.field_type, StringType)
     gone = ((name, state) for name, state in sorted(states.items()) if name not in known)
-    views += [LogView(name if text else _number(table, name), (), state) for name, state in gone]
+    views += [LogView(name if text else _number(table, name), (), _of_no_row(state)) for name, state in gone]
     return views if wanted is None else [view for view in views if str(view.partition) in wanted]
 
 
@@ -125,10 +132,14 @@ def _look(
     for found in new.values():
         for partition, files in found.items():
             added[partition].extend(files)
-    late = _Late(table)
+    lineage = Lineage(table, _changes(table, reader, seen.changes))
+    if lineage.oldest != seen.oldest:
+        # what was told by snapshots that have expired must not be remembered by some and not by others
+        stale.update(seen.views)
+        seen.oldest = lineage.oldest
     for partition in {*stale, *added, *seen.views}:
         state, before = state_of(states, partition), seen.views.get(partition)
-        if partition in stale or (before and before.state != state):
+        if partition in stale or (before and seen.states[partition] != state):
             files, before = [f for found in seen.manifests.values() for f in found.get(partition, ())], None
         elif partition in added:
             files = added[partition]
@@ -137,58 +148,92 @@ def _look(
         if {None, partition} & flagged:
             files = [replace(f, row_deletes=True) for f in files]
         if files:
-            seen.views[partition] = _view(partition, files, state, late, before)
+            seen.views[partition] = _view(partition, files, state, lineage, before)
+            seen.states[partition] = state
         else:
             seen.views.pop(partition, None)
 
 
-def _view(partition: Partition, files: list[DataFile], state: LogState, late: _Late, before: LogView | None) -> LogView:
-    """A log of these files and, if there is a view of it with the same state, of those in that view."""
-    first_late = late.first(files, state)
+def _view(
+    partition: Partition, files: list[DataFile], state: LogState, lineage: Lineage, before: LogView | None
+) -> LogView:
+    """Makes the view of a log of these files and, if there is a view of it with the same state, of those in that."""
+    state = state if before is None else before.state
+    origins = [lineage.origin(partition, f, state) for f in files] if state.snapshot and files else []
+    if before is None and origins and not state.empty and lineage.replaced(partition, files, state):
+        state, origins = started_anew(state), []
+    unseen, passed = state.unseen, max(state.checkpoint or 0, state.log_start or 0)
+    late = [_below(o.late, passed) for o in origins] + [unseen.late if unseen else None]
+    arrived = [_below(o.arrived, passed) for o in origins] + [unseen.arrived if unseen else None]
+    left_at = max(state.seen) if state.seen else LONG_MAX
     if before is None:
-        return LogView(partition, to_segments(files, state.layout), state, late=first_late)
-    known = [at for at in (before.late, first_late) if at is not None]
+        return LogView(partition, to_segments(files, state.layout, left_at), state, None, _least(late), _least(arrived))
     end = max([before.segments[-1].last_offset, *state.layout[-1:]])
     if min(f.min_offset for f in files) > end:
-        segments = before.segments + to_segments(files, state.layout)
+        segments = before.segments + to_segments(files, state.layout, left_at)
     else:
-        segments = to_segments([*before.files, *files], state.layout)
-    return LogView(partition, segments, state, late=min(known, default=None))
+        segments = to_segments([*before.files, *files], state.layout, left_at)
+    return LogView(partition, segments, state, None, _least([before.late, *late]), _least([before.arrived, *arrived]))
 
 
-class _Late:
-    """Which files brought rows below a checkpoint that the pass which set it had not seen (invariant 9).
+def _of_no_row(state: LogState) -> LogState:
+    """The state of a log without a row: that of one whose rows were taken, unless passes left it empty themselves."""
+    return state if state.empty or state.snapshot is None else started_anew(state)
 
-    A file's offsets do not tell when it came, its data sequence number does: after the snapshot that the pass read, and
-    not that of the pass itself. A rewrite of rows that were there (operation `replace`, or `overwrite` with no more
-    rows than before) brings none.
+
+def started_anew(state: LogState) -> LogState:
+    """The state of a log of which all rows were replaced: that of one never cleaned, but for what people said of it."""
+    return LogState(paused=state.paused, uncleanable=state.uncleanable)
+
+
+def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile]:
+    """The files of a log in which tombstones may stand that no pass has given a horizon, though it covered them.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: for the columns.
+        view: the log.
     """
+    if view.late is None or not view.state.horizons:
+        return []
+    covered, lineage = view.state.horizons[-1][0], Lineage(table, _changes(table, ManifestReader(table, settings)))
+    near = (f for f in view.files if f.min_offset <= covered and f.tombstones != 0)
+    return [f for f in near if lineage.origin(view.partition, f, view.state).fresh]
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
 
-    def first(self, files: list[DataFile], state: LogState) -> int | None:
-        """Lowest offset below the checkpoint among rows that the last pass had not seen, else None."""
-        if state.snapshot is None or state.checkpoint is None:
-            return None
-        read, made = state.seen or (state.snapshot[1], 0)
-        late = [
-            f.min_offset
-            for f in files
-            if f.sequence > read and f.sequence != made and f.min_offset < state.checkpoint and self._brings_rows(f)
-        ]
-        return min(late, default=None)
+def rewritten_by_others(table: Table, view: LogView) -> bool:
+    """Whether files of a log came by commits of others that were no appends and of which its state knows nothing yet.
 
-    def _brings_rows(self, file: DataFile) -> bool:
-        snapshot = None if file.added_by is None else self.table.snapshot_by_id(file.added_by)
-        if snapshot is None or snapshot.summary is None:
-            return True
-        summary = snapshot.summary.additional_properties
-        if snapshot.summary.operation == Operation.REPLACE or PLAN_SUMMARY in summary:
-            return False
-        if snapshot.summary.operation == Operation.OVERWRITE:
-            return int(summary.get("added-records", 0)) > int(summary.get("deleted-records", 0))
-        return True
+    Args:
+        table: as pyiceberg loaded it.
+        view: the log.
+    """
+    state = view.state
+    known = max(*(state.seen or (0, 0)), state.unseen.told_to if state.unseen else 0)
+    commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
+    return any((found := commits.get(f.came)) and not is_append(found) and not is_ours(found) for f in view.files)
+
+
+def _changes(
+    table: Table, reader: ManifestReader, known: dict[int, Mapping[Partition, Change]] | None = None
+) -> Changes:
+    """What snapshots did to each log, each read once."""
+    found = {} if known is None else known
+
+    def change(snapshot: Snapshot) -> Mapping[Partition, Change]:
+        if snapshot.snapshot_id not in found:
+            found[snapshot.snapshot_id] = reader.change(snapshot.manifests(table.io), snapshot.snapshot_id)
+        return found[snapshot.snapshot_id]
+
+    return change
+
+
+def _least(offsets: Iterable[int | None]) -> int | None:
+    return min((o for o in offsets if o is not None), default=None)
+
+
+def _below(offset: int | None, passed: int) -> int | None:
+    return offset if offset is not None and offset < passed else None
 
 
 def _number(table: Table, name: str) -> int:

@@ -1,0 +1,119 @@
+"""What adoption looks at in a table's files: traps that no setting tells and that would lose rows in silence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from pyiceberg.manifest import DataFile as IceFile
+from pyiceberg.manifest import ManifestContent
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+
+from hardpack.errors import BadInput
+from hardpack.lake.files import DataFiles, FileRef
+from hardpack.lake.layout import table_name
+from hardpack.lake.manifests import ManifestReader
+from hardpack.log.model import DataFile, Partition
+from hardpack.log.settings import Settings
+
+SAMPLED_FILES, SAMPLED_ROWS = 5, 100_000
+"""So many files without bounds of keys are read, and so many rows of each."""
+
+
+def check_rows(table: Table, settings: Settings) -> None:
+    """See that rows mean what the settings take them for.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: its settings.
+
+    Raises:
+        BadInput: keys are empty and nobody said what that means, or a partition field tells offset sequences apart.
+    """
+    _check_sequences(table, settings)
+    if settings.key_absent is None and _has_empty_keys(table, settings):
+        name = table_name(table)
+        raise BadInput(
+            f"{name}: column {settings.column_key!r} holds empty keys, which some sinks write for rows without a key "
+            f"and which would all be one key; say what they are with `hardpack adopt {name} --set key.absent=empty` "
+            "(no key) or key.absent=null (a key like any other)."
+        )
+
+
+def _files(table: Table) -> Iterator[IceFile]:
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot else ():
+        if manifest.content == ManifestContent.DATA:
+            yield from (entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True))
+
+
+def _has_empty_keys(table: Table, settings: Settings) -> bool:
+    """Whether a key is empty: the least of all values, so that a lower bound tells; else some rows are read."""
+    key = table.schema().find_field(settings.column_key)
+    untold: list[IceFile] = []
+    for file in _files(table):
+        bound = (file.lower_bounds or {}).get(key.field_id)
+        if bound == b"":
+            return True
+        if bound is None and (file.null_value_counts or {}).get(key.field_id) != file.record_count:
+            untold.append(file)
+    files = DataFiles.of(table)
+    return any(_empty_in(files, _ref(file), key.name) for file in untold[-SAMPLED_FILES:])
+
+
+def _ref(file: IceFile) -> FileRef:
+    """What it takes to read a file that a manifest lists."""
+    values = [file.partition[at] for at in range(len(file.partition))]
+    entry: dict[str, Any] = {
+        "spec-id": file.spec_id,
+        "file-path": file.file_path,
+        "file-format": file.file_format.value,
+        "partition": values,
+        "file-size-in-bytes": file.file_size_in_bytes,
+        "record-count": file.record_count,
+    }
+    return FileRef(entry)
+
+
+def _empty_in(files: DataFiles, file: FileRef, key: str) -> bool:
+    import pyarrow.compute as pc
+
+    batches = islice(files.read(file, [key]), max(1, SAMPLED_ROWS // 100_000))
+    return any(pc.any(pc.equal(pc.binary_length(batch[key]), 0)).as_py() for batch in batches)
+
+
+def _check_sequences(table: Table, settings: Settings) -> None:
+    """See that no partition field beside the log's separates rows that have offsets of their own, as a topic's name."""
+    log = table.schema().find_field(settings.column_partition).field_id
+    fields = (f for f in table.spec().fields if isinstance(f.transform, IdentityTransform))
+    others = [f.source_id for f in fields if f.source_id != log]
+    snapshot, reader = table.current_snapshot(), ManifestReader(table, settings)
+    manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA] if snapshot else []
+    for source in others:
+        found: dict[Partition, dict[Any, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
+        for own, value, file in reader.beside(manifests, source):
+            found[own][value].append(file)
+        if mixed := [own for own, parts in found.items() if len(parts) > 1 and _collide(parts.values())]:
+            column = table.schema().find_column_name(source)
+            raise BadInput(
+                f"{table_name(table)}: partition field {column!r} separates rows of log {mixed[0]} that have the same "
+                f"offsets, as topics do, so that {settings.column_partition!r} alone names no log; keep one of them in "
+                "a table, or map a column that names both with --set column.partition=NAME."
+            )
+
+
+def _collide(parts: Iterable[list[DataFile]]) -> bool:
+    """Whether some offsets must stand in two parts: where they overlap there are more rows than offsets."""
+    spans = sorted((f.min_offset, f.max_offset, f.rows, at) for at, files in enumerate(parts) for f in files)
+    low, high, rows, members = 0, -1, 0, set[int]()
+    for start, end, count, part in [*spans, (2**63, 2**63, 0, -1)]:
+        if start > high:
+            if len(members) > 1 and rows > high - low + 1:
+                return True
+            low, high, rows, members = start, end, 0, set()
+        high, rows = max(high, end), rows + count
+        members.add(part)
+    return False
