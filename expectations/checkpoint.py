@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from hardpack.failures import not_measured
+from hardpack.names import file_name
 from hardpack_expectations.index import write_index
 
 if TYPE_CHECKING:
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SUITES = Path(__file__).parent
-KEPT = "kept_results"
+RESULTS, KEPT = "results", "kept_results"
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,13 @@ class Verdict:
 
 
 def validate(
-    evidence: DataFrame, suite: str, asset: str, run_name: str, logs: list[dict[str, Any]], home: Path
+    evidence: DataFrame,
+    suite: str,
+    asset: str,
+    run_name: str,
+    logs: list[dict[str, Any]],
+    home: Path,
+    about: Mapping[str, str] = NONE,
 ) -> Verdict:
     """Validate the evidence of some logs.
 
@@ -50,9 +60,10 @@ def validate(
         evidence: rows of both sides.
         suite: name of a suite in this folder.
         asset: the table's name.
-        run_name: title of the page: table, partitions and run.
+        run_name: names the page's folder: table, partitions and run.
         logs: what `measure` takes.
         home: folder for validation results and Data Docs.
+        about: what the page says at its top beside the table, by heading.
 
     Raises:
         BadInput: a file of the evidence is missing or damaged.
@@ -61,11 +72,12 @@ def validate(
     import great_expectations as gx
     import hardpack_expectations.guarantees  # noqa: F401  registers the classes that the suites name
     from great_expectations.data_context.types.resource_identifiers import ExpectationSuiteIdentifier
+    from hardpack_expectations.pages import ABOUT
 
     context = gx.get_context(mode="ephemeral", project_config=_config(home))
     context.variables.progress_bars = {"globally": False}
     source = context.data_sources.add_spark("hardpack", persist=False)
-    batch = source.add_dataframe_asset(_named(asset)).add_batch_definition_whole_dataframe("logs")
+    batch = source.add_dataframe_asset(file_name(asset)).add_batch_definition_whole_dataframe("logs")
     definition = gx.ValidationDefinition(name=suite, data=batch, suite=context.suites.get(suite))
     checkpoint = gx.Checkpoint(
         name=suite,
@@ -81,7 +93,9 @@ def validate(
     identifier, result = next(iter(outcome.run_results.items()))
     if failure := _exception(result.results):
         raise not_measured(asset, failure)
-    context.stores[KEPT].set(identifier, result)
+    result.meta[ABOUT] = {"Table": asset, **about}
+    for store in (RESULTS, KEPT):
+        context.stores[store].set(identifier, result)
     context.build_data_docs(resource_identifiers=[identifier, ExpectationSuiteIdentifier(suite)], build_index=False)
     try:
         write_index(home / "data_docs")
@@ -130,23 +144,32 @@ def _config(home: Path) -> Any:
     def in_memory(cls: str) -> dict[str, Any]:
         return {"class_name": cls, "store_backend": {"class_name": "InMemoryStoreBackend"}}
 
+    def ours(cls: str) -> dict[str, str]:
+        return {"module_name": "hardpack_expectations.pages", "class_name": cls}
+
     return DataContextConfig(
         stores={
             "suites": {"class_name": "ExpectationsStore", "store_backend": files(SUITES)},
             # Great Expectations looks through all results there are for each page, so that it may know this one only
-            "results": in_memory("ValidationResultsStore"),
+            RESULTS: in_memory("ValidationResultsStore"),
             KEPT: {"class_name": "ValidationResultsStore", "store_backend": files(home / "validations")},
             "checkpoint_store": in_memory("CheckpointStore"),
             "validation_definition_store": in_memory("ValidationDefinitionStore"),
         },
         expectations_store_name="suites",
-        validation_results_store_name="results",
+        validation_results_store_name=RESULTS,
         checkpoint_store_name="checkpoint_store",
         data_docs_sites={
             "local": {
                 "class_name": "SiteBuilder",
                 "show_how_to_buttons": False,
                 "store_backend": files(home / "data_docs"),
+                "site_section_builders": {
+                    "expectations": {"view": ours("PageView")},
+                    # else a run with `profiling` in its name, such as a table's, has no page
+                    "validations": {"view": ours("PageView"), "renderer": ours("ResultsPage"), "run_name_filter": {}},
+                    "profiling": "none",
+                },
             }
         },
         plugins_directory=str(SUITES / "data_docs"),

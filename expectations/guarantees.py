@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from great_expectations.render.components import (
     RenderedTableContent,
 )
 from great_expectations.render.renderer.renderer import renderer
+from hardpack.log.causes import removed_by_cause
 from hardpack_expectations.measure import measure
 
 METRIC = "table.log_guarantees"
@@ -52,13 +54,23 @@ class LogExpectation(BatchExpectation):
         """How often one log breaks the guarantee, from the metric's numbers."""
         return sum(log[name] for name in cls.shown)
 
+    @classmethod
+    def numbers(cls, log: dict[str, Any]) -> dict[str, int]:
+        """What the page shows of one log, by name."""
+        return {name: log[name] for name in cls.shown}
+
+    @classmethod
+    def columns(cls, rows: list[dict[str, Any]]) -> dict[str, str]:
+        """The headings of the page's table by the names of its numbers, in order; the result store sorts names."""
+        return {name: name.replace("_", " ") for name in cls.shown}
+
     def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
         logs = metrics[METRIC]
         broken = sum(self.violations(log) for log in logs)
         rows = sum(log["rows_after"] for log in logs)
         table = [
             {"partition": log["partition"]}
-            | {name: log[name] for name in self.shown}
+            | self.numbers(log)
             | {"rows": log["rows_after"], "violations": self.violations(log)}
             for log in logs
         ]
@@ -79,12 +91,19 @@ class LogExpectation(BatchExpectation):
         rows = (result.result or {}).get("details", {}).get("partitions") if result else None
         if not rows:
             return None
-        # the result store sorts names
-        names = ("partition", *cls.shown, "rows")
-        header = [name.replace("_", " ") for name in names]
-        body = [[f"{v:,}" if isinstance(v, int) else str(v) for v in (row[n] for n in names)] for row in rows]
+        columns = {"partition": "partition", **cls.columns(rows), "rows": "rows after"}
+        body = [[_cell(row.get(name, 0)) for name in columns] for row in rows]
         classes = {"body": {"classes": ["table-bordered", "table-sm", "mt-3"]}}
-        return [RenderedTableContent(content_block_type="table", header_row=header, table=body, styling=classes)]
+        return [
+            RenderedTableContent(
+                content_block_type="table", header_row=list(columns.values()), table=body, styling=classes
+            )
+        ]
+
+
+def _cell(value: object) -> str:
+    """Returns a table's cell as HTML; Great Expectations escapes none, and a partition may be any text."""
+    return f"{value:,}" if isinstance(value, int) else html.escape(str(value))
 
 
 class ExpectLatestRecordPerKey(LogExpectation):
@@ -122,6 +141,17 @@ class ExpectLedgerBalances(LogExpectation):
 
     title: ClassVar[str] = "Rows before equal rows after plus the rows that the ledger says were removed (invariant 4)"
     shown: ClassVar[tuple[str, ...]] = ("rows_before", "removed")
+
+    @classmethod
+    def numbers(cls, log: dict[str, Any]) -> dict[str, int]:
+        """The ledger's sum and its parts."""
+        return super().numbers(log) | log["causes"]
+
+    @classmethod
+    def columns(cls, rows: list[dict[str, Any]]) -> dict[str, str]:
+        """Each cause that took rows stands between the rows before and the sum."""
+        causes = {cause.name: cause.label for cause in removed_by_cause(rows)}
+        return {"rows_before": "rows before", **causes, "removed": "removed"}
 
     @classmethod
     def violations(cls, log: dict[str, Any]) -> int:

@@ -13,9 +13,12 @@ from urllib.parse import quote
 from hardpack.data_docs import newest_pages
 
 LISTED = 100
+CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
+"""What a browser may do with a page that lies on a disk or on S3, where no server says it."""
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{{ csp }}">
 <title>hardpack: Data Docs</title>
 <style>body { font: 16px/1.6 system-ui; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }</style>
 <h1>Guarantees that were checked</h1>
@@ -36,7 +39,7 @@ def write_index(site: Path) -> None:
     from jinja2 import Environment
 
     pages = [(title, quote(address)) for title, address in newest_pages(site, LISTED)]
-    text = Environment(autoescape=True).from_string(PAGE).render(pages=pages, listed=LISTED)
+    text = Environment(autoescape=True).from_string(PAGE).render(pages=pages, listed=LISTED, csp=CSP)
     site.mkdir(parents=True, exist_ok=True)
     # others may be at the same, or reading it
     file = site / f".index-{uuid.uuid4()}.html"

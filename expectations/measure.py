@@ -81,12 +81,13 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
         logs: per log `partition` (text), `bound` (checkpoint after the pass), `log_end` (offset after the last row
             before it), `expired` (offset ranges whose tombstones had to go), `removed` (rows by the ledger); where
             they differ from `bound` and 0, `copied_to` (nothing from here on was touched) and `markers` (control rows
-            that went by the ledger); where the evidence is that of some keys only, `counted` (rows before and after),
-            `share` (one key of how many) and `passed` (offset ranges of which no rows before are there).
+            that went by the ledger); `causes` (the removed rows by cause, handed on as they are); where the evidence
+            is that of some keys only, `counted` (rows before and after), `share` (one key of how many) and `passed`
+            (offset ranges of which no rows before are there).
 
     Returns:
-        Per log: rows_before, rows_after, removed and markers (the ledger's), duplicate_keys, wrong_latest, invented,
-        altered, head_lost, late_tombstones, aborted_left, control_lost.
+        Per log: rows_before, rows_after, removed, markers and causes (the ledger's), duplicate_keys, wrong_latest,
+        invented, altered, head_lost, late_tombstones, aborted_left, control_lost.
     """
     from pyspark.sql import functions as F
 
@@ -149,4 +150,5 @@ def _filled(log: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     if "counted" in log:
         numbers |= {"rows_before": int(log["counted"][0]), "rows_after": int(log["counted"][1])}
     ledger = {"removed": int(log["removed"]), "markers": int(log.get("markers", 0)), "share": log.get("share", 1)}
+    ledger["causes"] = log.get("causes", {})
     return {"partition": log["partition"], **ledger, **numbers}

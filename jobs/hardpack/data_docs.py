@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hardpack.names import file_name
+
 if TYPE_CHECKING:
     from hardpack.report import LogReport
 
@@ -18,9 +20,14 @@ PARTITION = "_partition_"
 
 def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
     """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short."""
+    few = file_name(partitions(logs, "-").replace(" ", "-"), 80)
+    return f"{file_name(table, also=PARTITION)} partition {few} {what}"
+
+
+def partitions(logs: Sequence[LogReport], between: str = ", ") -> str:
+    """Returns the names of some logs' partitions, of many the first and the last."""
     names = [str(entry.partition) for entry in logs]
-    few = "-".join(names) if len(names) <= 8 else f"{names[0]}-to-{names[-1]}-of-{len(names)}"
-    return f"{table} partition {few[:80]} {what}"
+    return between.join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]} of {len(names)}"
 
 
 def newest_pages(site: Path, number: int, table: str = "") -> list[tuple[str, str]]:
@@ -35,7 +42,7 @@ def newest_pages(site: Path, number: int, table: str = "") -> list[tuple[str, st
     for folder in _inside(site, "validations/*/*"):
         # old pages go while this looks
         with suppress(OSError):
-            if not table or folder.name.startswith(f"{table}{PARTITION}"):
+            if not table or folder.name.startswith(f"{file_name(table, also=PARTITION)}{PARTITION}"):
                 times[folder] = folder.stat().st_mtime
     newest = heapq.nlargest(number, times, key=times.__getitem__)
     pages = (page for folder in newest for page in _inside(folder, "*/*.html"))

@@ -17,7 +17,7 @@ from hardpack.api import Hardpack
 from hardpack.cli import read_plan
 from hardpack.errors import BadInput, GateRefused, Unavailable, Unforeseen
 from hardpack.failures import of_table, sentence
-from hardpack.lake.catalog import redacted
+from hardpack.lake.redaction import redacted
 from hardpack.logs import begin_logging
 
 

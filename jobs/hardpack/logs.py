@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TextIO
 
-from hardpack.lake.catalog import redacted
+from hardpack.lake.redaction import redacted
 
 
 class Redacting(logging.Formatter):

@@ -15,26 +15,33 @@ if TYPE_CHECKING:
 Gauges = Mapping[str, float]
 
 
-def sensed(plans: Iterable[Plan]) -> Gauges:
-    """What the state of some tables says at the time of their plans.
+def sensed(plans: Iterable[Plan], unreadable: int = 0, since: int | None = None) -> Gauges:
+    """What a look at all tables of a policy says.
+
+    Args:
+        plans: those of the tables that could be read.
+        unreadable: adopted tables that could not. Each counts as one log, as nobody knows how many it has.
+        since: ms since the last run began that ended well; None when there was none.
 
     Returns:
-        `max-dirty-percent` and `max-compaction-delay-secs` of the logs that may be cleaned, of the others
-        `uncleanable-partitions-count` and `uncleanable-bytes`, and once a log was cleaned `time-since-last-run-ms`,
-        the time since a log was last cleaned.
+        `uncleanable-partitions-count` and `uncleanable-bytes` of the logs that stay as they are until somebody does
+        something; `paused-partitions-count`, which Kafka has not: to its cleaner a paused log is neither a candidate
+        nor uncleanable (LogCleanerManager.grabFilthiestCompactedLog); `max-dirty-percent` and
+        `max-compaction-delay-secs` of the logs that may be cleaned, and after the first run `time-since-last-run-ms`,
+        `since` (LogCleanerManager.timeOfLastRun).
     """
     found = list(plans)
     logs = [log for plan in found for log in plan.logs]
-    able = [log for log in logs if not log.uncleanable]
+    held = [log for log in logs if log.held]
+    able = [log for log in logs if not (log.held or log.paused)]
     gauges = {
         "max-dirty-percent": 100 * max((log.ratio for log in able), default=0.0),
         "max-compaction-delay-secs": max((log.overdue_ms for log in able), default=0) / 1000,
-        "uncleanable-partitions-count": float(len(logs) - len(able)),
-        "uncleanable-bytes": float(sum(log.cleanable_bytes for log in logs if log.uncleanable)),
+        "uncleanable-partitions-count": float(len(held) + unreadable),
+        "uncleanable-bytes": float(sum(log.cleanable_bytes for log in held)),
+        "paused-partitions-count": float(sum(log.paused for log in logs)),
     }
-    if last := [log.last_clean for log in logs if log.last_clean is not None]:
-        gauges["time-since-last-run-ms"] = float(max(plan.now for plan in found) - max(last))
-    return gauges
+    return gauges if since is None else gauges | {"time-since-last-run-ms": float(since)}
 
 
 def cleaned(reports: Iterable[PassReport]) -> Gauges:

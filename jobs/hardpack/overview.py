@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.table import Table
@@ -10,6 +10,7 @@ from pyiceberg.table import Table
 from hardpack.lake.history import ancestors, summary_of
 from hardpack.lake.layout import table_name
 from hardpack.lake.state import PASS_SUMMARY
+from hardpack.log.times import LONG_MAX
 from hardpack.report import PassReport
 from hardpack.status import LogStatus
 
@@ -50,7 +51,7 @@ class TableSummary(BaseModel):
     """Logs that a run would clean now."""
     overdue_ms: int = 0
     uncleanable: int = 0
-    """Logs that a failed pass marked."""
+    """Logs that cannot be cleaned until somebody does something; see `LogStatus.held`."""
     tombstones_waiting: int | None = 0
     next_horizon: int | None = None
     last_pass: int | None = None
@@ -64,25 +65,42 @@ class TableSummary(BaseModel):
 
 
 def history(table: Table) -> list[Moment]:
-    """The snapshots that led to the current one, the oldest first, as far as they have not expired."""
+    """The snapshots that led to the current one, the oldest first, as far as they have not expired.
+
+    Whoever may write to the table writes its summaries: what is no number counts as 0, what is no report as none.
+    """
     moments: list[Moment] = []
     clean = 0
     for snapshot in reversed(list(ancestors(table))):
         summary = summary_of(snapshot)
-        total = int(summary.get("total-files-size", 0))
-        text = summary.get(PASS_SUMMARY)
+        total, added = (_bytes_in(summary, name) for name in ("total-files-size", "added-files-size"))
+        report = _report_in(summary, snapshot.snapshot_id)
         # what others rewrite or delete takes from the clean part first, as far as the summary tells
-        clean = total if text else min(clean, total)
+        clean = total if report else min(clean, total)
         moments.append(
             Moment(
                 at=snapshot.timestamp_ms,
                 bytes=total,
-                added=int(summary.get("added-files-size", 0)),
+                added=added,
                 since_pass=total - clean,
-                report=PassReport.from_summary(text, snapshot.snapshot_id) if text else None,
+                report=report,
             )
         )
     return moments
+
+
+def _bytes_in(summary: Mapping[str, str], name: str) -> int:
+    text = summary.get(name, "")
+    return min(int(text), LONG_MAX) if text.isdecimal() and len(text) < 100 else 0
+
+
+def _report_in(summary: Mapping[str, str], snapshot: int) -> PassReport | None:
+    try:
+        report = PassReport.from_summary(summary[PASS_SUMMARY], snapshot)
+    except (KeyError, ValueError):
+        return None
+    found = [n for log in report.logs for name, n in log if name != "partition" and isinstance(n, int)]
+    return report if all(0 <= n <= LONG_MAX for n in (*found, report.now, report.seconds)) else None
 
 
 def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]) -> TableSummary:
@@ -103,10 +121,10 @@ def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]
         logs=len(logs),
         rows=sum(log.rows for log in logs),
         bytes=sum(log.bytes for log in logs),
-        ratio=max((log.ratio for log in logs if not log.uncleanable), default=0.0),
+        ratio=max((log.ratio for log in logs if not log.held), default=0.0),
         due=sum(log.due for log in logs),
         overdue_ms=max((log.overdue_ms for log in logs), default=0),
-        uncleanable=sum(log.uncleanable for log in logs),
+        uncleanable=sum(log.held for log in logs),
         tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
         next_horizon=min((log.next_horizon for log in logs if log.next_horizon is not None), default=None),
         last_pass=max((report.now for report in reports), default=None),

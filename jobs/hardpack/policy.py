@@ -1,7 +1,7 @@
 """Policies: which tables are cleaned together, when, in which order and by which settings; one YAML file for all.
 
-A table is of the first policy that names it. Its own properties win over the policy's settings, those over the
-defaults. Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
+A table is of the first policy that names it. Its own properties win over the policy's settings, but for what the policy
+locks, and those over the defaults. Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hardpack.errors import BadInput
-from hardpack.home import default_home
-from hardpack.log.settings import Order, dotted, read_settings
+from hardpack.home import default_home, trusted
+from hardpack.log.settings import Order, PolicySettings, Settings, dotted, read_settings
 
 VARIABLE = "HARDPACK_POLICIES"
 Glob = Annotated[str, Field(min_length=1)]
@@ -32,6 +32,10 @@ class Policy(BaseModel):
     tables: tuple[Glob, ...] = Field(min_length=1, description="tables or globs such as db.*")
     schedule: str = Field("0 * * * *", description="cron, UTC; empty: runs by hand only")
     settings: dict[str, str] = Field({}, description="settings of tables that do not set them themselves")
+    locked: bool | tuple[Glob, ...] = Field(
+        False,
+        description="settings, as names or globs, for which tables' own properties count for nothing; true for all",
+    )
     unit_bytes: int = Field(100 * 1024**3, ge=1, description="most bytes of one mapped unit of work")
     pool: str = Field("hardpack", min_length=1, description="Airflow's pool that every task takes a slot of")
     order: Order = Field("filthiest", description="which log goes first: the dirtiest as in Kafka, or the most overdue")
@@ -43,6 +47,28 @@ class Policy(BaseModel):
         if not isinstance(given, Mapping):
             return given
         return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
+
+    @field_validator("name")
+    @classmethod
+    def _not_taken(cls, name: str) -> str:
+        if name == "maintenance":
+            raise ValueError("hardpack_maintenance is the DAG that frees storage; give the policy another name")
+        return name
+
+    @field_validator("locked")
+    @classmethod
+    def _locks_something(cls, given: bool | tuple[str, ...]) -> bool | tuple[str, ...]:
+        known = [dotted(name) for name in Settings.model_fields]
+        globs = () if isinstance(given, bool) else given
+        if wrong := [glob for glob in globs if not any(fnmatchcase(name, glob) for name in known)]:
+            raise ValueError(f"{wrong[0]!r} is no setting and matches none (`hardpack adopt --help` lists all)")
+        return given
+
+    @property
+    def given(self) -> PolicySettings:
+        """What it sets, and which settings its tables may not set themselves."""
+        globs = ("*",) if self.locked is True else self.locked or ()
+        return PolicySettings(self.settings, globs)
 
     @model_validator(mode="after")
     def _settings_hold(self) -> Self:
@@ -78,7 +104,7 @@ class Policies(BaseModel):
     def settings(self, table: str) -> Mapping[str, str]:
         """What the table's policy sets."""
         policy = self.of(table)
-        return policy.settings if policy else {}
+        return policy.given if policy else {}
 
 
 def policy_file() -> Path | None:
@@ -90,13 +116,18 @@ def policy_file() -> Path | None:
 
 
 def load_policies(path: Path) -> Policies:
-    """The policies of a file.
+    """Return the policies of a file.
 
     Raises:
-        BadInput: it cannot be read, is no YAML, or says something wrong; the sentence names the place.
+        BadInput: others may write to it, it cannot be read, is no YAML, or says something wrong; the sentence names the
+            place.
     """
     try:
-        return Policies.model_validate(yaml.safe_load(path.read_text()))
+        return Policies.model_validate(yaml.safe_load(trusted(path).read_text(encoding="utf-8")))
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: byte {error.start} is no UTF-8; save the policies as UTF-8.") from None
+    except RecursionError:
+        raise BadInput(f"{path}: the policies are nested too deep, expected a list of flat policies.") from None
     except OSError as error:
         raise BadInput(f"{path}: the policies cannot be read ({error.strerror}); mend {VARIABLE}.") from None
     except yaml.YAMLError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -13,7 +12,9 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from hardpack.errors import plain
+from hardpack.log.causes import Cause, removed_by_cause, rows_removed
 from hardpack.log.settings import Settings, dotted
+from hardpack.moments import moment
 from hardpack.plan import Plan
 from hardpack.policy import Policy
 from hardpack.report import KeyReport, LogReport, MaintenanceReport, PassReport, VerifyReport
@@ -21,11 +22,6 @@ from hardpack.status import LogStatus
 
 if TYPE_CHECKING:
     from hardpack.doctor import DoctorReport
-
-
-def moment(ms: int | None) -> str:
-    """A time for people."""
-    return "-" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def unknown(number: int | None) -> int | str:
@@ -86,7 +82,7 @@ def policies_table(policies: Iterable[Policy]) -> Table:
         (
             (
                 p.name, "\n".join(p.tables), p.schedule or "by hand", p.order, decimal(p.unit_bytes), p.pool,
-                "\n".join(f"{k}={v}" for k, v in p.settings.items()) or "-",
+                "\n".join([f"{k}={v}" for k, v in p.settings.items()] + [f"{k} locked" for k in p.given.locked]) or "-",
             )
             for p in policies
         ),
@@ -132,23 +128,22 @@ def pass_table(report: PassReport) -> Table:
     if report.repeated:
         outcome += ", applied before"
     title = f"{report.table}, phase {report.phase}: {outcome}, {report.seconds:g} s"
-    out = grid(title, PASS_COLUMNS, (pass_row(entry) for entry in report.logs))
+    causes = list(removed_by_cause(report.logs))
+    columns = ("log", "rows", "bytes", *(cause.label for cause in causes), *PASS_COLUMNS)
+    out = grid(title, columns, (_pass_row(entry, causes) for entry in report.logs))
     out.caption, out.caption_justify = _shown("\n".join(report.notes)), "left"
     return out
 
 
-PASS_COLUMNS = (
-    "log", "rows", "bytes", "superseded", "no key", "expired", "waiting", "checkpoint", "rewritten", "vectors",
-    "left alone",
-)  # fmt: skip
+PASS_COLUMNS = ("waiting", "checkpoint", "rewritten", "vectors", "left alone")
+"""Behind the removed rows by cause: tombstones below the checkpoint, where it is, and files."""
 
 
-def pass_row(entry: LogReport) -> tuple[object, ...]:
-    """One log's cells; `waiting` are tombstones below the checkpoint, the last three are files."""
+def _pass_row(entry: LogReport, causes: Sequence[Cause]) -> tuple[object, ...]:
     return (
         str(entry.partition), f"{entry.rows_before:,} → {entry.rows_after:,}",
         f"{decimal(entry.bytes_before)} → {decimal(entry.bytes_after)}",
-        entry.superseded, entry.null_key, entry.expired_tombstone, unknown(entry.tombstones_waiting),
+        *(rows_removed(entry, cause) for cause in causes), unknown(entry.tombstones_waiting),
         entry.checkpoint_after or 0, entry.files_rewritten, entry.files_under_vectors,
         entry.files_left_alone,
     )  # fmt: skip

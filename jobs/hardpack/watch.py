@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from hardpack.adopted import adopted_tables, note_adopted
+from hardpack.errors import Unavailable
 from hardpack.lake.catalog import find_tables, metadata_locations, open_table
 from hardpack.lake.layout import is_topic
 from hardpack.lake.sensing import Memory
@@ -14,6 +18,8 @@ from hardpack.plan import Plan
 
 if TYPE_CHECKING:
     from hardpack.api import Hardpack
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,13 @@ class _Known:
     policy: str
     plan: Plan | None
     """None when it is no topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A table that cannot be read and that nobody adopted, as far as is known; it is nobody's failure."""
+
+    error: Exception
 
 
 class Watch:
@@ -41,12 +54,19 @@ class Watch:
         partitions: Sequence[Partition] | None = None,
         force: bool = False,
         interval: tuple[int, int] | None = None,
-    ) -> Iterator[tuple[str, Plan | Exception]]:
+    ) -> Iterator[tuple[str, Plan | Exception | Stranger]]:
         """A plan for each adopted table that a name or glob matches, or why there is none.
+
+        A table that cannot be read is an error when it is named plainly or was adopted when it was last seen, by this
+        process or another with the same home; else it is a stranger.
 
         A table is read only when its metadata is new, or when the time has come at which a decision may change. That
         takes a catalog that tells where all tables' metadata lies; with others every table is loaded, of which only
         new manifests are read.
+
+        A table that nobody can read before it is mended, such as a view or one without its metadata file, is passed
+        over with a warning unless it is named plainly or was adopted when it was read last. When none can be read the
+        fault is not the tables', and each is an error.
 
         Args:
             hp: the library, opened with this watch's memory.
@@ -61,23 +81,36 @@ class Watch:
         """
         locations = metadata_locations(hp.catalog)
         usual = not (partitions or force or interval)
-        for name in sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)}):
+        names = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
+        adopted = adopted_tables(hp.home, hp.catalog.name)
+        seen = {name: False for name in adopted.difference(names) if any(fnmatchcase(name, p) for p in patterns)}
+        strangers: list[tuple[str, Exception]] = []
+        for name in names:
             policy, known = hp.policy_text(name), self._known.get(name)
             if known and (known.location, known.policy) == (locations.get(name), policy):
                 if known.plan is None and name not in patterns:
                     continue
                 if known.plan and usual and known.plan.now <= now < known.plan.until:
-                    yield name, known.plan.model_copy(update={"now": now})
+                    yield name, known.plan.model_copy(update={"now": now, "clock": now})
                     continue
             try:
                 table = open_table(hp.catalog, name)
-                topic = name in patterns or is_topic(table)
-                plan = hp.plan_of(table, now, partitions, force, interval=interval) if topic else None
+                seen[name] = is_topic(table)
+                topic = name in patterns or seen[name]
+                plan = hp.plan_of(table, now, partitions, force, interval=interval, clock=now) if topic else None
             except Exception as error:  # one broken table must not hide the others
                 self._known.pop(name, None)
-                yield name, error
+                if name in patterns or seen.get(name, name in adopted) or isinstance(error, Unavailable):
+                    # an outage is told, whoever's the table is
+                    yield name, error
+                else:
+                    strangers.append((name, error))
                 continue
             if usual:
                 self._known[name] = _Known(table.metadata_location, policy, plan)
             if plan:
                 yield name, plan
+        for name, unread in strangers:
+            # where nobody can read any table something else is wrong
+            yield name, unread if len(strangers) == len(names) else Stranger(unread)
+        note_adopted(hp.home, hp.catalog.name, seen)

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardpack.overview import Moment
 
 MOST_POINTS = 400
+COLORS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+"""Of the page's style."""
 
 
 def charts(moments: Sequence[Moment]) -> list[str]:
-    """SVG of the dirty share, the size, and what passes read and wrote, over time."""
+    """SVG of the dirty share, the size, and of what passes read, wrote and removed, over time."""
+    from hardpack.log.causes import Cause, removed_by_cause
+
     passes = [m for m in moments if m.report]
+
+    def rows(cause: Cause) -> Callable[[Any], float]:
+        return lambda m: removed_by_cause(m.report.logs).get(cause, 0)
+
+    causes = removed_by_cause(log for m in passes for log in m.report.logs if m.report)
     return [
-        _lines("Share that came since the last pass", moments, {"share": lambda m: round(m.dirty, 3)}, _share),
-        _lines("Size of the table", moments, {"size": lambda m: m.bytes}, _bytes),
+        _lines("Share that came since the last pass", moments, {"share": lambda m: round(m.dirty, 3)}, _share, False),
+        _lines("Size of the table", moments, {"size": lambda m: m.bytes}, _bytes, False),
         _lines(
             "Bytes of each pass", passes,
             {
@@ -27,6 +36,7 @@ def charts(moments: Sequence[Moment]) -> list[str]:
             },
             _bytes,
         ),
+        _lines("Rows that each pass removed", passes, {cause.label: rows(cause) for cause in causes}, _count),
     ]  # fmt: skip
 
 
@@ -35,19 +45,23 @@ def _lines(
     moments: Sequence[Moment],
     series: dict[str, Callable[[Any], float]],
     said: Callable[[float], str],
+    legend: bool = True,
 ) -> str:
     import pygal
+    from hardpack.moments import date_of
     from pygal.style import Style
 
     style = Style(
         background="transparent", plot_background="transparent", font_family="inherit", foreground="var(--quiet)",
         foreground_strong="var(--ink)", foreground_subtle="var(--line)", guide_stroke_color="var(--line)",
-        major_guide_stroke_color="var(--line)", colors=("var(--one)", "var(--two)", "var(--three)"),
+        major_guide_stroke_color="var(--line)", colors=tuple(f"var(--{name})" for name in COLORS * 2),
         label_font_size=13, major_label_font_size=13, title_font_size=15, legend_font_size=13,
     )  # fmt: skip
+    # pygal leaves no room for a last row that is not full; of its own choice it leaves enough
+    columns = next((n for n in (4, 3, 2) if len(series) % n == 0), None)
     chart = pygal.DateTimeLine(
         style=style, js=[], disable_xml_declaration=True, width=520, height=280, title=title, dots_size=2.5,
-        show_x_guides=False, legend_at_bottom=True, legend_at_bottom_columns=3, show_legend=len(series) > 1,
+        show_x_guides=False, legend_at_bottom=True, legend_at_bottom_columns=columns, show_legend=legend,
         value_formatter=said, x_value_formatter=_moment, no_data_text="nothing yet", y_labels_major_count=3,
         show_minor_y_labels=False, margin=12, margin_right=44,
     )  # fmt: skip
@@ -57,16 +71,18 @@ def _lines(
     shown = [*reversed(moments[::-1][::step])]
     chart.x_labels = _marks([m.at for m in shown])
     for name, value in series.items():
-        chart.add(name, [(datetime.fromtimestamp(m.at / 1000, UTC), value(m)) for m in shown])
+        chart.add(name, [(date_of(m.at), value(m)) for m in shown])
     return str(chart.render(is_unicode=True))
 
 
 def _marks(times: Sequence[int]) -> list[datetime]:
     """Four times at equal distances, for the axis."""
+    from hardpack.moments import date_of
+
     if not times:
         return []
     step = (times[-1] - times[0]) / 3
-    return [datetime.fromtimestamp((times[0] + step * at) / 1000, UTC) for at in range(4 if step else 1)]
+    return [date_of(int(times[0] + step * at)) for at in range(4 if step else 1)]
 
 
 def _without_scripts(root: Any) -> Any:
@@ -83,6 +99,10 @@ def _moment(at: datetime) -> str:
 
 def _share(value: float) -> str:
     return f"{value:.0%}"
+
+
+def _count(value: float) -> str:
+    return f"{int(value):,}"
 
 
 def _bytes(value: float) -> str:

@@ -113,7 +113,7 @@ def _tasks(policy: Policy) -> None:
         tables="{{ params.tables }}",
         partitions="{{ params.partitions | tojson }}",
         force="{{ params.force | tojson }}",
-        timeout=600,
+        execution_timeout=timedelta(minutes=10),
     )
 
     @task

@@ -51,6 +51,7 @@ def look(
     force: bool,
     now: int,
     interval: Sequence[int] | None = None,
+    previous: int | None = None,
 ) -> dict[str, Any]:
     """Plan every adopted table of a policy that one of some globs matches.
 
@@ -64,16 +65,20 @@ def look(
         force: clean whatever is cleanable.
         now: ms.
         interval: only logs whose cleanable head has rows of this time, `(start, end)` in ms.
+        previous: when the last run began that ended well, ms.
 
     Returns:
         `units` (each a label and plans as JSON text), `tables` (those with a unit, and the refused), `reasons`
-        (why logs are cleaned or not), `errors` (one per refused table), `gauges` (by name; see `hardpack.metrics`).
+        (why logs are cleaned or not, and which tables were passed over), `errors` (one per refused table, which is
+        adopted or named plainly), `gauges` (by name; see `hardpack.metrics`; none unless all of the policy's tables
+        were looked at).
     """
     from hardpack import Hardpack
+    from hardpack.clock import clock
     from hardpack.failures import of_table
     from hardpack.metrics import sensed
     from hardpack.policy import Policy
-    from hardpack.watch import Watch
+    from hardpack.watch import Stranger, Watch
 
     units: list[tuple[tuple[float, float], Plan]] = []
     reasons: list[str] = []
@@ -88,6 +93,9 @@ def look(
             if hp.policies and (its := hp.policies.of(table)) and its.name != own.name:
                 (errors if table in tables else reasons).append(f"{table}: is cleaned by policy {its.name}")
                 continue
+            if isinstance(plan, Stranger):
+                reasons.append(f"{table}: passed over, as nobody adopted it and {of_table(table, plan.error)}")
+                continue
             if isinstance(plan, Exception):
                 errors.append(of_table(table, plan))
                 refused.append(table)
@@ -100,7 +108,10 @@ def look(
     ordered = [unit for _, unit in sorted(units, key=lambda pair: pair[0])]
     shared = [_unit(plans) for plans in _together(ordered, min(own.unit_bytes, TOGETHER_BYTES))]
     again = refused + [plan.table for plan in plans if plan.doing("clean", "expire")]
-    return {"units": shared, "tables": again, "reasons": reasons, "errors": errors, "gauges": dict(sensed(plans))}
+    whole = not (partitions or interval) and set(tables) == set(own.tables)
+    since = None if previous is None else clock() - previous
+    gauges = dict(sensed(plans, len(refused), since)) if whole else {}
+    return {"units": shared, "tables": again, "reasons": reasons, "errors": errors, "gauges": gauges}
 
 
 def _together(units: Iterable[Plan], limit: int) -> list[list[Plan]]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hardpack.overview import Moment, TableSummary
     from hardpack.policy import Policy
     from hardpack.status import LogStatus
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
 log = logging.getLogger(__name__)
@@ -62,12 +63,17 @@ class Lookout:
         from hardpack.lake.sensing import Memory
 
         self._memory = Memory(most_files=500_000)
-        self._busy, self._reading = threading.Lock(), threading.Lock()
+        self._busy, self._reading, self._opening = threading.Lock(), threading.Lock(), threading.Lock()
+        self._catalog: Catalog | None = None
 
     def _open(self) -> Hardpack:
+        """The library with the one catalog there is for all pages, and the policies as they are now."""
         from hardpack import Hardpack
+        from hardpack.lake.catalog import open_catalog
 
-        return Hardpack.connect(self.catalog, memory=self._memory)
+        with self._opening:
+            self._catalog = self._catalog or open_catalog(self.catalog)
+        return Hardpack(self._catalog, memory=self._memory)
 
     def overview(self) -> list[TableSummary]:
         """All topics as far as they were looked at; when that is long ago a look is begun and waited for a while."""
@@ -125,7 +131,7 @@ class Lookout:
         return table.metadata_location, self._read(hp, table)[0] if is_topic(table) else None
 
     def _read(self, hp: Hardpack, table: Table) -> tuple[TableSummary, list[LogStatus], list[Moment]]:
-        from hardpack.api import clock
+        from hardpack.clock import clock
         from hardpack.overview import history, summarize
 
         with self._reading:

@@ -66,12 +66,14 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
 
 
 def errands(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
-    """What the operator is given for each adopted table that a name or glob matches."""
+    """What the operator is given for each adopted table that a name or glob matches; others cannot fail a run."""
     from hardpack import Hardpack
+    from hardpack.adopted import adopted_tables
     from hardpack.job import Errand
 
     hp = Hardpack.connect(setting("catalog"))
-    names = sorted({name for pattern in patterns for name in hp.tables(pattern)})
+    adopted = adopted_tables(hp.home, hp.catalog.name)
+    names = sorted({name for pattern in patterns for name in hp.tables(pattern, adopted)})
     return [
         {"label": shortened(name), "plans": [Errand(table=name, now=now, dry_run=dry_run).model_dump_json()]}
         for name in names

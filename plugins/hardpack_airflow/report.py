@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,15 +23,17 @@ def write_report(
         errors: one sentence per table that could not be cleaned.
 
     Returns:
-        The file, `reports/<dag>.<run id>.json` in the home.
+        The file, `reports/<dag>.<run id>.json` in the home; where an id is long or has other characters than letters,
+        digits and `_.-`, its hash stands behind it.
     """
     from hardpack.home import default_home
+    from hardpack.names import file_name
     from hardpack.report import RunReport
 
     report = RunReport.model_validate({"run": run, "dag": dag, "now": now, "errors": list(errors), **results})
     folder = default_home() / "reports"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', f'{dag}.{run}')}.json"
+    path = folder / f"{file_name(dag, dots=False)}.{file_name(run)}.json"
     path.write_text(report.model_dump_json(indent=1))
     return path
 
@@ -89,20 +90,23 @@ def gauges(results: dict[str, Sequence[dict[str, Any]]]) -> dict[str, float]:
 
 
 def lines(results: dict[str, Sequence[dict[str, Any]]]) -> list[str]:
-    """One line per log and pass."""
+    """One line per log and pass, and what was found of each table."""
+    from hardpack.log.causes import removed_by_cause
+
     out = []
     for verb in ("phase_one", "phase_two"):
         for report in results[verb]:
             out += [f"{report['table']} {verb}: {note}" for note in report["notes"]]
             out += [
                 f"{report['table']}/{e['partition']} {verb}: rows {e['rows_before']:,} -> {e['rows_after']:,}, "
-                f"bytes {e['bytes_before']:,} -> {e['bytes_after']:,}, superseded {e['superseded']:,}, "
-                f"without key {e['null_key']:,}, expired {e['expired_tombstone']:,}, "
-                f"tombstones waiting {'?' if e['tombstones_waiting'] is None else e['tombstones_waiting']}, "
+                f"bytes {e['bytes_before']:,} -> {e['bytes_after']:,}, "
+                + "".join(f"{cause.label} {rows:,}, " for cause, rows in removed_by_cause([e]).items())
+                + f"tombstones waiting {'?' if e['tombstones_waiting'] is None else e['tombstones_waiting']}, "
                 f"checkpoint {e['checkpoint_after']}, "
                 f"files rewritten {e['files_rewritten']}, left alone {e['files_left_alone']}"
                 for e in report["logs"]
             ]
     for report in results["verify"]:
-        out.append(f"{report['table']}: every guarantee holds; Data Docs {', '.join(report['data_docs'])}")
+        found = "every guarantee holds" if report["success"] else "A GUARANTEE IS BROKEN"
+        out.append(f"{report['table']}: {found}; Data Docs {', '.join(report['data_docs'])}")
     return out

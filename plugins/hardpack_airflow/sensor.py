@@ -1,4 +1,4 @@
-"""The sensor: is any log due? Waits in the triggerer, holds no worker slot, starts no JVM."""
+"""The sensor: is any log due? Looks inside its task; only a wait goes to the triggerer. Starts no JVM."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from hardpack_airflow.config import globs, setting
-from hardpack_airflow.look import run_interval, run_time
+from hardpack_airflow.look import look, run_interval, run_time
 from hardpack_airflow.metrics import send
-from hardpack_airflow.trigger import DirtyLogsTrigger
+from hardpack_airflow.trigger import DirtyLogsTrigger, failed, found, patient
 
 
 class DirtyLogsSensor(BaseSensorOperator):
@@ -42,10 +42,17 @@ class DirtyLogsSensor(BaseSensorOperator):
         self.policy, self.tables, self.partitions, self.force, self.wait = policy, tables, partitions, force, wait
 
     def execute(self, context: Context) -> Any:
-        """Hand over to the trigger."""
+        """Look once; hand over to the trigger only when nothing is due yet and there is time to wait."""
         question = asked(self.policy, self.tables, self.partitions, self.force, context)
-        trigger = DirtyLogsTrigger(question, self.wait, self.poke_interval)
-        self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.wait + self.timeout))
+        try:
+            event = found(patient(look)(**question))
+        except Exception as error:  # whatever it is, the task fails with its sentence
+            event = failed(error)
+        if self.wait > 0 and not ("failure" in event or event["due"] or event["errors"]):
+            trigger = DirtyLogsTrigger(question, self.wait, self.poke_interval)
+            timeout = timedelta(seconds=self.wait + self.timeout)
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
+        return self.execute_complete(context, event)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Say what was seen; skip when nothing is due."""
@@ -65,6 +72,8 @@ class DirtyLogsSensor(BaseSensorOperator):
 
 def asked(policy: str, tables: str, partitions: str, force: str, context: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `look` from a DAG's rendered parameters and its run."""
+    # Airflow's is a proxy, which is not None when it stands for None
+    previous = context.get("prev_start_date_success")
     return {
         "catalog": setting("catalog"),
         "policy": json.loads(policy),
@@ -73,4 +82,5 @@ def asked(policy: str, tables: str, partitions: str, force: str, context: Mappin
         "force": bool(json.loads(force)),
         "now": run_time(context),
         "interval": run_interval(context),
+        "previous": int(previous.timestamp() * 1000) if previous else None,
     }

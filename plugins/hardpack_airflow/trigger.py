@@ -1,4 +1,4 @@
-"""The trigger behind the sensor: looks at metadata off the event loop until something is to be done."""
+"""The trigger behind a sensor that waits: looks at metadata again and again, off the event loop."""
 
 from __future__ import annotations
 
@@ -12,17 +12,35 @@ from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponen
 
 from hardpack_airflow.look import look
 
-SETTLE_SECONDS = 2.0
-"""Before the first look: a task resumed before the executor has told of its deferral is taken for a failed one."""
+SHORTEST_PAUSE = 15.0
+"""Seconds before a trigger may fire. The scheduler learns up to 5 seconds late that the worker has ended, and fails a
+task that was resumed before that."""
 TRIES = 6
 """Of a look while the catalog does not answer, in half a minute or more."""
+patient = retry(
+    retry=retry_if_exception(lambda error: type(error).__name__ == "Unavailable"),
+    stop=stop_after_attempt(TRIES), wait=wait_exponential_jitter(initial=1, max=30), reraise=True,
+)  # fmt: skip
+"""Makes a look try again while the catalog does not answer."""
+
+
+def found(seen: dict[str, Any]) -> dict[str, Any]:
+    """The event of a look. It says what is due and why; plans are made anew by the next task."""
+    return {"due": bool(seen["units"]), **{name: seen[name] for name in ("tables", "reasons", "errors", "gauges")}}
+
+
+def failed(error: Exception) -> dict[str, Any]:
+    """The event of a look that raised: its sentence, and whether another try cannot help."""
+    from hardpack.failures import sentence
+
+    return {"failure": f"{sentence(error)}", "hopeless": type(error).__name__ in ("BadInput", "Unreadable")}
 
 
 class DirtyLogsTrigger(BaseTrigger):
-    """Fires when a log is due, or when the time to wait is over.
+    """Fires when a log is due, or when the time to wait is over. Its sensor has looked once and found nothing.
 
     :param question: what `look` is asked, as keyword arguments.
-    :param wait: seconds to go on looking; 0 looks once.
+    :param wait: seconds to go on looking.
     :param poke_interval: seconds between two looks.
     """
 
@@ -35,28 +53,22 @@ class DirtyLogsTrigger(BaseTrigger):
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {"question": self.question, "wait": self.wait, "poke_interval": self.poke_interval}
 
-    @retry(
-        retry=retry_if_exception(lambda error: type(error).__name__ == "Unavailable"),
-        stop=stop_after_attempt(TRIES), wait=wait_exponential_jitter(initial=1, max=30), reraise=True,
-    )  # fmt: skip
+    @patient
     async def _look(self) -> dict[str, Any]:
         return await asyncio.to_thread(look, **self.question)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look, wait, look again; an error ends it with its sentence, a catalog that is away only after some tries."""
-        await asyncio.sleep(SETTLE_SECONDS)
+        """Wait and look, again and again, until something is due or time is up; an error ends it with its sentence."""
         deadline = time.monotonic() + self.wait
+        pause = max(self.poke_interval, SHORTEST_PAUSE)
         while True:
+            await asyncio.sleep(pause)
+            pause = self.poke_interval
             try:
                 seen = await self._look()
             except Exception as error:  # the event carries it to the task, which fails with it
-                from hardpack.failures import sentence
-
-                yield TriggerEvent({"failure": f"{sentence(error)}", "hopeless": type(error).__name__ == "BadInput"})
+                yield TriggerEvent(failed(error))
                 return
             if seen["units"] or seen["errors"] or time.monotonic() >= deadline:
-                # plans are made anew by the next task, an event only says that and why
-                said = {name: seen[name] for name in ("tables", "reasons", "errors", "gauges")}
-                yield TriggerEvent({"due": bool(seen["units"]), **said})
+                yield TriggerEvent(found(seen))
                 return
-            await asyncio.sleep(self.poke_interval)

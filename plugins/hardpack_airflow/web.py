@@ -10,6 +10,7 @@ import json
 import logging
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
 from hardpack_airflow.config import PREFIX, setting
+from hardpack_airflow.questions import ask
 
 if TYPE_CHECKING:
     from hardpack.overview import TableSummary
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 PAGES = Path(__file__).parent / "pages"
 PER_PAGE = 50
+_MAKING = threading.Lock()
 SORTS: dict[str, Callable[[TableSummary], Any]] = {
     "table": lambda s: s.table,
     "dirty": lambda s: -s.ratio,
@@ -44,11 +47,11 @@ SORTS: dict[str, Callable[[TableSummary], Any]] = {
 }
 SAFE = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "frame-ancestors 'self'",
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-"""What a browser may fetch for a page: nothing that is not ours. Data Docs name CDNs, which so are not asked."""
+"""What a browser may fetch for a page: nothing that is not ours."""
 
 app = FastAPI(
     title="hardpack", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], redirect_slashes=False,
@@ -64,9 +67,14 @@ async def safe(request: Request, call_next: Any) -> Response:
     return answer
 
 
-@cache
 def lookout() -> Lookout:
     """One for the whole server process."""
+    with _MAKING:
+        return _lookout()
+
+
+@cache
+def _lookout() -> Lookout:
     from hardpack_airflow.lookout import Lookout
 
     return Lookout(setting("catalog"))
@@ -96,16 +104,22 @@ def tables() -> JSONResponse:
 
 
 @app.get("/tables/{name}")
-def table(name: str) -> HTMLResponse:
+async def table(name: str) -> HTMLResponse:
     """One table: its logs, its history, its settings."""
     from hardpack.failures import of_table
 
-    from hardpack_airflow.charts import charts
-
     try:
-        found = lookout().table(name)
+        return await ask(lambda: _table_page(name))
     except Exception as error:  # whatever it is, the page says it
         return _page("error.html", _status(error), title=name, said=of_table(name, error))
+
+
+def _table_page(name: str) -> HTMLResponse:
+    from hardpack.log.causes import removed_by_cause
+
+    from hardpack_airflow.charts import charts
+
+    found = lookout().table(name)
     fields = type(found.settings).model_fields
     settings = [
         (
@@ -116,20 +130,21 @@ def table(name: str) -> HTMLResponse:
         )
         for at, field in fields.items()
     ]
+    passes = [m for m in reversed(found.moments) if m.report][:PER_PAGE]
+    causes = list(removed_by_cause(log for m in passes if m.report for log in m.report.logs))
     return _page(
         "table.html", page=found, summary=found.summary, charts=charts(found.moments), settings=settings,
-        passes=[m for m in reversed(found.moments) if m.report][:PER_PAGE], next_run=_next_runs([name])[name],
-        validations=_validations(name),
+        passes=passes, causes=causes, next_run=_next_runs([name])[name], validations=_validations(name),
     )  # fmt: skip
 
 
 @app.get("/api/tables/{name}")
-def table_json(name: str) -> JSONResponse:
+async def table_json(name: str) -> JSONResponse:
     """One table as JSON."""
     from hardpack.failures import of_table
 
     try:
-        found = lookout().table(name)
+        found = await ask(lambda: lookout().table(name))
     except Exception as error:  # whatever it is, the answer says it
         return JSONResponse({"detail": of_table(name, error)}, _status(error))
     return JSONResponse(
@@ -175,7 +190,7 @@ def style() -> FileResponse:
 
 def _status(error: Exception) -> int:
     """404 for what is not there or is no topic, 503 for what does not answer, else 500."""
-    return {"BadInput": 404, "Unavailable": 503}.get(type(error).__name__, 500)
+    return {"BadInput": 404, "Unreadable": 404, "Unavailable": 503}.get(type(error).__name__, 500)
 
 
 def _home() -> Path:
@@ -246,7 +261,7 @@ def _templates() -> Any:
 
 
 def _moment(ms: int | None) -> str:
-    from hardpack.render import moment
+    from hardpack.moments import moment
 
     return moment(ms)
 

@@ -3,10 +3,15 @@
 import re
 
 import pytest
+from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY
+from hardpack.log.settings import LONG_MAX
+from hardpack.report import LogReport, PassReport
 
+from tests.lake.test_moments import FORGED, far_horizon, forge
 from tests.topics import append, name_of, new_topic, row
 
 pytestmark = pytest.mark.dags
+SORTS = ("table", "dirty", "due", "late", "tombstones", "size", "reclaimed", "amplification")
 HOSTILE = '<img src=x onerror=alert("x")>'
 
 
@@ -15,18 +20,16 @@ def client(catalog, tmp_path, monkeypatch):
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     from fastapi.testclient import TestClient
-    from hardpack import Hardpack
+    from hardpack.lake import catalog as module
     from hardpack_airflow import web
 
-    monkeypatch.setattr(
-        Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, home=tmp_path, memory=memory))
-    )  # fmt: skip
-    web.lookout.cache_clear()
+    monkeypatch.setattr(module, "open_catalog", lambda name: catalog)
+    web._lookout.cache_clear()
     for dependency in web.app.router.dependencies:
         web.app.dependency_overrides[dependency.dependency] = lambda: None
     yield TestClient(web.app)
     web.app.dependency_overrides.clear()
-    web.lookout.cache_clear()
+    web._lookout.cache_clear()
 
 
 @pytest.fixture
@@ -71,11 +74,28 @@ def test_a_table_page_says_what_a_run_would_do_and_where_settings_come_from(clie
     page = client.get(f"/tables/{busy}").text
     assert "dirty ratio 1.000 is above 0" in page
     assert re.search(r"<code>min.cleanable.dirty.ratio</code></td><td>0.0</td><td>table</td>", page)
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 4
     assert "<script" not in page
     found = client.get(f"/api/tables/{busy}").json()
     assert [log["partition"] for log in found["logs"]] == [0, 1]
     assert found["origins"]["min.cleanable.dirty.ratio"] == "table"
+
+
+def test_every_row_that_left_has_its_column(client, catalog):
+    table = new_topic(catalog)
+    append(table, {0: [row(offset, "a") for offset in range(9)]})
+    log = LogReport(
+        partition=0, checkpoint_before=None, checkpoint_after=9, log_end=9, rows_before=9, rows_after=2, bytes_before=9,
+        bytes_after=2, aborted=3, retention=4,
+    )  # fmt: skip
+    report = PassReport(table=name_of(table), phase="retention", plan="p", now=5, base=1, logs=(log,))
+    table.delete("offset < 7", snapshot_properties={PLAN_SUMMARY: "one:p", PASS_SUMMARY: report.summary_json()})
+    page = client.get(f"/tables/{name_of(table)}").text
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", page[page.index("<h2>Passes</h2>") :])
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page[page.index("<h2>Passes</h2>") :])
+    found = dict(zip(heads, cells, strict=False))
+    assert (found["rows before"], found["after"], found["aborted"], found["retention"]) == ("9", "2", "3", "4")
+    assert "superseded" not in found
 
 
 def test_a_broken_table_is_a_line_beside_the_others(client, topics, catalog):
@@ -84,6 +104,25 @@ def test_a_broken_table_is_a_line_beside_the_others(client, topics, catalog):
     assert "expected: less than or equal to 1" in page
     with broken.transaction() as change:  # other tests look at all tables of this catalog
         change.set_properties({"hardpack.min.cleanable.dirty.ratio": "0.5"})
+
+
+def test_a_forged_table_spoils_no_page(client, topics, catalog):
+    forged = [far_horizon(catalog, LONG_MAX)]
+    for summary in FORGED:
+        for at in (None, LONG_MAX, -LONG_MAX):
+            forged.append(new_topic(catalog))
+            append(forged[-1], {0: [row(0, "a"), row(1, "a", None)]})
+            forge(forged[-1], summary, at)
+    answer = client.get("/", params={"find": topics[0]})
+    assert (answer.status_code, topics[0] in answer.text) == (200, True)
+    for sort in SORTS:
+        assert client.get("/", params={"find": "t.topic", "sort": sort}).status_code == 200
+    assert client.get("/api/tables").status_code == 200
+    for table in forged:
+        for address in (f"/tables/{name_of(table)}", f"/api/tables/{name_of(table)}"):
+            assert client.get(address).status_code == 200
+    for table in forged:  # other tests look at all tables of this catalog
+        catalog.drop_table(name_of(table))
 
 
 def test_a_wrong_policy_file_is_said_beside_what_is_known(client, topics, tmp_path, monkeypatch):
@@ -127,7 +166,8 @@ def test_nothing_hostile_comes_back_as_markup(client, topics, address):
         assert "&lt;img src=x" in answer.text
     else:
         assert answer.headers["content-type"] == "application/json"
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    policy = answer.headers["content-security-policy"]
+    assert all(rule in policy for rule in ("default-src 'none'", "form-action 'self'", "base-uri 'none'"))
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 

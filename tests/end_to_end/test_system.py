@@ -3,9 +3,11 @@
 import os
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,13 @@ def snapshot(home):
     lake = home / "lake"
     properties = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
     return load_catalog("hardpack", **properties).load_table("demo.flights").current_snapshot()
+
+
+def tries(home):
+    """How many tries each task of each run took, by run, task and map index; those that were skipped took none."""
+    with closing(sqlite3.connect(home / "airflow" / "airflow.db")) as database:
+        found = database.execute("SELECT run_id, task_id, map_index, try_number FROM task_instance").fetchall()
+    return {(run, task, index): number for run, task, index, number in found}
 
 
 class Listener(threading.Thread):
@@ -77,10 +86,15 @@ def test_the_main_job_from_nothing_and_again(home):
     for log in range(4):
         assert re.search(rf"^\s+{log}\s+8\d,\d{{3}} → ", first, re.M)
 
+    assert len(tries(home)) == 6
+    assert set(tries(home).values()) == {1}
+
     second = run(home)
     assert "nothing is due, so nothing was changed" in second
     assert "nothing dirty below the bound (active segment)" in second
     assert snapshot(home).snapshot_id == before.snapshot_id
+    assert [number for (_, task, _), number in tries(home).items() if task == "sense"] == [1, 1]
+    assert max(tries(home).values()) == 1
 
 
 def test_nothing_of_it_is_left_running(home):

@@ -112,9 +112,22 @@ def test_data_docs_name_the_run_and_show_no_key_and_no_value(spark, home, catalo
     hp.clean(hp.plan(name_of(table), now=T0))
     report = hp.verify(name_of(table), now=T0)
     page = Path(report.data_docs[0]).read_text()
-    assert name_of(table) in page
-    assert "partition_0-1" in page
-    assert str(table.refresh().current_snapshot().snapshot_id) in page
+    snapshots = [s.snapshot_id for s in table.refresh().snapshots()]
+    assert f"<h1>{name_of(table)}</h1>" in page
+    top = dict(re.findall(r"<tr><th>(.*?)</th><td>(.*?)</td></tr>", page))
+    checked = top.pop("Checked")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\dZ", checked)
+    (plan,) = (s.summary.additional_properties["hardpack.plan"] for s in table.snapshots()[-1:])
+    assert top == {
+        "Pass": f"phase one, plan {plan.removeprefix('one:')}, snapshot {snapshots[-1]}",
+        "Snapshot": f"{snapshots[-1]}, as published", "Compared with": f"snapshot {snapshots[0]}", "Partitions": "0, 1",
+    }  # fmt: skip
+    gates = [p.read_text() for p in home.glob(f"data_docs/validations/*/{name_of(table)}_partition*gate*/*/*.html")]
+    assert ["phase one, plan" in gate and "2020-09-13 12:26:40Z" in gate for gate in gates] == [True]
+    for text in (page, *gates):
+        assert "Every guarantee holds" in text
+        assert "None" not in text
+        assert "batch of data" not in text
     for file in [*home.rglob("*.html"), *home.rglob("*.json")]:
         assert "secret" not in file.read_text()
         assert b"secret".hex() not in file.read_text()
@@ -146,6 +159,32 @@ def test_a_tables_name_is_no_path_and_no_markup_in_the_pages(spark, home):
     assert verdict.success
     assert Path(verdict.page).is_relative_to(home / "data_docs")
     assert all("<b>a" not in page.read_text() for page in home.rglob("*.html"))
+
+
+CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
+
+
+def test_no_partition_and_no_name_is_markup_and_a_page_fetches_nothing(spark, home):
+    """A copy on a disk or on S3 has no server that says what a browser may do with it."""
+    from hardpack_expectations.checkpoint import validate
+
+    evil = '<img src=x onerror=alert("x")>$logs'
+    rows = [stood(evil, *r[1:]) for r in good()]
+    change = {"partition": evil, "causes": {"superseded": 3}}
+    verdict = validate(
+        spark.createDataFrame(rows, COLUMNS), "log_guarantees", evil, "evil", [LOG | change], home, {"Pass": evil}
+    )  # fmt: skip
+    page = Path(verdict.page)
+    assert "&lt;img src=x onerror=alert(&quot;x&quot;)&gt;$logs" in page.read_text()
+    for file in (page, home / "data_docs" / "index.html", home / "data_docs" / "expectations" / "log_guarantees.html"):
+        text = file.read_text()
+        assert "<img" not in text
+        assert f'<meta http-equiv="Content-Security-Policy" content="{CSP}">'.replace("'", "&#39;") in text
+        assert not re.findall(r"<script|<link|src=.http|<form", text)
+
+
+def test_a_table_called_profiling_has_a_page(spark, home):
+    assert Path(judge(spark, home, good(), {}, "profiling").page).is_file()
 
 
 def test_a_page_costs_the_same_however_many_there_are(spark, home):

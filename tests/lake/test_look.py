@@ -18,12 +18,18 @@ from hardpack_airflow.look import (
 from tests.topics import T0, append, name_of, new_topic, row
 
 
-def seen(catalog, monkeypatch, pattern):
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch, tmp_path):
+    """What is noted of these tables is none of the other tests' business."""
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+
+
+def seen(catalog, monkeypatch, pattern, partitions=None, previous=None, tables=("*.*",)):
     from hardpack import Hardpack
 
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
-    policy = {"name": "all", "tables": ["*.*"], "unit.bytes": 10**12}
-    return look("hardpack", policy, [pattern], None, False, T0)
+    policy = {"name": "all", "tables": tables, "unit.bytes": 10**12}
+    return look("hardpack", policy, [pattern], partitions, False, T0, previous=previous)
 
 
 def tables_of(found):
@@ -72,6 +78,55 @@ def test_an_outage_in_the_middle_hides_nothing_else(catalog, monkeypatch):
     said = [error for error in found["errors"] if error.startswith(f"{name_of(away)}: a service did not answer")]
     assert "connection reset" in said[0]
     assert name_of(good) in tables_of(found)
+
+
+def test_a_table_nobody_adopted_and_nobody_can_read_is_one_line_of_the_log(catalog, monkeypatch):
+    import hardpack.watch
+
+    good, foreign = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog)
+    for offset in (0, 1):
+        append(good, {0: [row(offset, "a")]})
+    real = hardpack.watch.open_table
+
+    def open_table(catalog, name):
+        if name == name_of(foreign):
+            raise ValueError("Unknown type: variant")
+        return real(catalog, name)
+
+    monkeypatch.setattr(hardpack.watch, "open_table", open_table)
+    found = seen(catalog, monkeypatch, "t.*")
+    assert not any(name_of(foreign) in error for error in found["errors"])
+    (line,) = [line for line in found["reasons"] if name_of(foreign) in line]
+    assert "passed over, as nobody adopted it" in line
+    assert name_of(good) in tables_of(found)
+    (error,) = seen(catalog, monkeypatch, name_of(foreign))["errors"]
+    assert "variant" in error
+
+
+def test_gauges_are_those_of_a_look_at_all_tables_of_the_policy(catalog, monkeypatch):
+    late, broken = new_topic(catalog, late_rows="refuse"), new_topic(catalog, min_cleanable_dirty_ratio=9)
+    append(late, {0: [row(offset, "a") for offset in range(5)], 1: [row(0, "a")]})
+    append(late, {0: [row(5, "a")], 1: [row(1, "a")]})
+    snapshot = late.refresh().current_snapshot()
+    made = [snapshot.snapshot_id, snapshot.sequence_number]
+    clean = {"checkpoint": 5, "start": 0, "end": 6, "horizons": [], "last_clean": {}, "snapshot": made}
+    paused = {"checkpoint": 0, "start": 0, "end": 2, "horizons": [], "last_clean": {}, "paused": 1}
+    with late.transaction() as change:
+        state = {"version": 1, "logs": {"0": clean, "1": paused}}
+        change.set_properties({"hardpack.state": json.dumps(state)})
+    append(late, {0: [row(2, "z")]})
+    names = [name_of(late), name_of(broken)]
+    gauges = seen(catalog, monkeypatch, "t.*", tables=["t.*"], previous=T0)["gauges"]
+    assert gauges["time-since-last-run-ms"] > 0
+    for tables, counted in ((names[:1], 1), (names, 2)):
+        from hardpack_airflow.look import look
+
+        found = look("hardpack", {"name": "all", "tables": tables}, tables, None, False, T0)["gauges"]
+        assert found["uncleanable-partitions-count"] == counted
+        assert found["uncleanable-bytes"] > 0
+        assert found["paused-partitions-count"] == 1
+    assert seen(catalog, monkeypatch, names[0], tables=["t.*"])["gauges"] == {}
+    assert seen(catalog, monkeypatch, names[0], ["0"], tables=names[:1])["gauges"] == {}
 
 
 def test_a_label_fits_airflows_column():

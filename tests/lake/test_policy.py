@@ -6,6 +6,7 @@ import re
 import pytest
 from hardpack import BadInput, Hardpack
 from hardpack.cli import app
+from hardpack.log.settings import origins
 from hardpack.policy import Policies, load_policies, policies_in_force, policy_file
 from typer.testing import CliRunner
 
@@ -145,3 +146,54 @@ def test_the_command_shows_the_policies(write):
     assert one[0]["unit.bytes"] == 100 * 1024**3
     schema = json.loads(CliRunner().invoke(app, ["policies", "--schema"]).stdout)
     assert set(schema["properties"]) == {"policies"}
+
+
+def locking(locked, **settings):
+    policy = {"name": "all", "tables": ["t.*"], "settings": settings, "locked": locked}
+    return Policies.model_validate({"policies": [policy]})
+
+
+def test_for_what_a_policy_locks_the_tables_own_properties_count_for_nothing(catalog):
+    table = new_topic(
+        catalog, cleanup_policy="delete", column_key="value", min_cleanable_dirty_ratio=0.9, segment_bytes="no number"
+    )
+    append(table, {0: [row(0, "a")]})
+
+    def settings(policies):
+        return Hardpack(catalog, policies=policies).plan(name_of(table), now=T0).settings
+
+    with pytest.raises(BadInput, match=r"segment\.bytes is 'no number'"):
+        settings(locking(["cleanup.policy", "column.*"]))
+    found = settings(locking(["cleanup.policy", "column.*", "segment.bytes"], **{"segment.bytes": "99"}))
+    assert (found.cleanup_policy, found.column_key, found.segment_bytes) == ("compact", "key", 99)
+    assert found.min_cleanable_dirty_ratio == 0.9
+    assert settings(locking(True)).min_cleanable_dirty_ratio == 0.5
+    with table.transaction() as change:
+        change.set_properties({"hardpack.segment.bytes": "50", "write.target-file-size-bytes": "60"})
+    assert settings(locking(False)).segment_bytes == 50
+    assert settings(locking(["segment.bytes"])).segment_bytes == 512 * 1024 * 1024
+    assert origins(table.refresh().properties, locking(["segment.*"]).settings(name_of(table)))["segment.bytes"] == (
+        "default"
+    )
+
+
+def test_nobody_sets_a_locked_setting_by_adopting(catalog):
+    table = new_topic(catalog)
+    hp = Hardpack(catalog, policies=locking(["column.*"]))
+    with pytest.raises(BadInput, match=r"column\.key is locked by the table's policy"):
+        hp.adopt(name_of(table), {"column.key": "value"})
+    assert hp.adopt(name_of(table), {"column.key": "", "late.rows": "refuse"}).late_rows == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"locked": ["colum.*"]}, "'colum.*' is no setting and matches none"),
+        ({"locked": "column.*"}, "policies.0.locked"),
+        ({"name": "maintenance"}, "hardpack_maintenance is the DAG that frees storage"),
+    ],
+)
+def test_a_lock_or_name_that_cannot_be_meant_is_refused(write, given, words):
+    write(json.dumps({"policies": [{"name": "a", "tables": ["x.y"], **given}]}))
+    with pytest.raises(BadInput, match=re.escape(words)):
+        policies_in_force()

@@ -4,11 +4,19 @@ import random
 
 import pytest
 from hardpack import Hardpack
+from hardpack.adopted import adopted_tables
+from hardpack.errors import Unreadable
 from hardpack.lake.state import STATE_PROPERTY, write_state
 from hardpack.log.model import LogState
-from hardpack.watch import Watch
+from hardpack.watch import Stranger, Watch
 
 from tests.topics import T0, append, name_of, new_topic, row
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch, tmp_path):
+    """What is noted of these tables is none of the other tests' business."""
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
 
 
 @pytest.fixture
@@ -54,6 +62,41 @@ def test_a_table_that_is_none_of_ours_is_opened_once(catalog, opened):
     assert name_of(table) not in opened
 
 
+def test_a_table_that_cannot_be_read_is_a_failure_only_when_adopted_or_named(catalog, monkeypatch):
+    import hardpack.watch as module
+
+    stranger, ours = new_topic(catalog), new_topic(catalog)
+    with stranger.transaction() as change:
+        change.remove_properties(*[name for name in stranger.properties if name.startswith("hardpack.")])
+    real, away = module.open_table, set()
+
+    def open_table(catalog, name):
+        if name in away:
+            raise Unreadable(f"{name}: 403")
+        return real(catalog, name)
+
+    monkeypatch.setattr(module, "open_table", open_table)
+
+    def look(*patterns):
+        watch = Watch()  # as a new process
+        return dict(watch.plans(Hardpack(catalog, memory=watch.memory), patterns, T0))
+
+    away |= {name_of(stranger), name_of(ours)}
+    assert {type(found) for found in look("t.*").values()} >= {Stranger}
+    assert isinstance(look(name_of(ours))[name_of(ours)], Unreadable)
+    away.clear()
+    assert name_of(stranger) not in look("t.*")
+    away |= {name_of(stranger), name_of(ours)}
+    found = look("t.*")
+    assert isinstance(found[name_of(ours)], Unreadable)
+    assert isinstance(found[name_of(stranger)], Stranger)
+    # one that is no topic any more, and one that is gone, are forgotten
+    away.clear()
+    catalog.drop_table(name_of(ours))
+    look("t.*")
+    assert name_of(ours) not in adopted_tables(Hardpack(catalog).home, catalog.name)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed):
     rng, watch, now, end = random.Random(seed), Watch(), T0, 0
@@ -68,10 +111,11 @@ def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed):
         elif what == "state" and (snapshot := table.refresh().current_snapshot()):
             made = snapshot.snapshot_id, snapshot.sequence_number
             horizons = ((end, now + rng.randrange(50)),)
-            last = {"now": now, "horizon_up_to": end}
-            state = LogState(rng.randrange(end + 1), 0, end, horizons, snapshot=made, last_clean=last)
+            last = {"now": now, "horizons": (end,)}
+            state = LogState(rng.randrange(end + 1), None, end, horizons, snapshot=made, last_clean=last)
             with table.transaction() as change:
                 change.set_properties({STATE_PROPERTY: write_state({"0": state})})
         now += rng.randrange(15)
         (_, seen), *_ = watch.plans(hp, [name], now)
-        assert seen.to_json() == Hardpack(catalog).plan(name, now).to_json()
+        fresh = Hardpack(catalog).plan(name, now)
+        assert (seen.id, seen.logs) == (fresh.id, fresh.logs)

@@ -1,0 +1,50 @@
+"""What a page of Data Docs looks like: at the top table, pass and time; nothing comes from the network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from great_expectations.render import (
+    RenderedContent,
+    RenderedHeaderContent,
+    RenderedStringTemplateContent,
+)
+from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
+from great_expectations.render.view import DefaultJinjaPageView
+from hardpack_expectations.index import CSP
+
+HEADINGS = ("Pass", "Snapshot", "Compared with", "Partitions", "Time of the pass", "Checked")
+"""In the order in which they are shown; the result store sorts names."""
+ABOUT = "about"
+"""The place in a result's metadata of what it is about, by heading."""
+
+
+class ResultsPage(ValidationResultsPageRenderer):
+    """Great Expectations' page of a validation, with the result in place of a data asset's name that it never knows."""
+
+    def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
+        """The page's parts; what it is about, by heading, in the place of the batch that they do not know."""
+        page = super().render(validation_results, suite_parameters)
+        checked = self._parse_run_values(validation_results)[1]
+        page.batch_kwargs = validation_results.meta.get(ABOUT, {}) | {"Checked": f"{checked[:19].replace('T', ' ')}Z"}
+        return page
+
+    @classmethod
+    def _render_validation_header(cls, validation_results: Any) -> RenderedHeaderContent:
+        held = validation_results.success
+        text = {"template": "Every guarantee holds" if held else "A GUARANTEE IS BROKEN", "tag": "h2"}
+        header = RenderedStringTemplateContent(content_block_type="string_template", string_template=text)
+        classes = ["col-12", "p-0", "held" if held else "broken"]
+        return RenderedHeaderContent(content_block_type="header", header=header, styling={"classes": classes})
+
+
+class PageView(DefaultJinjaPageView):
+    """Our own frame around Great Expectations' sections: nothing from elsewhere, no script."""
+
+    _template = "hardpack_page.html"
+
+    def render(self, document: RenderedContent, template: str | None = None, **kwargs: Any) -> str:
+        """The page as HTML."""
+        given = getattr(document, "batch_kwargs", None) or {}
+        about = {name: given[name] for name in ("Table", *HEADINGS) if name in given}
+        return str(super().render(document, template, csp=CSP, about=about, **kwargs))

@@ -1,0 +1,36 @@
+"""Which tables the maintenance DAG works on."""
+
+import json
+
+import pytest
+
+from tests.topics import name_of, new_topic
+
+pytestmark = pytest.mark.dags
+
+
+def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    from hardpack import Hardpack, api
+    from hardpack.adopted import note_adopted
+    from hardpack_airflow.maintenance import errands
+
+    good, ours, foreign = (name_of(new_topic(catalog)) for _ in range(3))
+    real = api.open_table
+
+    def open_table(catalog, name):
+        if name in (ours, foreign):
+            raise ValueError("Unknown type: variant")
+        return real(catalog, name)
+
+    monkeypatch.setattr(api, "open_table", open_table)
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
+    note_adopted(tmp_path, catalog.name, {ours: True})
+
+    def tables(*patterns):
+        return {json.loads(plan)["table"] for errand in errands(list(patterns), 1, True) for plan in errand["plans"]}
+
+    assert {good, ours} <= tables("t.*")
+    assert foreign not in tables("t.*")
+    assert tables(foreign) == {foreign}

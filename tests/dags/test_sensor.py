@@ -1,0 +1,101 @@
+"""The sensor looks inside its task, and only a wait goes to the triggerer."""
+
+import asyncio
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = pytest.mark.dags
+
+UNIT = {"label": "db.t 0", "plans": ["{}"]}
+REASONS = ["db.t/0: none, dirty ratio 0.100 is not above 0.5"]
+
+
+@pytest.fixture
+def looks(monkeypatch, tmp_path):
+    """What the next looks say, an error to be raised among them; the gauges that were sent are in `sent`."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    from hardpack_airflow import sensor, trigger
+
+    answers = []
+
+    def look(**question):
+        said = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(said, Exception):
+            raise said
+        return {"tables": ["db.t"] if said else [], "units": said, "reasons": REASONS, "errors": [], "gauges": {}}
+
+    monkeypatch.setattr(sensor, "look", look)
+    monkeypatch.setattr(trigger, "look", look)
+    monkeypatch.setattr(sensor, "send", lambda policy, gauges: None)
+    return answers
+
+
+def sense(wait=0, **named):
+    from hardpack_airflow.sensor import DirtyLogsSensor
+
+    policy = '{"name": "all", "tables": ["*.*"]}'
+    task = DirtyLogsSensor(task_id="sense", policy=policy, tables="db.*", wait=wait, **named)
+    run = SimpleNamespace(run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC))
+    return task.execute({"dag_run": run})
+
+
+def test_what_is_due_is_told_by_the_task_itself(looks):
+    looks.append([UNIT])
+    for wait in (0, 60):
+        assert sense(wait)["due"]
+
+
+def test_what_is_not_due_ends_the_task_unless_there_is_time_to_wait(looks):
+    from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+
+    looks.append([])
+    with pytest.raises(AirflowSkipException, match=r"no log is due: db\.t/0: none"):
+        sense()
+    with pytest.raises(TaskDeferred):
+        sense(wait=60)
+
+
+def test_bad_input_fails_for_good_and_an_outage_is_tried_again(looks, monkeypatch):
+    import tenacity.nap
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from hardpack.errors import BadInput, Unavailable
+
+    naps = []
+    monkeypatch.setattr(tenacity.nap.time, "sleep", naps.append)
+    looks.append(BadInput("x.y: no such table"))
+    with pytest.raises(AirflowFailException, match="no such table"):
+        sense(wait=60)
+    assert naps == []
+    looks[:] = [Unavailable("away"), [UNIT]]
+    assert sense()["due"]
+    assert len(naps) == 1
+    looks[:] = [Unavailable("away")]
+    with pytest.raises(AirflowException, match="away") as failure:
+        sense()
+    assert not isinstance(failure.value, AirflowFailException)
+
+
+def test_a_trigger_fires_only_after_the_scheduler_has_seen_the_worker_end(looks, monkeypatch):
+    from hardpack_airflow import trigger
+
+    slept, now = [], [0.0]
+
+    async def sleep(seconds):
+        slept.append(seconds)
+        now[0] += seconds
+
+    monkeypatch.setattr(trigger.asyncio, "sleep", sleep)
+    monkeypatch.setattr(trigger.time, "monotonic", lambda: now[0])
+
+    async def first(of):
+        return await anext(of.run())
+
+    looks[:] = [[], [], [UNIT]]
+    event = asyncio.run(first(trigger.DirtyLogsTrigger({}, wait=100, poke_interval=1)))
+    assert event.payload["due"]
+    assert slept == [trigger.SHORTEST_PAUSE, 1, 1]
+    looks[:] = [[]]
+    assert not asyncio.run(first(trigger.DirtyLogsTrigger({}, wait=100, poke_interval=60))).payload["due"]
+    assert slept[3:] == [60, 60]
