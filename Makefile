@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
+.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -34,10 +34,10 @@ check: env ## lint, format and types
 	$(BIN)/mypy
 
 test-fast: env ## pure rules and structure, no JVM, seconds
-	$(BIN)/pytest -q -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes"
+	$(BIN)/pytest -q -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories"
 
 test-spark: env jars ## the engine on one Spark session
-	$(BIN)/pytest -q --durations=12 -m spark
+	$(BIN)/pytest -q --durations=12 -m "spark and not histories"
 
 test-kafka: env jars ## the same records cleaned by a real broker and in a table
 	$(BIN)/pytest -q -s -m kafka
@@ -47,6 +47,15 @@ test-equivalence: env jars ## all of Kafka's cases and logs, and 2,000 random lo
 
 mutants: env ## change the rules one at a time and see that a test fails on each
 	$(BIN)/python -m tests.equivalence.mutants
+
+test-histories: env ## random histories of a table in memory, judged by an oracle (a minute, no JVM)
+	$(BIN)/pytest -q -m "histories and not spark"
+
+test-histories-spark: env jars ## a sample of such histories on real tables (SPARK_HISTORIES=10, minutes)
+	$(BIN)/pytest -q -m "histories and spark"
+
+soak: env ## many more of them, as HISTORIES=50000 SEED=1 says
+	$(BIN)/python -m tests.histories --histories $(or $(HISTORIES),50000) --seed $(or $(SEED),1)
 
 test-dags: env jars ## the DAG parsed and run without a scheduler
 	$(BIN)/pytest -q -m dags

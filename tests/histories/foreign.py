@@ -1,0 +1,324 @@
+"""What others do to a table: appenders, engines that rewrite, people who roll back, expire, truncate and alter.
+
+Each function takes the world, the table and its arguments. Arguments are abstract, as a percentage or a number to
+choose by, so that a step still means something when the steps before it are taken away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from hardpack.errors import HardpackError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadataUtil
+from pyiceberg.table.refs import SnapshotRef
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AddPartitionSpecUpdate, SetDefaultSpecUpdate
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import NestedField, StringType
+
+from tests.histories.expiry import expire, lineage
+from tests.histories.ice import Row, Tab, replaced
+from tests.histories.manifests import OPERATIONS, delete_file
+
+Foreign = Callable[..., None]
+FOREIGN: dict[str, Foreign] = {}
+
+
+def foreign(function: Foreign) -> Foreign:
+    """Make a function a step under its own name."""
+    FOREIGN[function.__name__] = function
+    return function
+
+
+def _row(world: Any, tab: Tab, log: int, offset: int, key: str | None, kind: str, ts: Any = "now") -> Row:
+    rid = world.store.name()
+    stamp = world.clock if ts == "now" else ts
+    value = None if kind == "tombstone" else f"v{rid}"
+    row = Row(rid, log, offset, stamp, key, value, world.clock)
+    return row._replace(value=None, other=value) if replaced(tab) else row
+
+
+@foreign
+def append(world: Any, tab: Tab, logs: dict[str, list[list[Any]]], chain: bool = False, bounded: bool = True) -> None:
+    """In order, one file per log: each row is key, kind, distance from the row before and timestamp."""
+    files = []
+    for name, wanted in logs.items():
+        log, rows = int(name), []
+        last = world.last_row(tab, log)
+        if chain and last is not None:
+            rows.append(last._replace(rid=world.store.name()))
+        for key, kind, gap, ts in wanted:
+            world.ends[tab.name, log] = world.ends.get((tab.name, log), 3) + gap
+            rows.append(_row(world, tab, log, world.ends[tab.name, log], key, kind, ts))
+        files += [tab.file(rows, world.clock, bounded)] if rows else []
+    if files:
+        tab.commit(world.clock, "append", add=files)
+
+
+@foreign
+def late(world: Any, tab: Tab, log: int, rows: list[list[Any]]) -> None:
+    """Rows at offsets that no row had, below the end of the log: each is a percentage of it, key and kind."""
+    end, new, used = world.ends.get((tab.name, log), 3), [], world.used(tab, log)
+    for percent, key, kind in rows:
+        free = [o for o in range(end * percent // 100, -1, -1) if o not in used] or [
+            o for o in range(end) if o not in used
+        ]
+        if free:
+            used.add(free[0])
+            new.append(_row(world, tab, log, free[0], key, kind))
+    if new:
+        tab.commit(world.clock, "append", add=[tab.file(new, world.clock)])
+
+
+@foreign
+def redeliver(world: Any, tab: Tab, log: int, percent: int, number: int, ingested: bool = False) -> None:
+    """Rows that were written once are written again, perhaps with another ingestion time."""
+    known = sorted((r for r in world.written[tab.name] if r.log == log), key=lambda r: r.offset)
+    start = len(known) * percent // 100
+    again = {r.offset: r for r in known[start : start + number]}
+    time = {"ingested": world.clock + 1} if ingested else {}
+    rows = [r._replace(rid=world.store.name(), **time) for r in again.values()]
+    if rows:
+        tab.commit(world.clock, "append", add=[tab.file(rows, world.clock)])
+
+
+@foreign
+def negative(world: Any, tab: Tab, log: int, key: str) -> None:
+    """A row with offset -1, as a source writes that has none."""
+    tab.commit(world.clock, "append", add=[tab.file([_row(world, tab, log, -1, key, "value")], world.clock)])
+
+
+@foreign
+def binpack(world: Any, tab: Tab, mode: str, share: int, by_key: bool = False, logs: list[int] | None = None) -> None:
+    """Some or all files become one per log, or two by key; `mode` is starting (sequence number), replace, overwrite."""
+    shown = tab.visible(tab.current)
+    chosen = {p: rows for at, (p, rows) in enumerate(shown.items()) if (at * 37 + 13) % 100 < share}
+    chosen = {p: r for p, r in chosen.items() if logs is None or tab.store.files[p][0].log in logs}
+    by_log: dict[Any, list[Row]] = {}
+    for rows in chosen.values():
+        for row in rows:
+            half = (row.key or "") > "b" if by_key else False
+            by_log.setdefault((row.log, half), []).append(row)
+    if not chosen:
+        return
+    sequence = tab.meta.last_sequence_number if mode == "starting" else None
+    files = [tab.file(rows, world.clock) for _, rows in sorted(by_log.items())]
+    operation = "overwrite" if mode == "overwrite" else "replace"
+    tab.commit(world.clock, operation, add=files, remove=chosen, data_sequence=sequence)
+
+
+def _rewrite(world: Any, tab: Tab, change: Callable[[Row], Row | None], operation: str = "overwrite") -> None:
+    """Copy-on-write: files with a row that changes are written anew."""
+    remove, add = [], []
+    for path, rows in tab.visible(tab.current).items():
+        after = [change(r) for r in rows]
+        if after != rows:
+            remove.append(path)
+            left = [r for r in after if r is not None]
+            add += [tab.file(left, world.clock)] if left else []
+    if remove:
+        tab.commit(world.clock, operation if add else "delete", add=add, remove=remove)
+
+
+@foreign
+def update(world: Any, tab: Tab, column: str, key: str | None = None, to: Any = None, log: int | None = None) -> None:
+    """UPDATE of the rows of a key, or of all rows; of a column that has no role rows remain the same."""
+
+    def change(row: Row) -> Row:
+        if (key is not None and row.key != key) or (log is not None and row.log != log):
+            return row
+        if column == "ingested":
+            return row._replace(ingested=world.clock)
+        changed = row._replace(**{column: to})
+        return row if changed == row else changed._replace(rid=world.store.name())
+
+    _rewrite(world, tab, change)
+
+
+@foreign
+def merge(world: Any, tab: Tab, log: int, key: str, rows: list[list[Any]]) -> None:
+    """MERGE: rows of a key get another value and rows are inserted behind the end, in one copy-on-write commit."""
+    remove, add = [], []
+    for path, found in tab.visible(tab.current).items():
+        if any(r.key == key and r.log == log for r in found):
+            remove.append(path)
+            new = [r._replace(rid=(n := world.store.name()), value=f"m{n}") if r.key == key else r for r in found]
+            add.append(tab.file(new, world.clock))
+    inserted = []
+    for name, kind, gap, ts in rows:
+        world.ends[tab.name, log] = world.ends.get((tab.name, log), 3) + gap
+        inserted.append(_row(world, tab, log, world.ends[tab.name, log], name, kind, ts))
+    add += [tab.file(inserted, world.clock)] if inserted else []
+    if add:
+        tab.commit(world.clock, "overwrite" if remove else "append", add=add, remove=remove)
+
+
+@foreign
+def delete(
+    world: Any, tab: Tab, key: str | None, log: int | None = None, percent: int = 100, on_read: bool = False
+) -> None:
+    """DELETE of the rows of a key up to a percentage of the log, copy-on-write or by position deletes."""
+
+    def goes(row: Row) -> bool:
+        end = world.ends.get((tab.name, row.log), 3) * percent // 100
+        return row.key == key and (log is None or row.log == log) and row.offset <= end
+
+    if not on_read or tab.meta.format_version == 1:
+        _rewrite(world, tab, lambda row: None if goes(row) else row)
+        return
+    hidden, files = tab.hidden(tab.current), []
+    by_log: dict[int, dict[str, frozenset[int]]] = {}
+    for path in sorted(tab.paths(tab.current)):
+        took = hidden.get(path, frozenset())
+        at = frozenset(i for i, r in enumerate(tab.store.files[path]) if i not in took and goes(r))
+        if at:
+            by_log.setdefault(tab.store.files[path][0].log, {})[path] = at
+    files = [delete_file(tab, name, positions, world.clock) for name, positions in by_log.items()]
+    if files:
+        tab.commit(world.clock, "delete", deletes=files)
+
+
+@foreign
+def insert_overwrite(world: Any, tab: Tab, log: int | None, rows: list[list[Any]], from_start: bool = True) -> None:
+    """INSERT OVERWRITE with other rows, of one log (dynamic) or of all."""
+    gone = [p for p in tab.paths(tab.current) if log is None or tab.store.files[p][0].log == log]
+    logs = {tab.store.files[p][0].log for p in gone} if log is None else {log}
+    files = []
+    for name in sorted(logs):
+        if from_start:
+            world.ends[tab.name, name] = 3
+            world.written[tab.name] = [r for r in world.written[tab.name] if r.log != name]
+        new = []
+        for key, kind, gap, ts in rows:
+            world.ends[tab.name, name] = world.ends.get((tab.name, name), 3) + gap
+            new.append(_row(world, tab, name, world.ends[tab.name, name], key, kind, ts))
+        files += [tab.file(new, world.clock)] if new else []
+    if files or gone:
+        tab.commit(world.clock, "overwrite" if files else "delete", add=files, remove=gone)
+
+
+@foreign
+def truncate(world: Any, tab: Tab) -> None:
+    if gone := tab.paths(tab.current):
+        tab.commit(world.clock, "delete", remove=gone)
+
+
+@foreign
+def recreate(world: Any, tab: Tab) -> None:
+    """The table is dropped and made again, empty and adopted with the same settings."""
+    world.create(tab.name, tab.meta.format_version)
+
+
+def _point(world: Any, tab: Tab, snapshot: Snapshot) -> None:
+    main = SnapshotRef(snapshot_id=snapshot.snapshot_id, snapshot_ref_type="branch")
+    tab.swap(
+        tab.meta.model_copy(
+            update={"current_snapshot_id": snapshot.snapshot_id, "refs": {**tab.meta.refs, "main": main}}
+        )
+    )
+
+
+@foreign
+def rollback(world: Any, tab: Tab, back: int) -> None:
+    """To an older snapshot of the line."""
+    line = list(lineage(tab, tab.meta.current_snapshot_id))
+    if len(line) > 1:
+        _point(world, tab, line[min(back, len(line) - 1)])
+
+
+@foreign
+def set_snapshot(world: Any, tab: Tab, pick: int) -> None:
+    """To any snapshot there is, so also forward again or to an undone branch of the history."""
+    if tab.meta.snapshots:
+        _point(world, tab, tab.meta.snapshots[pick % len(tab.meta.snapshots)])
+
+
+@foreign
+def cherry_pick(world: Any, tab: Tab, pick: int) -> None:
+    """An append that is not in the line is applied to it."""
+    line = {s.snapshot_id for s in lineage(tab, tab.meta.current_snapshot_id)}
+    others = [
+        s for s in tab.meta.snapshots if s.snapshot_id not in line and s.summary.operation == OPERATIONS["append"]
+    ]
+    if not others:
+        return
+    one = others[pick % len(others)]
+    if one.parent_snapshot_id == tab.meta.current_snapshot_id:
+        _point(world, tab, one)
+        return
+    files = [e.data_file for e in tab.entries(one) if e.snapshot_id == one.snapshot_id and e.status.name == "ADDED"]
+    there = {r.rid for rows in tab.visible(tab.current).values() for r in rows}
+    picked = [f for f in files if not there & {r.rid for r in tab.store.files[f.file_path]}]
+    if picked:
+        tab.commit(world.clock, "append", add=picked, extra={"source-snapshot-id": str(one.snapshot_id)})
+
+
+@foreign
+def evolve(world: Any, tab: Tab, what: str) -> None:
+    """Change the schema: add a column, rename one without a role, or put a new column in the place of `value`."""
+    fields = {f.field_id: f for f in tab.meta.schema().fields}
+    if what == "add":
+        number = max(20, tab.meta.last_column_id + 1)
+        fields[number] = NestedField(number, f"more{number}", StringType())
+    elif what == "rename":
+        fields[6] = fields[6].model_copy(update={"name": f"ingested{world.store.name()}"})
+    elif what == "replace" and 7 not in fields and tab.meta.format_version > 1:
+        fields[5] = fields[5].model_copy(update={"name": "old_value"})
+        fields[7] = NestedField(7, "value", StringType())
+    elif what == "restore" and 7 in fields:
+        del fields[7]
+        fields[5] = fields[5].model_copy(update={"name": "value"})
+    number = max(s.schema_id for s in tab.meta.schemas) + 1
+    schema = Schema(*fields.values(), schema_id=number)
+    last = max(tab.meta.last_column_id, *fields)
+    changed = {"schemas": [*tab.meta.schemas, schema], "current_schema_id": number, "last_column_id": last}
+    tab.swap(tab.meta.model_copy(update=changed))
+
+
+@foreign
+def respec(world: Any, tab: Tab) -> None:
+    """A partition field is added beside the log's."""
+    number = max(s.spec_id for s in tab.meta.partition_specs) + 1
+    bucket = PartitionField(4, 1000 + number, BucketTransform(4), f"bucket{number}")
+    spec = PartitionSpec(tab.meta.partition_specs[0].fields[0], bucket, spec_id=number)
+    tab.swap(tab.updated(AddPartitionSpecUpdate(spec=spec), SetDefaultSpecUpdate(spec_id=number)))
+
+
+@foreign
+def upgrade(world: Any, tab: Tab, to: int) -> None:
+    if tab.meta.format_version < to:
+        later = tab.meta.model_copy(update={"format_version": to})
+        refused = tab.meta.format_version == 1
+        tab.swap(TableMetadataUtil._construct_without_validation(later))
+        if refused:
+            # a table with what no log may have is refused for as long as it has it
+            with contextlib.suppress(HardpackError):
+                world.hp.adopt(tab.name, world.adopted[tab.name])
+
+
+@foreign
+def foreign_expire(world: Any, tab: Tab, keep: int) -> None:
+    """All but the newest snapshots expire at once."""
+    expire(tab, world.clock + 10**12, keep)
+
+
+@foreign
+def rewrite_manifests(world: Any, tab: Tab) -> None:
+    if tab.current:
+        tab.commit(world.clock, "replace", merge=True)
+
+
+@foreign
+def refer(world: Any, tab: Tab, name: str, kind: str, pick: int = 0) -> None:
+    """A branch or tag is made on a snapshot, or removed with kind `drop`."""
+    refs = {k: v for k, v in tab.meta.refs.items() if k != name}
+    if kind != "drop":
+        if not tab.meta.snapshots:
+            return
+        one = tab.meta.snapshots[pick % len(tab.meta.snapshots)]
+        refs[name] = SnapshotRef(snapshot_id=one.snapshot_id, snapshot_ref_type=kind)
+    tab.swap(tab.meta.model_copy(update={"refs": refs}))

@@ -1,0 +1,62 @@
+"""hardpack as the world calls it: the public interface, its clock the world's, its door the stand-in."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hardpack.api import Hardpack
+from hardpack.lake.catalog import open_table
+from hardpack.lake.history import trusted_states
+from hardpack.policy import policies_in_force
+
+from tests.histories.door import SimDoor
+from tests.histories.oracle import Said
+
+
+@cache
+def _policies() -> Any:
+    return policies_in_force()
+
+
+class Telling(Hardpack):
+    """The library, which tells the oracle what it knows."""
+
+    world: Any
+
+    def said(self, name: str) -> dict[int, Said]:
+        """What status and state tell of a table, as plain data."""
+        table = open_table(self.catalog, name)
+        states = trusted_states(table)
+        found = {}
+        for status in self.status_of(table, self.world.now):
+            state = states.get(str(status.partition))
+            found[int(status.partition)] = Said(
+                checkpoint=status.checkpoint,
+                first_dirty=status.first_dirty,
+                due=status.due,
+                reason=status.reason,
+                expired_to=state.expired_to if state else -1,
+                uncleanable=status.uncleanable,
+                stuck=bool(getattr(status, "stuck", False)) or status.reason.startswith("stuck"),
+                horizons=[tuple(h) for h in state.horizons] if state else [],
+            )
+        return found
+
+
+class SimHardpack(Telling):
+    """The library over tables in memory."""
+
+    def __init__(self, world: Any) -> None:
+        super().__init__(world.lake, None, Path("."), None, _policies())
+        self.world = world
+        self.clock = lambda: world.now
+
+    @property
+    def spark(self) -> Any:
+        raise AssertionError("no pass in memory asks for Spark")
+
+    def door(self, table: str) -> Any:
+        open_table(self.catalog, table)
+        return SimDoor(self.world, table)

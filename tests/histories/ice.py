@@ -1,0 +1,271 @@
+"""Iceberg in memory: pyiceberg's own metadata objects, manifests kept decoded, data files as tuples of rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    _apply_table_update,
+    _TableMetadataUpdateContext,
+    _update_table_metadata_log,
+)
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import BinaryType, IntegerType, LongType, NestedField, StringType, TimestamptzType
+
+from tests.histories import manifests
+
+SCHEMA = Schema(
+    NestedField(1, "partition", IntegerType(), required=True),
+    NestedField(2, "offset", LongType(), required=True),
+    NestedField(3, "timestamp", TimestamptzType()),
+    NestedField(4, "key", BinaryType()),
+    NestedField(5, "value", StringType()),
+    NestedField(6, "ingested", LongType()),
+)
+SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
+
+
+class Row(NamedTuple):
+    """A row; the index of a cell is the field id of its column, and `rid` is the physical row's own name."""
+
+    rid: int
+    log: int
+    offset: int
+    ts: int | None
+    key: str | None
+    value: str | None
+    ingested: int | None = None
+    other: str | None = None
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """All columns but the ingestion time."""
+        return self[1:6]
+
+
+@dataclass
+class Store:
+    """The storage: what lies at which path. Nothing is in it twice, and only `delete` takes something away."""
+
+    files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    created: dict[str, int] = field(default_factory=dict)
+    described: dict[str, DataFile] = field(default_factory=dict)
+    positions: dict[str, dict[str, frozenset[int]]] = field(default_factory=dict)
+    """By delete file the positions it names in data files."""
+    manifests: dict[str, list[ManifestEntry]] = field(default_factory=dict)
+    live: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By manifest the paths of its living entries."""
+    lists: dict[str, list[ManifestFile]] = field(default_factory=dict)
+    number: int = 0
+
+    def name(self) -> int:
+        """The next number for a path, a row or a snapshot."""
+        self.number += 1
+        return self.number
+
+    def delete(self, path: str) -> None:
+        """Remove a data file from the storage."""
+        self.files.pop(path, None)
+        self.positions.pop(path, None)
+        self.created.pop(path, None)
+
+
+class MemoryIO(FileIO):
+    """Leads to the store; no bytes are read."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+
+    def new_input(self, location: str) -> Any:
+        raise FileNotFoundError(location)
+
+    def new_output(self, location: str) -> Any:
+        raise PermissionError(location)
+
+    def delete(self, location: Any) -> None:
+        raise PermissionError(str(location))
+
+
+class Tab:
+    """One table: its metadata and everything a writer does to it."""
+
+    def __init__(self, name: str, store: Store, clock: int, version: int, properties: Mapping[str, str]) -> None:
+        self.name, self.store, self.io = name, store, MemoryIO(store)
+        place = f"mem://lake/{name}/{store.name()}"
+        self.meta: TableMetadata = new_table_metadata(
+            SCHEMA, SPEC, UNSORTED_SORT_ORDER, place, {**properties, "format-version": str(version)},
+            uuid.UUID(int=store.name()),
+        )  # fmt: skip
+        self.meta = self.meta.model_copy(update={"last_updated_ms": clock})
+        self.version = 0
+
+    @property
+    def place(self) -> str:
+        """Where the current metadata would lie."""
+        return f"{self.meta.location}/metadata/{self.version}.json"
+
+    @property
+    def current(self) -> Snapshot | None:
+        return self.meta.current_snapshot()
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the table is a topic."""
+        return "hardpack.cleanup.policy" in self.meta.properties
+
+    def swap(self, meta: TableMetadata) -> None:
+        """Make this the table's metadata."""
+        self.meta = _update_table_metadata_log(meta, self.place, self.meta.last_updated_ms)
+        self.version += 1
+
+    def updated(self, *updates: Any) -> TableMetadata:
+        """The metadata with some updates of pyiceberg's, not swapped yet."""
+        context, meta = _TableMetadataUpdateContext(), self.meta
+        for update in updates:
+            meta = _apply_table_update(update, meta, context)
+        return meta
+
+    def entries(self, snapshot: Snapshot | None) -> list[ManifestEntry]:
+        """The living entries of a snapshot's data files."""
+        return [e for m in self._lists(snapshot, ManifestContent.DATA) for e in self.store.manifests[m.manifest_path]
+                if e.status != ManifestEntryStatus.DELETED]  # fmt: skip
+
+    def _lists(self, snapshot: Snapshot | None, content: ManifestContent) -> list[ManifestFile]:
+        return [m for m in self.store.lists[snapshot.manifest_list] if m.content == content] if snapshot else []
+
+    def paths(self, snapshot: Snapshot | None) -> list[str]:
+        """The data files of a snapshot."""
+        return [p for m in self._lists(snapshot, ManifestContent.DATA) for p in self.store.live[m.manifest_path]]
+
+    def hidden(self, snapshot: Snapshot | None) -> dict[str, frozenset[int]]:
+        """Positions that position deletes took, by data file."""
+        found: dict[str, frozenset[int]] = {}
+        for manifest in self._lists(snapshot, ManifestContent.DELETES):
+            for path in self.store.live[manifest.manifest_path]:
+                for data, positions in self.store.positions[path].items():
+                    found[data] = found.get(data, frozenset()) | positions
+        return found
+
+    def visible(self, snapshot: Snapshot | None) -> dict[str, list[Row]]:
+        """The rows that a reader of the snapshot sees, by data file."""
+        hidden = self.hidden(snapshot)
+        return {
+            path: [r for at, r in enumerate(self.store.files[path]) if path not in hidden or at not in hidden[path]]
+            for path in sorted(self.paths(snapshot))
+        }
+
+    def size(self, path: str) -> int:
+        """Bytes of a data file."""
+        return 100 + 50 * len(self.store.files[path])
+
+    def bounded(self, path: str) -> bool:
+        """Whether the metadata tells the file's offsets."""
+        return 2 in self.store.described[path].lower_bounds
+
+    def kept(self) -> dict[str, tuple[int, set[int]]]:
+        """What of the table is in the storage: by data file when it was made and the rows in it."""
+        mine = (p for p in self.store.files if p.startswith(self.meta.location))
+        return {p: (self.store.created[p], {r.rid for r in self.store.files[p]}) for p in mine}
+
+    def file(self, rows: Iterable[Row], clock: int, bounded: bool = True) -> DataFile:
+        """A new data file of one log; known to no snapshot yet. Unbounded it tells nothing of its offsets."""
+        return manifests.data_file(self, tuple(rows), clock, bounded)
+
+    def build(
+        self, clock: int, operation: str, add: Iterable[DataFile] = (), remove: Iterable[str] = (),
+        extra: Mapping[str, str] | None = None, data_sequence: int | None = None, deletes: Iterable[DataFile] = (),
+        merge: bool = False,
+    ) -> Snapshot:  # fmt: skip
+        """The snapshot that a commit makes on top of the current one; not swapped yet."""
+        return manifests.build(
+            self, clock, operation, list(add), frozenset(remove), extra or {}, data_sequence, list(deletes), merge
+        )
+
+    def publish(self, snapshot: Snapshot, properties: Mapping[str, str] | None = None) -> Snapshot:
+        """Make a snapshot that was built on the current one the current one."""
+        updates = [SetPropertiesUpdate(updates=dict(properties))] if properties else []
+        reference = SetSnapshotRefUpdate.model_construct(
+            action="set-snapshot-ref", ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=snapshot.snapshot_id,
+            min_snapshots_to_keep=None, max_snapshot_age_ms=None, max_ref_age_ms=None,
+        )  # fmt: skip
+        added = AddSnapshotUpdate.model_construct(action="add-snapshot", snapshot=snapshot)
+        self.swap(self.updated(added, reference, *updates))
+        return snapshot
+
+    def commit(self, clock: int, operation: str, **files: Any) -> Snapshot:
+        """Build and publish."""
+        return self.publish(self.build(clock, operation, **files))
+
+    def set_properties(self, wanted: Mapping[str, str | None]) -> None:
+        """Set properties, None to remove one."""
+        kept = {k: v for k, v in self.meta.properties.items() if k not in wanted or wanted[k] is not None}
+        kept |= {k: v for k, v in wanted.items() if v is not None}
+        self.swap(self.meta.model_copy(update={"properties": kept}))
+
+
+class Lake(NoopCatalog):
+    """The catalog: tables by name, each commit a compare-and-set."""
+
+    def __init__(self) -> None:
+        super().__init__("lake", warehouse="mem://lake")
+        self.clock: Any = lambda: 0
+        """Tells the time at which a commit through the catalog is made, ms."""
+        self.tabs: dict[str, Tab] = {}
+        self.before_commit: list[Any] = []
+        """Called once each, in turn, when hardpack is about to swap."""
+
+    def load_table(self, identifier: Any) -> Table:
+        name = identifier if isinstance(identifier, str) else ".".join(identifier)
+        tab = self.tabs.get(name)
+        if tab is None:
+            raise NoSuchTableError(name)
+        return Table(tuple(name.split(".")), tab.meta, tab.place, tab.io, self)
+
+    def list_namespaces(self, namespace: Any = ()) -> list[Any]:
+        return [("t",)]
+
+    def list_tables(self, namespace: Any) -> list[Any]:
+        return [tuple(name.split(".")) for name in self.tabs]
+
+    def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        tab = self.tabs[".".join(table.name())]
+        if tab.meta.format_version == 3:
+            raise NotImplementedError("Writing V3 is not yet supported")
+        for requirement in requirements:
+            requirement.validate(tab.meta)
+        tab.swap(tab.updated(*updates))
+        return CommitTableResponse.model_construct(metadata=tab.meta, metadata_location=tab.place)
+
+
+def unfit(tab: Any) -> bool:
+    """Whether a table may be refused as a whole: of format v1, never adopted, or with a role's column replaced."""
+    return tab.meta.format_version == 1 or not tab.adopted or replaced(tab)
+
+
+def replaced(tab: Any) -> bool:
+    """Whether another column has taken the place of `value`."""
+    return any(f.name == "value" and f.field_id != 5 for f in tab.meta.schema().fields)

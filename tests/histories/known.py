@@ -1,0 +1,173 @@
+"""Histories that once broke a promise, each with the rule that told: what was found stays found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.histories.steps import Step
+
+HOUR, DAY = 3_600_000, 86_400_000
+T = "t.a"
+LONG_MAX = str(2**63 - 1)
+
+
+def _create(version: int = 2, chain: bool = False, **settings: str) -> Step:
+    named = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    named |= {k.replace("__", "."): v for k, v in settings.items()}
+    return Step("create", {"t": T, "version": version, "settings": named, "chain": chain})
+
+
+def _append(*rows: Any, log: int = 0, **more: Any) -> Step:
+    """Keys in order; one that ends with `-` is a tombstone, `None` a row without key, a pair a key and a timestamp."""
+    made = []
+    for row in rows:
+        key, ts = row if isinstance(row, tuple) else (row, "now")
+        kind = "tombstone" if key and key.endswith("-") else "value"
+        made.append([key.rstrip("-") if key else key, kind, 1, ts])
+    return Step("append", {"t": T, "logs": {str(log): made}, **more})
+
+
+def _late(percent: int, key: str, log: int = 0) -> Step:
+    return Step("late", {"t": T, "log": log, "rows": [[percent, key, "value"]]})
+
+
+def _advance(ms: int) -> Step:
+    return Step("advance", {"ms": ms})
+
+
+def _do(kind: str, **args: Any) -> Step:
+    return Step(kind, {"t": T, **args})
+
+
+CLEAN, RUN, NIGHT = _do("clean"), _do("scheduled"), _do("nightly")
+PACK_ALL = _do("binpack", mode="replace", share=100)
+OTHERS = [[key, "value", 1, "now"] for key in "xyz"]
+
+KNOWN: dict[str, tuple[set[str], list[Step]]] = {
+    "a backfill before the first row is no prey of retention": (
+        {"retention"},
+        [_create(), _append("a", "b"), _append("c"), _append("d"), CLEAN, _late(10, "e"), _do("retention")],
+    ),
+    "a bin-pack of everything forgets nothing": (
+        {"state-survives"},
+        [_create(), _append("a", "b-"), _append("c"), _append("d"), CLEAN, PACK_ALL],
+    ),
+    "an UPDATE of all rows forgets nothing": (
+        {"I6"},
+        [_create(), _append("a", "b-"), _append("c"), _append("d"), CLEAN, _advance(HOUR),
+         _do("update", column="ingested")],
+    ),
+    "a pass that moves only the state is tied to its base": (
+        {"base-lost"},
+        [_create(), _append("a"), _append("b"), _append("c"), _append("d"),
+         Step("ambush", {"at": 0, "step": ["rollback", {"t": T, "back": 1}]}), CLEAN],
+    ),
+    "a new column in the place of the value makes no tombstones": (
+        {"I1", "I5"},
+        [_create(), _append("a"), _append("b"), CLEAN, _do("evolve", what="replace"), _append("c"), CLEAN,
+         _advance(2 * DAY), _do("expire_tombstones")],
+    ),
+    "a paused log keeps its tombstones": (
+        {"paused"},
+        [_create(idle__tombstones="expire"), _append("a-"), _append("b"), CLEAN, _do("pause", log=0), _advance(2 * DAY),
+         _do("expire_tombstones")],
+    ),
+    "a paused log keeps its segments": (
+        {"paused"},
+        [_create(cleanup__policy="compact,delete", retention__ms="1"), _append("a"), _append("b"),
+         _do("pause", log=0), _advance(DAY), _do("retention")],
+    ),
+    "a log that is only deleted has no phase two": (
+        {"policy"},
+        [_create(), _append("a-"), _append("b"), CLEAN, _do("settings", cleanup__policy="delete", retention__ms="-1"),
+         _advance(2 * DAY), _do("expire_tombstones")],
+    ),
+    "a table of format v1 is refused": ({"v1"}, [_create(version=1), _append("a")]),
+    "a horizon counts from the commit": (
+        {"horizon-early"},
+        [_create(), _append("a-"), _append("b"), _do("plan", slot=0), _advance(30 * HOUR), _do("apply", slot=0)],
+    ),
+    "a late row gives no tombstone a new horizon": (
+        {"horizon-once"},
+        [_create(), _append("a", "b-"), _append("c"), _append("d"), CLEAN, _advance(HOUR), _late(10, "e"), CLEAN],
+    ),
+    "rows that came by INSERT OVERWRITE are dirty after an expiry too": (
+        {"I9", "state-survives"},
+        [_create(), _append("a", "b"), _append("c"), _append("d"), CLEAN,
+         _do("insert_overwrite", log=None, rows=OTHERS), _append("e"), _do("foreign_expire", keep=2)],
+    ),
+    "late rows are not the fault of a pass": (
+        {"verify"},
+        [_create(), _append("a", "b"), _append("a"), _append("d"), CLEAN, _late(10, "a"), _do("verify")],
+    ),
+    "verify blames nobody once the snapshots of a pass have expired": (
+        {"verify"},
+        [_create(), _append("a", "b"), _append("a"), _append("d"), CLEAN, _append("d"), _late(10, "a"),
+         _do("delete", key="b"), _do("foreign_expire", keep=4), _do("verify")],
+    ),
+    "late rows stay late through the rewrites of others": (
+        {"I9"},
+        [_create(), _append("a", "b"), _append("c"), _append("d"), CLEAN,
+         _do("late", log=0, rows=[[10, "c", "value"], [20, "e", "value"]]), _do("delete", key="e")],
+    ),
+    "rows that an UPDATE gave another key are looked at again": (
+        {"I9"},
+        [_create(), _append("a", "b"), _append("c"), _append("d"), CLEAN,
+         _do("update", column="key", key="a", to="b")],
+    ),
+    "a tombstone may be kept for ever": (
+        {"state", "isolation"},
+        [_create(delete__retention__ms=LONG_MAX), _append("a-"), _append("b"), CLEAN],
+    ),
+    "an idle log and a rewrite of manifests pin no snapshot": (
+        {"snapshots"},
+        [_create(), _append("a", log=1), _append("b", log=1), _append("a"), _append("b"), RUN,
+         _do("season", days=20, idle=True)],
+    ),
+    "snapshots may be kept for ever": (
+        {"errors"},
+        [_create(), _append("a"), _do("properties", **{"history__expire__max-snapshot-age-ms": LONG_MAX}), NIGHT],
+    ),
+    "a pass by a clock in the future locks no log for good": (
+        {"pinned", "ahead"},
+        [_create(), _append("a"), _append("b"), Step("skew", {"ms": 365 * DAY}), CLEAN, Step("skew", {"ms": 0}),
+         _append("a"), _append("b")],
+    ),
+    "a pass at a time ahead of the clock is refused": (
+        {"ahead"},
+        [_create(), _append("a"), _append("b"), _do("ahead", ms=40 * DAY)],
+    ),
+    "a source that delivers its last row again does not hide the log": (
+        {"pinned"},
+        [_create(chain=True), *(_append("a", "b", chain=True) for _ in range(5)), RUN],
+    ),
+    "a row without a time does not switch the greatest lag off": (
+        {"overdue"},
+        [_create(min__cleanable__dirty__ratio="1", max__compaction__lag__ms=str(DAY)), _append("a", ("b", 0)),
+         _append("c"), _advance(3 * DAY), _do("status")],
+    ),
+    "a file across the checkpoint does not count twice": (
+        {"ratio"},
+        [_create(min__cleanable__dirty__ratio="0.4"), _append("a", log=1), _append(*"abcdefghijklmnop"), _append("q"),
+         CLEAN, _do("binpack", mode="starting", share=100, logs=[0]), _append("r")],
+    ),
+    "a keyless row stops its own log alone": (
+        {"isolation"},
+        [_create(), _append("a", None), _append("a"), _append("a", log=1), _append("a", log=1), RUN],
+    ),
+    "two rows at one offset stop their own log alone": (
+        {"isolation"},
+        [_create(), _append("a", "b"), _append("c"), _do("redeliver", log=0, percent=0, number=1, ingested=True),
+         _append("d"), _append("a", log=1), _append("a", log=1), _append("a", log=1), RUN],
+    ),
+    "a file without bounds stops its own log alone": (
+        {"state", "isolation"},
+        [_create(), _append("a", bounded=False), _append("b"), _append("a", log=1), _append("a", log=1), RUN],
+    ),
+    "offset -1 stops its own log alone": (
+        {"isolation"},
+        [_create(), _append("a"), _do("negative", log=0, key="a"), _do("negative", log=0, key="b"), _append("c"),
+         _append("a", log=1), _append("a", log=1), RUN],
+    ),
+}  # fmt: skip
+"""By what must hold: the rules that told when it did not, and the history."""

@@ -1,0 +1,274 @@
+"""Planted bugs: what each changes in hardpack at run time, and after how many histories the simulator finds it.
+
+A row of the table is an id, the owner and name of what is replaced, a function that makes the replacement from the real
+one, and the rule that should find it. `python -m tests.histories.mutants [ID …]` runs them all, or some.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hardpack import adopt, api, clean, heads, maintenance, passes, verify
+from hardpack.errors import BadInput
+from hardpack.lake import sensing
+from hardpack.lake.history import ancestors, is_append, is_ours, summary_of, trusted_states
+from hardpack.lake.lineage import SEEN, Lineage
+from hardpack.log import model, selection
+
+from tests.histories.generator import generate
+from tests.histories.oracle import Violation
+from tests.histories.world import play
+
+MOST = 3000
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug that can be planted."""
+
+    id: str
+    owner: Any
+    name: str
+    made: Callable[[Any], Any]
+    """Given the real thing, its replacement."""
+    rules: tuple[str, ...]
+    """The rules any of which should find it."""
+    also: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = ()
+    """What else is replaced, where a bug takes more than one place."""
+
+
+def _never_unseen(real: Any) -> Any:
+    """Rows that were put below the checkpoint are not looked for."""
+    return lambda *_, **__: SEEN
+
+
+def _by_data_sequence(real: Any) -> Any:
+    """A rewrite of others is held to bring nothing, whatever went into it."""
+
+    def origin(self: Any, log: Any, file: Any, state: Any, steps: int = 0) -> Any:
+        found = self.commits.get(file.came)
+        ours = found is None or is_append(found) or is_ours(found)
+        return real(self, log, file, state, steps) if ours else SEEN
+
+    return origin
+
+
+def _start_recorded(real: Any) -> Any:
+    """A first pass sets where the log starts, for ever."""
+
+    def state_after(head: Any, *rest: Any) -> Any:
+        return replace(real(head, *rest), log_start=head.view.log_start)
+
+    return state_after
+
+
+def _start_stays(real: Any) -> Any:
+    """Rows that are put before it do not make a log start smaller."""
+    return property(lambda self: real.fget(replace(self, late=None)))
+
+
+def _all_removed_is_anew(real: Any) -> Any:
+    """A commit of others that removes as many rows as there were counts as a replaced table."""
+
+    def view(partition: Any, files: Any, state: Any, lineage: Any, before: Any) -> Any:
+        others = [s for s in lineage.commits.values() if not is_ours(s) and state.snapshot]
+        for snapshot in (s for s in others if s.sequence_number > state.snapshot[1]):
+            gone = int(summary_of(snapshot).get("deleted-records", 0))
+            if 0 < gone >= int(summary_of(snapshot).get("total-records", 0)):
+                return real(partition, files, sensing.started_anew(state), lineage, None)
+        return real(partition, files, state, lineage, before)
+
+    return view
+
+
+def _any_base(real: Any) -> Any:
+    """A commit is not tied to the snapshot that its pass was made from."""
+
+    class Everything:
+        def __contains__(self, _: object) -> bool:
+            return True
+
+    return lambda job, standing: real(job, replace(standing, ancestors=Everything()))
+
+
+def _touches_all(real: Any) -> Any:
+    """Paused and uncleanable logs, and those that are only deleted, still get phase two and retention."""
+    return lambda *_: ""
+
+
+def _v1(real: Any) -> Any:
+    def check(table: Any, settings: Any, *rest: Any) -> None:
+        with contextlib.suppress(BadInput):
+            real(table, settings, *rest)
+
+    return check
+
+
+def _of_the_plan(real: Any) -> Any:
+    """Delete horizons count from the plan's time."""
+    return lambda self: dict(self.after)
+
+
+def _neighbours_too(real: Any) -> Any:
+    """A late row gives every tombstone behind it a new horizon."""
+
+    def after_clean(state: Any, copied: Any, *rest: Any, **named: Any) -> Any:
+        if copied.first_dirty < (state.checkpoint or 0):
+            kept = tuple(h for h in state.horizons if h[0] < copied.first_dirty)
+            state = replace(state, horizons=kept)
+        return real(state, copied, *rest, **named)
+
+    return after_clean
+
+
+def _blames(real: Any) -> Any:
+    """Rows that came since are held for a broken guarantee."""
+    return lambda *_: [((-1, -1), [])]
+
+
+def _overflows(real: Any) -> Any:
+    return lambda ms, span: ms + span
+
+
+def _pinned_by_all(real: Any) -> Any:
+    """Snapshots of others since any log's last pass stay, however long that is ago."""
+
+    def before(table: Any, now: int) -> int:
+        passes = [s.snapshot[1] for s in trusted_states(table).values() if s.snapshot]
+        others = [s.timestamp_ms for s in ancestors(table) if passes and (s.sequence_number or 0) > min(passes)
+                  and not is_append(s) and not is_ours(s)]  # fmt: skip
+        return min([real(table, now), *others])
+
+    return before
+
+
+def _any_time(real: Any) -> Any:
+    return lambda now, at: now
+
+
+def _chained(real: Any) -> Any:
+    """Files that share no more than a border are one segment, and nobody is told that a log is stuck."""
+    return lambda *_: ""
+
+
+def _both_sums(real: Any) -> Any:
+    def around(log: Any, dirty: int, end: int) -> tuple[int, int]:
+        clean = sum(s.bytes for s in log.segments if s.base_offset < dirty)
+        head = selection.from_offset(log.segments, dirty) if dirty < end else ()
+        return clean, sum(s.bytes for s in head if s.base_offset < end)
+
+    return around
+
+
+def _whole_table(real: Any) -> Any:
+    """One bad log stops the others."""
+
+    def run(door: Any, table: Any, plan: Any, home: Any, clock: Any, mark: Any) -> Any:
+        def stop(logs: Any, reason: str) -> None:
+            raise BadInput(f"{logs}: {reason}")
+
+        return real(door, table, plan, home, clock, stop)
+
+    return run
+
+
+def _due_at_once(real: Any) -> Any:
+    def after_clean(*args: Any, **named: Any) -> Any:
+        state = real(*args, **named)
+        return replace(state, horizons=tuple((up_to, ms - 3_600_000) for up_to, ms in state.horizons))
+
+    return after_clean
+
+
+def _serves_all(real: Any) -> Any:
+    def due(log: Any, now: int) -> Any:
+        ranges, markers = real(log, now)
+        return (((0, log.state.checkpoint - 1),) if ranges and log.state.checkpoint else ranges), markers
+
+    return due
+
+
+MUTANTS = [
+    Mutant(
+        "A3 log start of the first pass",
+        heads,
+        "_state_after",
+        _start_recorded,
+        ("retention", "I9", "pinned"),
+        ((model.LogView, "log_start", _start_stays),),
+    ),
+    Mutant("A4 all rows taken is a new table", sensing, "_view", _all_removed_is_anew, ("state-survives", "I6")),
+    Mutant("A5 any base", passes, "_next_state", _any_base, ("base-lost",)),
+    Mutant("A7 nothing is left alone", heads, "left_alone", _touches_all, ("paused", "policy")),
+    Mutant("A9 format v1", adopt, "check_layout", _v1, ("v1",)),
+    Mutant("A10 horizons from the plan", passes.Job, "after_at_commit", _of_the_plan, ("horizon-early", "I5")),
+    Mutant("A11 late rows date neighbours", heads, "after_clean", _neighbours_too, ("horizon-once",)),
+    Mutant("A18 late rows are never told", Lineage, "origin", _never_unseen, ("I9", "I9-risen", "state-survives")),
+    Mutant("A20 verify blames for what came", verify, "_own", _blames, ("verify", "errors")),
+    Mutant("A21 a rewrite brings nothing", Lineage, "origin", _by_data_sequence, ("I9", "I9-risen")),
+    Mutant("B1 times overflow", heads, "plus", _overflows, ("state", "errors", "isolation")),
+    Mutant("B2 expiry is pinned", maintenance, "expire_before", _pinned_by_all, ("snapshots", "storage")),
+    Mutant("B4 a clock ahead", api, "not_ahead", _any_time, ("ahead",)),
+    Mutant("B5 chained files", selection, "_stuck", _chained, ("pinned",)),
+    Mutant("B7 both sums", selection, "_bytes_around", _both_sums, ("ratio",)),
+    Mutant("C1 one bad log", clean, "phase_one", _whole_table, ("isolation",)),
+    Mutant("a horizon is an hour early", heads, "after_clean", _due_at_once, ("horizon-early", "I5")),
+    Mutant("one due tombstone takes all with it", heads, "due", _serves_all, ("I5",)),
+]
+"""All that is planted. A replacement goes where the function is looked up, not where it is defined."""
+
+
+@contextlib.contextmanager
+def planted(mutant: Mutant) -> Iterator[None]:
+    """While this holds, hardpack has the bug."""
+    with contextlib.ExitStack() as undo:
+        for owner, name, made in ((mutant.owner, mutant.name, mutant.made), *mutant.also):
+            real = owner.__dict__[name]
+            setattr(owner, name, made(real))
+            undo.callback(setattr, owner, name, real)
+        yield
+
+
+def breaks(seed: int) -> str:
+    """The rule that the history of a seed breaks, empty when none."""
+    try:
+        play(generate(seed))
+    except Violation as violation:
+        return violation.rule
+    return ""
+
+
+def find(mutant: Mutant, first: int = 1, most: int = MOST) -> tuple[int, str]:
+    """After how many histories the bug is found that the unplanted code does not show, and by which rule; 0: never."""
+    for tried in range(1, most + 1):
+        with planted(mutant):
+            rule = breaks(first + tried - 1)
+        if rule in mutant.rules and breaks(first + tried - 1) != rule:
+            return tried, rule
+    return 0, ""
+
+
+def main(wanted: list[str]) -> int:
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    survived = 0
+    for mutant in MUTANTS:
+        if wanted and mutant.id not in wanted:
+            continue
+        started = time.monotonic()
+        tried, rule = find(mutant)
+        survived += not tried
+        outcome = f"found by {rule} after {tried} histories" if tried else f"survives {MOST} histories"
+        print(f"{mutant.id}: {outcome} ({time.monotonic() - started:.0f} s)", flush=True)
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

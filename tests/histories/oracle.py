@@ -1,0 +1,196 @@
+"""The oracle: what a table's readers may see after every step, judged without a line of hardpack's code.
+
+It knows every physical row by a name of its own and every snapshot by the rows that it shows. What hardpack promised
+is kept along the line of snapshots, so that a rollback undoes it as it undoes rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tests.histories import rules
+from tests.histories.promises import LONG_MAX, Line, Pass, Rows, Said, Violation, must
+
+__all__ = ["Oracle", "Pass", "Rows", "Said", "Violation", "must"]
+
+
+class Oracle:
+    """Of one table, as long as it is the same table."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int | None, Rows] = {None: Rows({}, {}, {})}
+        self.lines: dict[int | None, dict[int, Line]] = {None: {}}
+        self.parents: dict[int | None, int | None] = {}
+        self.paused: dict[int, int] = {}
+        self.said: dict[int, Said] = {}
+        self.removed: set[int] = set()
+        """Rows that hardpack removed, on whatever line."""
+        self.passes: dict[int, list[int]] = {}
+        """By log the snapshots of its passes, in the order in which they were made."""
+
+    def ancestors(self, snapshot: int | None) -> list[int]:
+        found = []
+        while snapshot is not None:
+            found.append(snapshot)
+            snapshot = self.parents.get(snapshot)
+        return found
+
+    def trust(self, snapshot: int | None, log: int) -> None:
+        """A person has said that keys whose tombstones were removed may come back."""
+        if log in self.lines[snapshot]:
+            lines = self.lines[snapshot]
+            self.lines[snapshot] = {**lines, log: replace(lines[log], gone={})}
+
+    def expired(self, snapshot: int | None) -> None:
+        """Others expired the history: what they had rewritten is not known any more, so that horizons may move."""
+        lines = self.lines[snapshot].items()
+        self.lines[snapshot] = {log: replace(line, loose=line.loose | line.tombs.keys()) for log, line in lines}
+
+    def resumed(self, snapshot: int | None, log: int, now: int) -> None:
+        """A person has resumed a log, which undoes what passes by a clock ahead of this time did."""
+        line = self.lines[snapshot].get(log, Line())
+        self._uncover(snapshot, log, {rid for rid, (_, at) in line.tombs.items() if at > now})
+
+    def forgotten(self, snapshot: int | None, log: int) -> None:
+        """A person went back to where no pass is left that tells what was known of a log."""
+        line = self.lines[snapshot].get(log, Line())
+        self._uncover(snapshot, log, set(line.tombs))
+        self.lines[snapshot] = {**self.lines[snapshot], log: replace(self.lines[snapshot].get(log, Line()), floor=None)}
+
+    def _uncover(self, snapshot: int | None, log: int, rids: set[int]) -> None:
+        line = self.lines[snapshot].get(log, Line())
+        tombs = {rid: at for rid, at in line.tombs.items() if rid not in rids}
+        horizons = {rid: at for rid, at in line.horizons.items() if rid not in rids}
+        after = replace(line, tombs=tombs, horizons=horizons, undone=line.undone | rids)
+        self.lines[snapshot] = {**self.lines[snapshot], log: after}
+
+    def snapshot(
+        self, number: int, parent: int | None, rows: Rows, landed: Pass | None, replaces: bool = False
+    ) -> None:
+        """A new snapshot, in the order in which they were made.
+
+        Args:
+            number: its id.
+            parent: the id of the one before.
+            rows: what it shows.
+            landed: when hardpack made it.
+            replaces: whether others made it and say that it changes no row.
+        """
+        before = self.rows[parent]
+        self.rows[number], self.parents[number] = rows, parent
+        lines = dict(self.lines[parent])
+        if landed is None:
+            for log, line in lines.items():
+                had = before.log(log)
+                if had and not any(r.rid in rows.of for r in had):
+                    lines[log] = Line(covered=line.covered)
+                elif not replaces:
+                    again = {r.offset for r in rows.log(log) if r.rid not in before.of}
+                    moved = {rid for rid in line.tombs if rid in rows.of and rows.of[rid].offset in again}
+                    moved |= {rid for rid in line.tombs if rid in rows.file and rows.file[rid] != before.file.get(rid)}
+                    lines[log] = replace(line, loose=line.loose | moved)
+        else:
+            lines = self._judge(landed, before, rows, lines)
+        self.lines[number] = lines
+
+    def _judge(self, landed: Pass, before: Rows, after: Rows, lines: dict[int, Line]) -> dict[int, Line]:
+        must(landed.base in self.ancestors(landed.parent), "base-lost",
+             f"a commit of phase {landed.phase} landed on a history that its base is not part of")  # fmt: skip
+        new = after.of.keys() - before.of.keys()
+        must(not new, "I2", f"a pass made {len(new)} rows visible that were not")
+        changed = [r for rid, r in after.of.items() if before.of[rid] != r]
+        must(not changed, "I2", f"a pass changed a kept row at offset {changed[0].offset if changed else 0}")
+        base = self.rows[landed.base]
+        removed = [r for rid, r in before.of.items() if rid not in after.of]
+        concurrent = [r for r in removed if r.rid not in base.of]
+        must(not concurrent, "I7", f"{len(concurrent)} rows of a concurrent append are gone")
+        for log in landed.checkpoints:
+            self.passes.setdefault(log, []).append(landed.snapshot)
+        self.removed |= {r.rid for r in removed}
+        for log in {r.log for r in removed} | set(landed.checkpoints):
+            self._untouchable(landed, log)
+        for log in sorted({r.log for r in removed}):
+            gone = [r for r in removed if r.log == log]
+            judge = {"one": rules.phase_one, "two": rules.phase_two, "retention": rules.retention}[landed.phase]
+            judge(gone, base, after, landed, lines.get(log, Line()))
+        for log, checkpoint in landed.checkpoints.items():
+            if landed.phase == "one":
+                lines[log] = self._cleaned(landed, log, checkpoint, base, after, lines.get(log, Line()))
+        if landed.phase == "two":
+            for row in removed:
+                line = lines[row.log]
+                gone = {**line.gone, row.key: max(row.offset, line.gone.get(row.key, -1))}
+                lines[row.log] = replace(line, gone=gone)
+        return lines
+
+    def _untouchable(self, landed: Pass, log: int) -> None:
+        said = self.said.get(log)
+        must(not self.paused.get(log), "paused", f"phase {landed.phase} touched log {log}, which is paused")
+        must(said is None or not said.uncleanable, "paused", f"phase {landed.phase} touched an uncleanable log, {log}")
+        compacts = "compact" in landed.settings["cleanup.policy"]
+        must(
+            compacts or landed.phase == "retention", "policy", f"phase {landed.phase} touched log {log}, policy delete"
+        )
+
+    def _cleaned(self, landed: Pass, log: int, checkpoint: int, base: Rows, after: Rows, line: Line) -> Line:
+        below = [r for r in base.log(log) if r.offset < checkpoint]
+        latest: dict[str, int] = {}
+        for row in after.log(log):
+            if row.offset < checkpoint and row.rid in base.of and row.key is not None:
+                # two rows at one offset are another matter: a person has to say which is the log's
+                must(
+                    latest.get(row.key, row.offset) == row.offset,
+                    "I1",
+                    f"two rows of a key below the checkpoint {checkpoint} of log {log}",
+                )
+                latest[row.key] = row.offset
+        for row in below:
+            risen = row.rid in after.of and row.rid not in line.seen and line.gone.get(row.key, -1) > row.offset
+            must(not risen or row.value is None, "I9-risen",
+                 f"log {log}: the row at {row.offset} of a key whose tombstone is gone is live and clean")  # fmt: skip
+        copied = [r for r in base.log(log) if r.offset < max(checkpoint, landed.copied[log])]
+        due = min(LONG_MAX, landed.clock + landed.settings["delete.retention.ms"])
+        known = line.tombs.keys() | line.undone
+        tombs = (r.rid for r in copied if r.value is None and r.key is not None and r.rid not in known)
+        # a tombstone that is delivered again is the one that was covered before
+        places = {r.rid: (r.offset, r.key) for r in copied}
+        fresh = {rid: line.covered.get(places[rid], (due, landed.clock)) for rid in tombs}
+        return replace(
+            line,
+            seen=line.seen | {r.rid for r in below},
+            tombs={**line.tombs, **fresh},
+            covered={**line.covered, **{places[rid]: dated for rid, dated in fresh.items()}},
+        )
+
+    def settle(
+        self, current: int | None, said: dict[int, Said], same: bool, settings: Mapping[str, Any], clock: int
+    ) -> None:
+        """What hardpack says once a step is over.
+
+        Args:
+            current: the table's snapshot now.
+            said: by log.
+            same: whether the step may neither forget nor move what hardpack knows.
+            settings: in force now.
+            clock: as hardpack's machine has it.
+        """
+        rows, lines = self.rows[current], dict(self.lines[current])
+        for log, now in said.items():
+            line, before = lines.get(log, Line()), self.said.get(log)
+            if same and before:
+                rules.remembered(log, before, now)
+            unseen = [r for r in rows.log(log) if 0 <= r.offset < now.first_dirty and r.rid not in line.seen]
+            must(not unseen or now.refused, "I9",
+                 f"log {log}: no pass saw the row at {unseen[0].offset if unseen else 0}, yet it counts as clean "
+                 f"(first dirty {now.first_dirty})")  # fmt: skip
+            rules.dirty_enough(log, now, rows, settings)
+            rules.due_in_time(log, now, rows, settings, clock)
+            back = line.floor is not None and (now.checkpoint is None or now.checkpoint < line.floor)
+            must(not back, "I6", f"log {log}: the checkpoint went back from {line.floor} to {now.checkpoint}")
+            floor = now.checkpoint if line.floor is None else line.floor
+            if now.checkpoint is not None:
+                floor = max(now.checkpoint, floor or 0)
+            lines[log] = replace(line, floor=floor, horizons=rules.horizons(log, line, now, rows))
+        self.lines[current], self.said = lines, said

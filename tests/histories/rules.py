@@ -1,0 +1,131 @@
+"""The rules by which the oracle judges: why a row may go, when a log is due, what hardpack has to remember."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.histories.promises import Line, Pass, Rows, Said, Violation, must
+
+
+def remembered(log: int, before: Said, now: Said) -> None:
+    # where nobody tells any more that rows were replaced, an old checkpoint does no harm while all rows are dirty
+    harmless = before.checkpoint is None and now.first_dirty <= before.first_dirty
+    must(now.checkpoint == before.checkpoint or harmless, "state-survives",
+         f"log {log}: the checkpoint {before.checkpoint} became {now.checkpoint} by itself")  # fmt: skip
+    # a log that starts anew has nothing to remember
+    must(
+        now.expired_to >= before.expired_to or now.checkpoint is None,
+        "state-survives",
+        f"log {log}: removed tombstones are forgotten",
+    )
+    must(now.first_dirty <= before.first_dirty or before.refused or now.checkpoint is None, "state-survives",
+         f"log {log}: first dirty rose from {before.first_dirty} to {now.first_dirty} by itself")  # fmt: skip
+
+
+def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any]) -> None:
+    """A log is not due by its ratio when far fewer of its rows are dirty; a third allows for sizes of files."""
+    if not now.due or not now.reason.startswith("dirty ratio"):
+        return
+    own = rows.log(log)
+    newest = rows.newest(log)
+    closed = [r for r in own if rows.file[r.rid] != newest or settings["active.segment"] == "none"]
+    dirty = sum(r.offset >= now.first_dirty for r in closed)
+    shown = set(rows.file.values())
+    if any(path not in shown for path in rows.sizes):
+        # as do files of which others hid all
+        return
+    if any(base != 100 + 50 * sum(rows.file[r.rid] == path for r in own) for path, base in rows.sizes.items()
+           if path in {rows.file[r.rid] for r in own}):  # fmt: skip
+        # rows that others hid count in no rows, but in bytes
+        return
+    enough = dirty * 3 >= len(closed) * settings["min.cleanable.dirty.ratio"]
+    must(enough, "ratio", f"log {log} is due ({now.reason}) with {dirty} dirty rows of {len(closed)}")
+
+
+def due_in_time(log: int, now: Said, rows: Rows, settings: Mapping[str, Any], clock: int) -> None:
+    """With max.compaction.lag.ms a log is due no later than Kafka, which goes by a segment's first batch."""
+    limit = clock - settings["max.compaction.lag.ms"]
+    excused = now.refused or not now.reason.startswith("dirty ratio")
+    if limit <= 0 or now.due or excused:
+        return
+    files: dict[str, list[Any]] = {}
+    for row in rows.log(log):
+        files.setdefault(rows.file[row.rid], []).append(row)
+    spans = sorted((min(o), max(o)) for o in ([r.offset for r in found] for found in files.values()))
+    alone = {low for at, (low, high) in enumerate(spans[:-1])
+             if high < spans[at + 1][0] and (at == 0 or max(s[1] for s in spans[:at]) < low)}  # fmt: skip
+    for found in files.values():
+        first = min(found, key=lambda r: r.offset)
+        old = first.ts is not None and 0 < first.ts < limit
+        late = old and first.offset in alone and first.offset >= now.first_dirty
+        must(not late, "overdue", f"log {log} is not due though its row at {first.offset} is overdue: {now.reason}")
+
+
+def horizons(log: int, line: Line, now: Said, rows: Rows) -> dict[int, int]:
+    found = dict(line.horizons)
+    for rid, (least, _) in line.tombs.items():
+        if rid not in rows.of:
+            continue
+        offset, known = rows.of[rid].offset, found.get(rid)
+        horizon = now.horizon(offset)
+        if rid in line.loose and (offset >= now.first_dirty or (horizon or 0) >= (known or 0)):
+            found[rid] = horizon or known or 0
+            if horizon is None:
+                continue
+        elif horizon is None or (known is not None and horizon != known):
+            raise Violation("horizon-once", f"log {log}: the horizon of tombstone {offset} was {known}, is {horizon}")
+        must(horizon >= least, "horizon-early", f"log {log}: tombstone {offset} may go at {horizon}, before {least}")
+        found[rid] = horizon
+    return found
+
+
+def closed(gone: list[Any], base: Rows, landed: Pass) -> None:
+    """Nothing of the newest file goes, and nothing younger than the lag (invariant 3)."""
+    newest = base.newest(gone[0].log)
+    # a file of which others hid all rows may be the newest
+    shown = set(base.file.values())
+    lag = landed.settings["min.compaction.lag.ms"]
+    for row in gone:
+        if landed.settings["active.segment"] == "newest" and all(p in shown for p in base.sizes):
+            must(base.file[row.rid] != newest, "I3", f"the row at {row.offset} of the newest file is gone")
+        young = lag > 0 and row.ts is not None and row.ts > landed.clock - lag
+        must(not young, "I3", f"the row at {row.offset} is younger than min.compaction.lag.ms and gone")
+
+
+def phase_one(gone: list[Any], base: Rows, after: Rows, landed: Pass, line: Line) -> None:
+    latest: dict[str | None, int] = {}
+    for row in base.log(gone[0].log):
+        if row.offset < landed.checkpoints[row.log]:
+            latest[row.key] = max(latest.get(row.key, row.offset), row.offset)
+    left = {r[1:] for r in after.log(gone[0].log)}
+    for row in gone:
+        superseded = row.key is not None and latest.get(row.key, -1) > row.offset
+        keyless = row.key is None and landed.settings["null.keys"] == "drop"
+        must(superseded or keyless or row[1:] in left, "I1", f"phase one took the latest row of a key, at {row.offset}")
+    closed(gone, base, landed)
+
+
+def phase_two(gone: list[Any], base: Rows, after: Rows, landed: Pass, line: Line) -> None:
+    for row in gone:
+        must(row.value is None and row.key is not None, "I5", f"phase two took the row at {row.offset}, no tombstone")
+        known = row.rid in line.tombs or row.rid in line.undone
+        must(known, "I5", f"phase two took the tombstone at {row.offset}, which no pass had covered")
+        early = line.tombs.get(row.rid, (0, 0))[0] - landed.clock
+        must(early <= 0, "I5", f"phase two took the tombstone at {row.offset} {early} ms before its horizon")
+        older = [r for r in base.log(row.log) if r.key == row.key and r.offset < row.offset]
+        must(not older, "I5", f"phase two took the tombstone at {row.offset} before an older row of its key")
+
+
+def retention(gone: list[Any], base: Rows, after: Rows, landed: Pass, line: Line) -> None:
+    settings, log = landed.settings, base.log(gone[0].log)
+    must("delete" in settings["cleanup.policy"], "retention", f"retention took {len(gone)} rows, policy compact")
+    end, names = max(r.offset for r in gone), {r.rid for r in gone}
+    must(all(r.rid in names for r in log if r.offset < end), "retention", "retention took rows from the middle")
+    files = {base.file[r.rid] for r in gone}
+    must(all(r.rid in names for r in log if base.file[r.rid] in files), "retention", "retention took parts of a file")
+    limit, most = settings["retention.ms"], settings["retention.bytes"]
+    aged = limit >= 0 and all(r.ts is None or r.ts < 0 or r.ts < landed.clock - limit for r in gone)
+    sizes = {p: s for p, s in base.sizes.items() if p in {base.file[r.rid] for r in log}}
+    large = 0 <= most <= sum(s for p, s in sizes.items() if p not in files)
+    must(aged or large, "retention", f"retention took {len(gone)} rows that were neither old nor too many")

@@ -1,0 +1,25 @@
+"""Random histories, and those that once broke a promise; no JVM, a minute."""
+
+import os
+
+import pytest
+
+from tests.histories.__main__ import run_seeds, smaller
+from tests.histories.known import KNOWN
+from tests.histories.steps import to_script
+from tests.histories.world import play
+
+pytestmark = pytest.mark.histories
+
+
+@pytest.mark.parametrize("holds", KNOWN)
+def test_what_was_found_stays_found(holds):
+    play(KNOWN[holds][1])
+
+
+def test_no_history_breaks_a_promise():
+    first, number = int(os.environ.get("SEED", "1")), int(os.environ.get("HISTORIES", "1000"))
+    broken = [(seed, rule, sentence) for seed, _, rule, sentence, _ in run_seeds(range(first, first + number)) if rule]
+    if broken:
+        seed, rule, sentence = broken[0]
+        pytest.fail(f"{len(broken)} of {number}, as seed {seed}: {sentence}\n{to_script(smaller(seed, rule), rule)}")

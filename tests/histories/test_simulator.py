@@ -1,0 +1,86 @@
+"""The simulator can be believed: it repeats itself, shrinks, and finds what is planted."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from tests.histories.engine import simulated
+from tests.histories.generator import generate
+from tests.histories.mutants import MUTANTS, find
+from tests.histories.oracle import Violation
+from tests.histories.shrink import shrink
+from tests.histories.steps import Step, from_json, to_json, to_script
+from tests.histories.world import World, as_said, play
+
+
+def outcome(seed):
+    try:
+        return dict(play(generate(seed)).counts)
+    except Violation as violation:
+        return str(violation)
+
+
+def test_a_seed_is_a_history():
+    assert [asdict(s) for s in generate(7)] == [asdict(s) for s in generate(7)]
+    assert [outcome(seed) for seed in range(20)] == [outcome(seed) for seed in range(20)]
+
+
+def test_histories_are_long_and_differ():
+    histories = [generate(seed) for seed in range(200)]
+    assert sum(map(len, histories)) / 200 >= 20
+    assert len({step.kind for steps in histories for step in steps}) >= 35
+
+
+def test_a_history_replays_from_a_file_and_from_a_script():
+    steps = generate(3)
+    assert from_json(to_json(steps)) == steps
+    played = {"replay": None}
+    code = to_script(steps).replace("from tests.histories import Step, replay", "")
+    exec(code, {"Step": Step, "replay": lambda again: played.update(replay=again)})
+    assert played["replay"] == steps
+    json.dumps(played["replay"][0].args)
+
+
+def test_a_failing_history_becomes_small():
+    steps = generate(5)
+    needed = [steps[3], steps[-2]]
+    small = shrink(steps, lambda some: all(s.kind in {x.kind for x in some} for s in needed))
+    assert sorted(s.kind for s in small) == sorted({s.kind for s in needed})
+
+
+QUICK = [
+    m for m in MUTANTS if m.id in ("A4 all rows taken is a new table", "C1 one bad log", "A21 a rewrite brings nothing")
+]
+
+
+@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.id)
+def test_a_planted_bug_is_found(mutant):
+    tried, rule = find(mutant, most=400)
+    assert tried, f"400 histories do not find it by {mutant.rules}"
+    assert rule in mutant.rules
+
+
+def test_a_step_that_does_other_than_it_says_is_noticed():
+    with pytest.raises(Violation, match="simulator"):
+        as_said("binpack", {1, 2}, {1})
+
+
+def test_a_row_that_the_door_loses_is_noticed():
+    """The oracle needs nothing of hardpack's to see it: a row that no later row supersedes is gone."""
+    rows = [["a", "value", 1, "now"], ["b", "value", 1, "now"], ["a", "value", 1, "now"]]
+    with simulated():
+        world = World()
+        world.do(Step("create", {"t": "t.a", "settings": {"cleanup.policy": "compact"}}))
+        for _ in range(2):
+            world.do(Step("append", {"t": "t.a", "logs": {"0": rows}}))
+        tab, file = world.lake.tabs["t.a"], world.lake.tabs["t.a"].file
+        tab.file = lambda rows, *args: file(rows[1:], *args)
+        with pytest.raises(Violation, match="I1"):
+            world.do(Step("clean", {"t": "t.a"}))
+
+
+def test_a_few_histories_break_no_promise():
+    """What CI can afford; `make test-histories` and `make soak` play more."""
+    for seed in range(1, 61):
+        play(generate(seed))
