@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from pyiceberg.table import Table
 
-from hardpack.control import Door, written
+from hardpack.control import Door
 from hardpack.errors import BadInput
-from hardpack.lake.layout import POLICY, check_layout, table_name
+from hardpack.lake.first_look import check_rows
+from hardpack.lake.honoured import check_honoured
+from hardpack.lake.layout import FIELDS, POLICY, bound_fields, check_layout, table_name
 from hardpack.lake.sensing import read_logs
-from hardpack.log.settings import NONE, NOT_SETTINGS, PREFIX, Settings, read_settings
+from hardpack.log.settings import NONE, NOT_SETTINGS, PREFIX, Settings, is_locked, read_settings
 
 
 def adopt(
@@ -38,16 +40,32 @@ def adopt(
     name = table_name(table)
     if reserved := sorted(NOT_SETTINGS & settings.keys()):
         raise BadInput(f"{name}: hardpack.{reserved[0]} is kept by the passes and not a setting; leave it alone.")
+    if kept := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
+        raise BadInput(f"{name}: {kept[0]} is locked by the table's policy; set it in the policy file.")
     wanted = {PREFIX + k: v for k, v in settings.items() if v != ""}
     if POLICY not in table.properties:
         wanted.setdefault(POLICY, "compact")
     gone = [PREFIX + k for k, v in settings.items() if v == "" and PREFIX + k in table.properties]
     future = {k: v for k, v in table.properties.items() if k not in gone} | wanted
     result = read_settings(name, future, policy)
-    check_layout(table, result)
-    read_logs(table, result)
+    # a role that is named is bound anew, the others are what they were
+    named = {name.removeprefix("column.").replace(".", "_") for name in settings if name.startswith("column.")}
+    check_layout(table, result, named)
+    check_honoured(table, result)
+    views = read_logs(table, result)
+    if POLICY not in table.properties and (trouble := next((v.trouble for v in views if v.trouble), "")):
+        raise BadInput(f"{name}: {trouble}.")
+    if POLICY not in table.properties or "key.absent" in settings:
+        check_rows(table, result)
+    wanted[FIELDS] = bound_fields(table, result)
     if not dry_run:
-        written(lambda: _write(table, wanted, gone), door, lambda _: {**wanted, **dict.fromkeys(gone)})
+        try:
+            _write(table, wanted, gone)
+        except NotImplementedError:
+            # pyiceberg does not write the metadata of every format
+            if door is None:
+                raise
+            door().alter(lambda _: {**wanted, **dict.fromkeys(gone)})
     return result
 
 

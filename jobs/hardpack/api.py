@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hardpack.adopt import adopt
+from hardpack.clock import clock, not_ahead
 from hardpack.control import mark_uncleanable, pause, resume
-from hardpack.errors import BadInput, CommitUnknown, Conflict, GateRefused, HardpackError
+from hardpack.errors import BadInput, CommitUnknown, Conflict, GateRefused, HardpackError, Unreadable
+from hardpack.failures import of_table
 from hardpack.home import default_home
-from hardpack.lake.catalog import find_tables, open_catalog, open_table, table_places
+from hardpack.lake.catalog import (
+    allowed_places,
+    check_metadata_log,
+    find_tables,
+    open_catalog,
+    open_table,
+    table_places,
+)
+from hardpack.lake.guard import guarded
 from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import is_topic, table_name
 from hardpack.lake.sensing import Memory
@@ -38,11 +47,6 @@ log = logging.getLogger(__name__)
 REPLANS = 2
 
 
-def clock() -> int:
-    """The time, ms since the epoch; read at this outermost layer only."""
-    return time.time_ns() // 1_000_000
-
-
 class Hardpack:
     """Log compaction for the tables of one catalog.
 
@@ -58,12 +62,13 @@ class Hardpack:
         home: Path | None = None,
         memory: Memory | None = None,
         policies: Policies | None = None,
+        clock: Callable[[], int] = clock,
     ) -> None:
-        self.catalog = catalog
+        self.catalog, self.clock = guarded(catalog), clock
         self._memory = memory or Memory()
         self.policies = policies or policies_in_force()
         self.home = home or default_home()
-        self._spark = spark
+        self._spark, self._fits = spark, False
 
     @classmethod
     def connect(
@@ -90,13 +95,32 @@ class Hardpack:
         """
         return cls(open_catalog(catalog, properties), spark, home, memory, policies)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the catalog's connections; a Spark session stays, as others may use it. Also at the end of a `with`."""
+        self.catalog.close()
+
     def _policy(self, table: str) -> Mapping[str, str]:
         """What the table's policy sets."""
         return self.policies.settings(table) if self.policies else {}
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, made at first use."""
+        """The Spark session, made at first use.
+
+        Raises:
+            BadInput: one that was given runs other versions than hardpack was tested with.
+        """
+        if self._spark is not None and not self._fits:
+            from hardpack.spark.session import fit
+
+            fit(self._spark)
+            self._fits = True
         if self._spark is None:
             from hardpack.gate import load_suite
             from hardpack.spark.session import open_session
@@ -105,6 +129,7 @@ class Hardpack:
                 # importing Great Expectations takes seconds, in which this thread waits for the JVM
                 meanwhile.submit(load_suite)
                 self._spark = open_session(self.catalog)
+                self._fits = True
         return self._spark
 
     @property
@@ -112,23 +137,39 @@ class Hardpack:
         """Id of the Spark application, empty while none runs."""
         return str(self._spark.sparkContext.applicationId) if self._spark else ""
 
-    def tables(self, pattern: str) -> list[str]:
+    def tables(self, pattern: str, unread: Container[str] | None = None) -> list[str]:
         """Adopted tables that a glob matches; a plain name is returned whether adopted or not.
 
-        A table that cannot be opened is among them, so that its error is seen where it is used.
+        A table whose catalog or storage does not answer is among them, so that its error is seen where it is used. One
+        that nobody can read before it is mended, such as a view, is passed over with a warning, unless all are such.
+
+        Args:
+            pattern: a name or glob.
+            unread: of the tables that cannot be opened these are returned too, so that their error is seen where they
+                are used; None where nobody knows which tables were adopted.
         """
         names = find_tables(self.catalog, pattern)
-        return names if names == [pattern] else [n for n in names if self._is_topic(n)]
+        if names == [pattern]:
+            return names
+        told = {name: self._is_topic(name) for name in names}
+        none_read = all(topic is None for topic in told.values())
+        kept = unread or ()
+        return [name for name, topic in told.items() if topic or (topic is None and (none_read or name in kept))]
 
-    def _is_topic(self, table: str) -> bool:
+    def _is_topic(self, table: str) -> bool | None:
+        """Return whether a table was adopted, None when nobody can read it before it is mended."""
         try:
             return is_topic(open_table(self.catalog, table))
-        except HardpackError:
+        except Unreadable as error:
+            log.warning("passed over, as nobody is known to have adopted it: %s", error)
+            return None
+        except Exception as error:  # one broken table must not hide the others
+            log.info("%s", of_table(table, error))
             return True
 
     def status(self, pattern: str = "*.*", now: int | None = None) -> list[LogStatus]:
         """How every log of the matching tables stands; metadata only."""
-        at = clock() if now is None else now
+        at = self._now(now)
         return [s for name in self.tables(pattern) for s in self.status_of(open_table(self.catalog, name), at)]
 
     def status_of(self, table: Table, now: int) -> list[LogStatus]:
@@ -150,9 +191,19 @@ class Hardpack:
         last_stable: Mapping[str, int] | None = None,
         interval: tuple[int, int] | None = None,
     ) -> Plan:
-        """What a pass would do and why; metadata only, nothing changed. See `hardpack.plan.make_plan`."""
-        at = clock() if now is None else now
-        return self.plan_of(open_table(self.catalog, table), at, partitions, force, last_stable, interval)
+        """What a pass would do and why; metadata only, nothing changed. See `hardpack.plan.make_plan`.
+
+        Delete horizons count from the commit: when a plan of the clock's time is applied later, from as much later. A
+        `now` that is given says what time it is, and time then stands still until the plan is applied.
+        """
+        at = self._now(now)
+        opened = open_table(self.catalog, table)
+        told = self.clock() if now is None or self.clock is not clock else None
+        return self.plan_of(opened, at, partitions, force, last_stable, interval, told)
+
+    def _now(self, now: int | None) -> int:
+        """The time that was given, else the clock's, ms."""
+        return self.clock() if now is None else now
 
     def plan_of(
         self,
@@ -162,13 +213,17 @@ class Hardpack:
         force: bool = False,
         last_stable: Mapping[str, int] | None = None,
         interval: tuple[int, int] | None = None,
+        clock: int | None = None,
     ) -> Plan:
-        """The same for a table that is loaded already."""
+        """Plans a table that is loaded already.
+
+        `clock` is what the clock said when it was `now`; a caller who looks at a time in the past gives that time.
+        """
         name = table_name(table)
         policy = self.policies.of(name) if self.policies else None
         return make_plan(
             table, now, partitions, force, last_stable=last_stable, memory=self._memory, policy=self._policy(name),
-            order=policy.order if policy else "filthiest", interval=interval,
+            order=policy.order if policy else "filthiest", interval=interval, clock=clock,
         )  # fmt: skip
 
     def policy_text(self, table: str) -> str:
@@ -180,14 +235,21 @@ class Hardpack:
         """Phase one of a plan. Applied twice it does nothing the second time (invariant 6).
 
         Raises:
+            BadInput: the plan's time lies in the future.
             GateRefused: a guarantee would not hold; nothing was published and the logs are marked uncleanable.
             Conflict: the table has moved on, plan again.
         """
         from hardpack.clean import phase_one
 
+        if not plan.force:
+            not_ahead(plan.now, self.clock())
         opened = open_table(self.catalog, plan.table)
         with self._marking(opened, self._policy(plan.table)):
-            return phase_one(self.door(plan.table), opened, plan, self.home)
+            policy, door = self._policy(plan.table), self.door(plan.table)
+            return phase_one(
+                door, opened, plan, self.home, self.clock,
+                lambda logs, why: mark_uncleanable(opened, logs, why, policy, lambda: door),
+            )  # fmt: skip
 
     def clean_or_replan(self, plan: Plan) -> PassReport:
         """Phase one of a plan or, when others changed the table meanwhile, of the same logs planned anew."""
@@ -198,9 +260,13 @@ class Hardpack:
                 raise
             except Conflict as conflict:
                 log.info("%s", conflict)
-                logs = [p.partition for p in plan.logs]
+                wanted = {str(p.partition) for p in plan.logs}
                 told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
-                plan = self.plan(plan.table, plan.now, logs, plan.force, told)
+                opened = open_table(self.catalog, plan.table)
+                fresh = self.plan_of(opened, plan.now, None, plan.force, told, clock=plan.clock)
+                # some of the logs may be gone
+                logs = tuple(p for p in fresh.logs if str(p.partition) in wanted)
+                plan = fresh.model_copy(update={"logs": logs})
         return self.clean(plan)
 
     @contextmanager
@@ -222,23 +288,24 @@ class Hardpack:
         """Retention: with `delete` in the policy, whole segments past `retention.ms` or `retention.bytes` leave."""
         from hardpack.retention import apply_retention
 
-        at = clock() if now is None else now
+        at = not_ahead(self._now(now), self.clock())
         return apply_retention(self.door(table), open_table(self.catalog, table), at, partitions, self._policy(table))
 
     def maintain(self, table: str, now: int | None = None, dry_run: bool = False) -> MaintenanceReport:
         """Free what the table no longer needs: old snapshots, orphan files, manifests; see `hardpack.maintenance`."""
         from hardpack.maintenance import maintain
 
-        at = clock() if now is None else now
+        at = self._now(now)
         others = {name: place for name, place in table_places(self.catalog).items() if name != table}
         opened, policy = open_table(self.catalog, table), self._policy(table)
-        return maintain(self.door(table), opened, at, others, policy, dry_run)
+        allowed = allowed_places(self.catalog, table)
+        return maintain(self.door(table), opened, at, others, allowed, policy, dry_run)
 
     def doctor(self, namespace: str | None = None) -> DoctorReport:
         """Try catalog, storage and Spark on a small topic of its own; see `hardpack.doctor`."""
         from hardpack.doctor import Doctor
 
-        return Doctor(self, clock, namespace).examine()
+        return Doctor(self, self.clock, namespace).examine()
 
     def pause(self, table: str, partitions: Sequence[Partition] | None = None) -> dict[str, LogState]:
         """Keep logs from being cleaned until they are resumed; see `hardpack.control.pause`."""
@@ -249,7 +316,7 @@ class Hardpack:
     ) -> dict[str, LogState]:
         """Undo a pause and clear what made logs uncleanable; see `hardpack.control.resume`."""
         opened, policy = open_table(self.catalog, table), self._policy(table)
-        return resume(opened, partitions, trust_late_rows, policy, lambda: self.door(table))
+        return resume(opened, partitions, self.clock(), trust_late_rows, policy, lambda: self.door(table))
 
     def expire_tombstones(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -258,8 +325,8 @@ class Hardpack:
         from hardpack.clean import phase_two
 
         opened = open_table(self.catalog, table)
-        at, policy = clock() if now is None else now, self._policy(table)
-        plan = make_plan(opened, at, partitions, only_expire=True, policy=policy)
+        at, policy = not_ahead(self._now(now), self.clock()), self._policy(table)
+        plan = make_plan(opened, at, partitions, policy=policy)
         with self._marking(opened, policy):
             return phase_two(self.door(table), opened, plan, self.home)
 
@@ -267,7 +334,7 @@ class Hardpack:
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
     ) -> list[PassReport]:
         """Selection and one whole pass of the due logs, both phases at one `now`, as Kafka's cleaner does them."""
-        at = clock() if now is None else now
+        at = self._now(now)
         plan = self.plan(table, at, partitions)
         if not plan.doing("clean"):
             return []
@@ -284,7 +351,7 @@ class Hardpack:
             for p in plan.doing("clean", "expire")
             if p.action == "expire" or state_of(states, p.partition).last_clean.get("now") == plan.now
         ]
-        again = make_plan(opened, plan.now, due, only_expire=True, policy=self._policy(plan.table))
+        again = make_plan(opened, plan.now, due, policy=self._policy(plan.table))
         with self._marking(opened, self._policy(plan.table)):
             return phase_two(self.door(plan.table), opened, again, self.home)
 
@@ -292,7 +359,7 @@ class Hardpack:
         """The expectations on the published table, with their Data Docs."""
         from hardpack.verify import verify
 
-        at = clock() if now is None else now
+        at = self._now(now)
         opened = open_table(self.catalog, table)
         return verify(self.door(table), opened, at, partitions, self.home, self._policy(table))
 
@@ -302,18 +369,18 @@ class Hardpack:
         """What becomes of the rows of a key, and why; see `hardpack.explain.explain`."""
         from hardpack.explain import explain
 
-        at, opened = clock() if now is None else now, open_table(self.catalog, table)
+        at, opened = self._now(now), open_table(self.catalog, table)
         return explain(self.door(table), opened, key, at, partitions, self._policy(table))
 
     def door(self, table: str) -> IceTable:
         """The table by Iceberg's JVM API.
 
         Raises:
-            BadInput: there is no such table.
+            BadInput: there is no such table, or a commit to it would delete files of others.
         """
         from hardpack.lake.door import IceTable
 
         if "." not in table:
             raise BadInput(f"{table!r} names no table; write it as namespace.table.")
-        open_table(self.catalog, table)
+        check_metadata_log(open_table(self.catalog, table))
         return IceTable(self.spark, f"{self.catalog.name}.{table}")

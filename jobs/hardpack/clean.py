@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pyiceberg.table import Table
 
-from hardpack.errors import BadInput, Conflict
+from hardpack.errors import BadInput, Conflict, UncleanableLog
 from hardpack.heads import Head, clean_heads, expire_heads, with_last_stable
 from hardpack.lake.door import IceTable
+from hardpack.lake.history import ancestors
 from hardpack.lake.layout import check_layout, table_name
 from hardpack.lake.sensing import read_logs
 from hardpack.log.model import LogView
@@ -20,7 +22,7 @@ from hardpack.plan import Plan
 from hardpack.report import PassReport
 
 
-def phase_one(door: IceTable, table: Table, plan: Plan, home: Path) -> PassReport:
+def phase_one(door: IceTable, table: Table, plan: Plan, home: Path, clock: Callable[[], int], mark: Mark) -> PassReport:
     """Build the offset map, drop superseded, keyless and aborted rows, give horizons, move the checkpoint.
 
     Args:
@@ -28,9 +30,11 @@ def phase_one(door: IceTable, table: Table, plan: Plan, home: Path) -> PassRepor
         table: the same through pyiceberg's, freshly loaded.
         plan: of the logs with action `clean`.
         home: folder for validation results and Data Docs.
+        clock: tells the time, ms.
+        mark: tells the state of logs why they cannot be cleaned.
 
     Raises:
-        BadInput: the plan is not for this table, or keyless rows are refused.
+        BadInput: the plan is not for this table, or none of its logs can be cleaned.
         Conflict: the table has moved on since it was planned.
         GateRefused: see `hardpack.passes.run`.
     """
@@ -42,14 +46,45 @@ def phase_one(door: IceTable, table: Table, plan: Plan, home: Path) -> PassRepor
         return report
     views = _planned_views(table, plan, list(entries))
     heads = [
-        Head(replace(v, last_stable=entries[str(v.partition)].last_stable), plan.settings, plan.now, plan.force)
+        Head(
+            replace(v, last_stable=entries[str(v.partition)].last_stable),
+            plan.settings,
+            plan.now,
+            plan.force,
+            lambda: plan.time_at(clock()),
+        )
         for v in views
     ]
     heads = with_last_stable(door, table, heads, plan.snapshot)
     due = [h for h in heads if h.decision.due]
     notes = tuple(f"partition {h.name}: {h.decision.reason}" for h in heads if h not in due)
     report = report.model_copy(update={"notes": notes})
-    return clean_heads(door, table, due, report, home) if due else report
+    while due:
+        try:
+            return clean_heads(door, table, due, report, home)
+        except BadInput as error:
+            bad = _in_logs(error, due)
+            if not bad:
+                raise
+            # as Kafka leaves a log alone that it failed on, and goes on with the others
+            mark(bad.partitions, bad.reason)
+            due = [h for h in due if h.name not in bad.partitions]
+            if not due:
+                raise
+            report = report.model_copy(update={"notes": (*report.notes, f"{error}")})
+    return report
+
+
+Mark = Callable[[Sequence[str], str], object]
+"""Takes partitions and the reason for which they are left alone until somebody resumes them."""
+
+
+def _in_logs(error: BadInput, heads: Sequence[Head]) -> UncleanableLog | None:
+    """The error as one of some logs: as it says itself, or as it names a data file of theirs."""
+    if isinstance(error, UncleanableLog):
+        return error
+    named = tuple(h.name for h in heads if any(f.path in str(error) for f in h.view.files))
+    return UncleanableLog(str(error), named, "a data file is damaged or missing") if named else None
 
 
 def phase_two(door: IceTable, table: Table, plan: Plan, home: Path) -> PassReport:
@@ -100,6 +135,11 @@ def _planned_views(table: Table, plan: Plan, partitions: list[str]) -> list[LogV
     then = {str(v.partition): v for v in read_logs(table, plan.settings, plan.snapshot, partitions=partitions)}
     current = table.current_snapshot()
     moved = current is None or current.snapshot_id != plan.snapshot
+    if moved and plan.snapshot not in {s.snapshot_id for s in ancestors(table)}:
+        raise Conflict(
+            f"{name}: snapshot {plan.snapshot}, which the plan was made from, is no longer in the table's past, as "
+            "after a rollback or when the table was replaced; plan again."
+        )
     now = {str(v.partition): v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
     planned = {str(p.partition): p for p in plan.logs}
     for partition in partitions:

@@ -16,7 +16,8 @@ from rich.table import Table
 
 from hardpack.api import Hardpack
 from hardpack.errors import BadInput, HardpackError
-from hardpack.lake.catalog import redacted
+from hardpack.failures import sentence
+from hardpack.lake.redaction import redacted
 from hardpack.log.settings import Settings
 from hardpack.logs import begin_logging
 from hardpack.plan import Plan
@@ -82,7 +83,7 @@ def status(
 ) -> None:
     """How every log stands: dirty ratio, checkpoint, tombstones waiting, due or not and why. Starts no JVM.
 
-    A table that cannot be read does not hide the others; the exit code is then 2.
+    A table that cannot be read does not hide the others; the exit code is then the highest of their errors.
     """
     hp = _connect()
     logs: list[LogStatus] = []
@@ -90,13 +91,14 @@ def status(
     for table in hp.tables(tables):
         try:
             logs += hp.status(table, now)
-        except HardpackError as error:
-            refused.append(error)
+        except Exception as error:  # one broken table must not hide the others
+            logging.getLogger("hardpack").info("the trace:", exc_info=error)
+            refused.append(sentence(error))
     _show(logs, as_json, status_table)
     for refusal in refused:
         _say(refusal)
     if refused:
-        raise typer.Exit(2)
+        raise typer.Exit(max(error.exit_code for error in refused))
 
 
 @app.command()
@@ -183,14 +185,17 @@ def verify(table: TableName, partition: Partitions = None, now: Now = None, as_j
     if not as_json:
         for page in report.data_docs:
             out.print(f"Data Docs: {page}", soft_wrap=True)
-    if not report.success:
+    if not report.passes_hold:
         raise typer.Exit(3)
 
 
 @app.command()
 def explain(
     table: TableName,
-    key: Annotated[str, typer.Option(help="the key, as text")],
+    key: Annotated[
+        str,
+        typer.Option(help="the key, as text; - reads it from standard input, so that no list of processes shows it"),
+    ],
     hexadecimal: Annotated[bool, typer.Option("--hex", help="the key is given as hexadecimal digits")] = False,
     partition: Partitions = None,
     now: Now = None,
@@ -198,16 +203,23 @@ def explain(
 ) -> None:
     """Why the rows of a key are still there: what the next pass does to each, and when its tombstone may go.
 
-    Of the current snapshot; older ones keep what was removed until `maintain` expires them.
+    Of the current snapshot; older ones keep what was removed until `maintain` expires them. A key that may be personal
+    data is better given by standard input: `hardpack explain db.t --key - < FILE`.
     """
+    given = _from_stdin() if key == "-" else key.encode(errors="surrogateescape")
     hp = _connect()
     try:
-        wanted = bytes.fromhex(key) if hexadecimal else key.encode()
+        wanted = bytes.fromhex(given.decode()) if hexadecimal else given
     except ValueError:
         raise BadInput("--hex: the key has a character that is no hexadecimal digit; expected as in 6b6579.") from None
     with err.status("looking for the key"):
         report = hp.explain(table, wanted, now, partition)
     _show(report, as_json, key_table)
+
+
+def _from_stdin() -> bytes:
+    """Return all of standard input but the one end of line that `echo` adds."""
+    return sys.stdin.buffer.read().removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _settings_help() -> str:
@@ -243,7 +255,7 @@ def maintain(
     dry_run: Annotated[bool, typer.Option(help="only say what could go")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Free what reclaimed bytes still take: retention, old snapshots, orphan files, manifests; by Iceberg's procedures.
+    """Free what reclaimed bytes still take: retention, old snapshots, orphan files, manifests; by Iceberg's own means.
 
     Snapshots stay as long as history.expire.max-snapshot-age-ms says, and those by which a sink finds its way back.
     """
@@ -360,8 +372,6 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        from hardpack.failures import sentence
-
         logging.getLogger("hardpack").info("the trace:", exc_info=error)
         told = sentence(error)
         _say(told)

@@ -7,7 +7,6 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -18,7 +17,9 @@ from pydantic import BaseModel, ConfigDict
 from hardpack.demo.topic import COLUMNS, create_topic
 from hardpack.errors import BadInput
 from hardpack.failures import sentence
-from hardpack.lake.catalog import without_secrets
+from hardpack.lake.catalog import open_table
+from hardpack.lake.redaction import without_secrets
+from hardpack.moments import moment
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -166,7 +167,7 @@ class Doctor:
     def _compare(self, whose: str, now: int, earliest: int, latest: int) -> None:
         if not earliest - CLOCK_MS <= now <= latest + CLOCK_MS:
             raise BadInput(
-                f"{whose} says {_moment(now)}, here it is {_moment(latest)}; set both by NTP, as lags and delete "
+                f"{whose} says {moment(now)}, here it is {moment(latest)}; set both by NTP, as lags and delete "
                 "horizons are counted by them."
             )
 
@@ -194,7 +195,7 @@ class Doctor:
         return f"{found} snapshots"
 
     def _table(self) -> Table:
-        return self._catalog.load_table(self.name)
+        return open_table(self._catalog, self.name)
 
     def _clean_up(self) -> str:
         """Remove what was made; gives what could not be removed."""
@@ -238,7 +239,3 @@ def _rows(first: int, now: int) -> pa.Table:
         },
         schema=COLUMNS,
     )
-
-
-def _moment(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

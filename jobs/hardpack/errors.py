@@ -19,6 +19,24 @@ class BadInput(HardpackError):
     """A table, setting, plan or argument that cannot be worked with; nothing was changed."""
 
 
+class UncleanableLog(BadInput):
+    """Rows of a log cannot be cleaned as they are; the table's other logs can.
+
+    Args:
+        message: the sentence.
+        partitions: the logs.
+        reason: what is wrong with them, for their state.
+    """
+
+    def __init__(self, message: str, partitions: tuple[str, ...], reason: str) -> None:
+        super().__init__(message)
+        self.partitions, self.reason = partitions, reason
+
+
+class Unreadable(BadInput):
+    """A table that is not there or that nobody can read before it is mended; whether it was adopted is not known."""
+
+
 class GateRefused(HardpackError):
     """The staged result broke a guarantee, so nothing was published.
 

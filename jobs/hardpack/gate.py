@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpack.audit import Audit
-from hardpack.data_docs import page_title
+from hardpack.data_docs import page_title, partitions
 from hardpack.errors import GateRefused
 from hardpack.home import default_home
 from hardpack.lake.door import IceTable
+from hardpack.log.causes import removed_by_cause
+from hardpack.moments import moment
 from hardpack.report import LogReport
 from hardpack.spark.evidence import evidence
 
@@ -39,7 +41,12 @@ def pass_gate(table: IceTable, job: Job, logs: Sequence[LogReport], audit: Audit
         rows = evidence(table, job.settings, audit.sides, hold, published=False, sample=audit.sample)
         title = page_title(job.report.table, logs, f"phase {job.report.phase} gate {job.report.plan}")
         promises = [promise(entry, audit) for entry in logs]
-        verdict = judge(rows, job.report.table, title, promises, job.home)
+        about = {
+            "Pass": f"phase {job.report.phase}, plan {job.report.plan}, before it was published",
+            "Partitions": partitions(logs),
+            "Time of the pass": moment(job.report.now),
+        }
+        verdict = judge(rows, job.report.table, title, promises, job.home, about)
     if not verdict.success:
         raise GateRefused(
             f"{job.report.table}: the staged result broke {', '.join(verdict.failed)}, so nothing was published; "
@@ -60,12 +67,13 @@ def promise(entry: LogReport, audit: Audit | None = None) -> dict[str, Any]:
         sampled = {"counted": counted, "share": audit.sample.share, "passed": passed}
     return sampled | {
         "partition": name,
-        "bound": entry.checkpoint_after or 0,
+        "bound": (entry.checkpoint_after or 0) if entry.latest_to is None else entry.latest_to,
         "copied_to": entry.copied_to if entry.copied_to is not None else entry.checkpoint_after or 0,
         "markers": entry.expired_marker,
         "log_end": entry.log_end,
         "expired": [list(r) for r in entry.expired],
         "removed": entry.removed,
+        "causes": {cause.name: rows for cause, rows in removed_by_cause([entry]).items()},
     }
 
 
@@ -74,8 +82,10 @@ def load_suite() -> None:
     import hardpack_expectations.guarantees  # noqa: F401  brings Great Expectations with it
 
 
-def judge(rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path | None) -> Verdict:
+def judge(
+    rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path | None, about: Mapping[str, str]
+) -> Verdict:
     """Run the suite on the evidence; imported late, as it is heavy."""
     from hardpack_expectations.checkpoint import validate
 
-    return validate(rows, SUITE, table, title, promises, home or default_home())
+    return validate(rows, SUITE, table, title, promises, home or default_home(), about)

@@ -6,7 +6,8 @@ Each log has its own settings, time and bounds, so that what is planned apart ca
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,19 +16,22 @@ from typing import TYPE_CHECKING
 from pyiceberg.table import Table
 from pyroaring import BitMap
 
+from hardpack.errors import BadInput, UncleanableLog
 from hardpack.lake.door import IceTable
 from hardpack.lake.files import DataFiles, FileRef
+from hardpack.lake.history import trusted_states
 from hardpack.lake.key_filter import KeyFilters
 from hardpack.lake.layout import columns_at
-from hardpack.lake.state import read_at, read_state
+from hardpack.lake.sensing import late_files
+from hardpack.lake.state import read_at, read_state, told
 from hardpack.log.grouping import group_segments
-from hardpack.log.horizons import Copied, after_clean, after_expiry, due
+from hardpack.log.horizons import Copied, Range, after_clean, after_expiry, due
 from hardpack.log.model import LogState, LogView, Segment
-from hardpack.log.selection import Decision, decide
+from hardpack.log.selection import Decision, decide, left_alone
 from hardpack.log.settings import Settings
+from hardpack.log.times import plus
 from hardpack.log.transactions import held_after
 from hardpack.passes import Job, run
-from hardpack.plan import null_key_error
 from hardpack.report import PassReport
 from hardpack.spark.dead_rows import (
     NULL_KEY,
@@ -61,6 +65,8 @@ class Head:
     settings: Settings
     now: int
     force: bool = False
+    clock: Callable[[], int] | None = None
+    """Tells how late it is, as `now` does, at any later time; None when time stands still."""
     map_end: int | None = None
     """Last offset that the offset map covers, None until it is known to be the round's last."""
 
@@ -73,6 +79,11 @@ class Head:
     def decision(self) -> Decision:
         """What the rules say of it."""
         return decide(self.view, self.settings, self.now, self.force)
+
+    @property
+    def horizon(self) -> int:
+        """Delete horizon of the tombstones that it meets first, ms, if it commits at once."""
+        return plus(self.now, self.settings.delete_retention_ms)
 
     @property
     def copied(self) -> tuple[Segment, ...]:
@@ -121,7 +132,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         home: folder for validation results and Data Docs.
 
     Raises:
-        BadInput: keyless rows where they are refused.
+        UncleanableLog: keyless rows where they are refused, or rows that dispute an offset.
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
     base = report.base or 0
@@ -138,6 +149,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
     if columns.transactions:
         markers = find_markers(rows, {h.name: h.view.state.last_batch for h in heads if h.view.state.last_batch})
     groups, seen = {h.name: _groups(h) for h in heads}, read_at(table, base)
+    late = {h.name: _late_tombstones(door, table, h, rows) for h in heads}
 
     def find_dead(refs: Mapping[str, FileRef], hidden: Mapping[str, BitMap]) -> dict[str, DeadRows]:
         parts = []
@@ -149,7 +161,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         settings = heads[0].settings
         keys = KeyColumns(
             settings.column_key, settings.column_offset, settings.column_value, settings.column_control,
-            report.plan.encode(),
+            report.plan.encode(), settings.key_absent == "empty",
         )  # fmt: skip
         filters = _key_filters(files, settings)
         keyed = _key_files(heads, refs, found, hidden, files.merge_on_read)
@@ -167,9 +179,11 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         views=tuple(h.view for h in heads),
         groups=groups,
         recorded=read_state(report.table, table.properties),
-        after={h.name: _state_after(h, markers, groups[h.name], seen) for h in heads},
+        corrected=trusted_states(table),
+        after={h.name: _state_after(h, markers, groups[h.name], seen, late[h.name]) for h in heads},
         home=home,
         copied_to={h.name: h.reach.copied_to for h in heads},
+        horizons={h.name: (h.horizon, h.clock, h.settings.delete_retention_ms) for h in heads},
     )
     return run(door, files, job, find_dead, whole)
 
@@ -178,13 +192,13 @@ def _files(door: IceTable, table: Table, settings: Settings) -> DataFiles:
     """The table's files, each task that may run at once with its share of the rate."""
     threads = settings.log_cleaner_threads or sys.maxsize
     at_once = min(threads, max(1, door.spark.sparkContext.defaultParallelism))
-    return DataFiles.of(table, settings.log_cleaner_io_max_bytes_per_second / at_once, threads)
+    return DataFiles.of(table, settings.log_cleaner_io_max_bytes_per_second / at_once, threads, settings)
 
 
 def _key_filters(files: DataFiles, settings: Settings) -> KeyFilters:
     key = files.schema.find_field(settings.column_key)
     # control rows are no part of a filter
-    identity = f"{hash_function()} {key.field_id} {settings.column_control}"
+    identity = f"{hash_function()} {key.field_id} {settings.column_control} {settings.key_absent == 'empty'}"
     return KeyFilters(files.io, files.location, identity, settings.key_filter_min_rows)
 
 
@@ -254,24 +268,69 @@ def _groups(head: Head) -> list[list[Segment]]:
     return group_segments(head.copied, head.settings.segment_bytes, head.decision.bound, following)
 
 
-def _state_after(head: Head, markers: Markers, groups: Sequence[Sequence[Segment]], seen: tuple[int, int]) -> LogState:
+def _state_after(
+    head: Head,
+    markers: Markers,
+    groups: Sequence[Sequence[Segment]],
+    seen: tuple[int, int],
+    late_tombstones: Sequence[Range],
+) -> LogState:
     view, reach = head.view, head.reach
     state = after_clean(
-        view.state, reach, view.log_start, view.log_end, head.now, head.settings.delete_retention_ms,
-        markers.emptied.get(head.name, ()),
+        view.state, reach, view.log_end, head.now, head.horizon, view.files, late_tombstones,
+        markers.emptied.get(head.name, ()), view.arrived is not None,
     )  # fmt: skip
     held = held_after(markers.held.get(head.name), view.state.last_batch, reach.first_uncleanable)
     layout = (*(g[0].base_offset for g in groups), reach.copied_to)
+    if state.unseen:
+        # the pass ends before the old checkpoint, so what lies behind it is as it was
+        layout = ()
+        state = replace(state, unseen=replace(state.unseen, told_to=seen[0]))
     return replace(state, layout=layout, last_batch=held, seen=seen)
+
+
+MOST_LATE = 1000
+"""Late tombstones of a log that are told one by one; of more the files' ranges count, so that some wait longer."""
+
+
+def _late_tombstones(door: IceTable, table: Table, head: Head, rows: DataFrame) -> list[Range]:
+    """Offsets of tombstones that came late, among those to which earlier passes gave horizons (invariant 5)."""
+    late = late_files(table, head.settings, head.view)
+    if not late:
+        return []
+    end = head.view.state.horizons[-1][0]
+    found = rows.where(rows["tombstone"] & rows["file"].isin([f.path for f in late]) & (rows["o"] <= end))
+    found = found.select("o", "k")
+    read = (head.view.state.seen or (0, 0))[0]
+    for left in (s.snapshot_id for s in table.snapshots() if read and s.sequence_number == read):
+        # others may have copied tombstones that the last pass saw into these files
+        with suppress(BadInput):
+            columns = columns_at(table, head.settings, left)
+            known = narrow_scan(door.spark, door.name, left, columns, [head.view.partition])
+            found = found.join(known.where("tombstone").select("o", "k"), ["o", "k"], "left_anti")
+    offsets = sorted({row["o"] for row in found.limit(MOST_LATE + 1).collect()})
+    if len(offsets) > MOST_LATE:
+        return sorted((f.min_offset, f.max_offset) for f in late)
+    return [(offset, offset) for offset in offsets]
 
 
 def _allowed(found: dict[str, DeadRows], table: str, heads: Sequence[Head]) -> dict[str, DeadRows]:
     strict = {h.name for h in heads if h.settings.null_keys == "refuse"}
     keyless = [d for d in found.values() if d.partition in strict and NULL_KEY in d.causes]
     if keyless:
-        rows = sum(d.causes[NULL_KEY] for d in keyless)
-        raise null_key_error(table, rows, sorted({d.partition for d in keyless}))
+        rows, partitions = sum(d.causes[NULL_KEY] for d in keyless), tuple(sorted({d.partition for d in keyless}))
+        raise UncleanableLog(
+            f"{table}: {rows:,} rows without a key in partition {', '.join(partitions)}, a compacted topic has none; "
+            f"`hardpack adopt {table} --set null.keys=drop` drops them as Kafka's cleaner would.",
+            partitions,
+            f"{rows:,} rows without a key where null.keys=refuse",
+        )
     return found
+
+
+def _looked_at(view: LogView, seen: tuple[int, int]) -> LogState:
+    """The state of a log of which a pass reads a snapshot; late rows stay to be cleaned."""
+    return replace(view.state, seen=seen, unseen=None) if view.late is None else told(view, seen[0])
 
 
 def expire_heads(
@@ -292,7 +351,7 @@ def expire_heads(
     Raises:
         GateRefused, Conflict: see `hardpack.passes.run`.
     """
-    logs = {str(v.partition): v for v in views if v.segments}
+    logs = {str(v.partition): v for v in views if v.segments and settings.compacts and not left_alone(v)}
     found = {n: due(v, now[n]) for n, v in logs.items()}
     serving = {n: v for n, v in logs.items() if any(found[n])}
     ranges, markers = {n: found[n][0] for n in serving}, {n: found[n][1] for n in serving}
@@ -316,7 +375,11 @@ def expire_heads(
         views=tuple(serving.values()),
         groups={n: [[s] for s in v.segments] for n, v in serving.items()},
         recorded=read_state(report.table, table.properties),
-        after={n: replace(after_expiry(v.state, ranges[n], markers[n]), seen=seen) for n, v in serving.items()},
+        corrected=trusted_states(table),
+        after={
+            n: replace(after_expiry(_looked_at(v, seen), ranges[n], markers[n]), log_end=v.log_end)
+            for n, v in serving.items()
+        },
         home=home,
         # a marker may lie between the checkpoint and the end of what was copied
         copied_to={n: max([ends[n], *v.state.layout[-1:]]) for n, v in serving.items()},

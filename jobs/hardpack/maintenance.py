@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pyiceberg.table import Table
 
-from hardpack.lake.door import IceTable, literal
+from hardpack.control import remember
+from hardpack.lake.door import IceTable
 from hardpack.lake.expiry import expire_before, least_kept
+from hardpack.lake.history import summary_of
 from hardpack.lake.key_filter import FOLDER, filter_name
 from hardpack.lake.layout import settings_of, table_name
+from hardpack.lake.packing import FOLDER as PASSES
+from hardpack.lake.packing import files_named
+from hardpack.lake.places import inside, shared, why_not
+from hardpack.lake.sensing import read_logs
+from hardpack.lake.upkeep import literal
+from hardpack.log.retention import expired_segments
+from hardpack.log.selection import left_alone
 from hardpack.log.settings import NONE, Settings
 from hardpack.report import MaintenanceReport
 from hardpack.retention import apply_retention
@@ -28,16 +37,18 @@ def maintain(
     table: Table,
     now: int,
     others: Mapping[str, str],
+    allowed: Sequence[str],
     policy: Mapping[str, str] = NONE,
     dry_run: bool = False,
 ) -> MaintenanceReport:
-    """Free what the table no longer needs, each step by Iceberg's own procedure.
+    """Free what the table no longer needs. No file outside the table's own location is deleted.
 
     Args:
         door: the table through Spark's catalog.
         table: the same through pyiceberg's, freshly loaded.
         now: ms since the epoch.
         others: where the other tables of the catalog lie, by name; nothing is deleted where two share a place.
+        allowed: folders of which one must hold the table's location, see `hardpack.lake.catalog.allowed_places`.
         policy: settings of the table's policy.
         dry_run: only say how many snapshots could go and which files are orphans.
     """
@@ -46,40 +57,49 @@ def maintain(
     done = MaintenanceReport(
         table=name, now=now, dry_run=dry_run, snapshots_before=before, snapshots_after=before, expired_before=bound
     )
-    if reason := _left_alone(table, settings, others):
+    rows = 0
+    if settings.deletes and not dry_run:
+        rows = sum(log.retention for log in apply_retention(door, table, now, None, policy).logs)
+        table.refresh()
+    done = done.model_copy(update={"rows_past_retention": rows})
+    if reason := _left_alone(table, settings, others, allowed):
         return done.model_copy(update={"notes": (reason,)})
     if dry_run:
         orphans, notes = _orphans(door, table, now - settings.orphan_age_ms, dry_run)
         old = sum(s.timestamp_ms < bound for s in table.snapshots())
         notes += [f"{old} snapshots are older than the bound", *(f"orphan: {path}" for path in orphans)]
+        if settings.deletes:
+            notes.append(f"{_past_retention(table, settings, now):,} rows are past their retention")
         return done.model_copy(update={"notes": tuple(notes)})
-    rows = 0
-    if settings.deletes:
-        rows = sum(log.retention for log in apply_retention(door, table, now, None, policy).logs)
-    (counts,) = door.call("expire_snapshots", f"older_than => {_timestamp(bound)}, retain_last => {least_kept(table)}")
+    # what history tells is kept before it expires
+    remember(table, policy, lambda: door)
+    own = table.location()
+    deleted, left = door.expire_snapshots(bound, least_kept(table), lambda path: inside(path, own))
     orphans, notes = _orphans(door, table.refresh(), now - settings.orphan_age_ms, dry_run)
-    filters = _stale_filters(door, table)
+    filters = _stale_filters(door, table) + _stale_passes(door, table, now - settings.orphan_age_ms)
     manifests = _rewrite_manifests(door, table)
+    if left:
+        notes.append(f"{left} expired files stay, as they lie outside the table's location {own}")
     return done.model_copy(
         update={
-            "seconds": round(time.monotonic() - started, 1), "rows_past_retention": rows,
-            "snapshots_after": len(table.refresh().snapshots()), "files_deleted": sum(counts),
+            "seconds": round(time.monotonic() - started, 1),
+            "snapshots_after": len(table.refresh().snapshots()), "files_deleted": deleted,
             "orphans_deleted": len(orphans), "filters_deleted": filters, "manifests_rewritten": manifests,
             "notes": tuple(notes),
         }
     )  # fmt: skip
 
 
-def _left_alone(table: Table, settings: Settings, others: Mapping[str, str]) -> str:
+def _left_alone(table: Table, settings: Settings, others: Mapping[str, str], allowed: Sequence[str]) -> str:
     """Why nothing of the table may be deleted; empty when it may."""
     if settings.maintenance == "off":
         return "maintenance is off for this table (setting maintenance)"
     if table.properties.get("gc.enabled", "true").lower() == "false":
         return "gc.enabled is false: other tables may use this one's files"
-    own = f"{table.location().rstrip('/')}/"
+    if reason := why_not(table.location(), allowed):
+        return reason
     for name, location in others.items():
-        theirs = f"{location.rstrip('/')}/"
-        if theirs.startswith(own) or own.startswith(theirs):
+        if shared(table.location(), location):
             return f"its files lie where those of {name} lie ({location}), which may need them"
     return ""
 
@@ -107,6 +127,15 @@ def _stale_filters(door: IceTable, table: Table) -> int:
     return len(stale)
 
 
+def _stale_passes(door: IceTable, table: Table, older_than: int) -> int:
+    """Remove what passes wrote beside the table and no snapshot's summary names any more; how many files."""
+    kept = files_named(text for snapshot in table.snapshots() for text in summary_of(snapshot).values())
+    listed = door.listed(f"{table.location().rstrip('/')}/{PASSES}/")
+    stale = [path for path, made in listed.items() if made < older_than and path.rpartition("/")[2] not in kept]
+    door.delete_files(stale)
+    return len(stale)
+
+
 def _rewrite_manifests(door: IceTable, table: Table) -> int:
     """Put many small manifests into few; how many were rewritten."""
     snapshot = table.current_snapshot()
@@ -117,5 +146,13 @@ def _rewrite_manifests(door: IceTable, table: Table) -> int:
     return int(door.call("rewrite_manifests", "use_caching => false")[0]["rewritten_manifests_count"])
 
 
+def _past_retention(table: Table, settings: Settings, now: int) -> int:
+    views = [view for view in read_logs(table, settings) if not left_alone(view)]
+    gone = (s for view in views for s in expired_segments(view, settings, now).deleted)
+    return sum(f.rows for s in gone for f in s.files)
+
+
 def _timestamp(ms: int) -> str:
+    """A time in Spark's SQL, none earlier than the epoch."""
+    ms = max(0, ms)
     return f"TIMESTAMP '{datetime.fromtimestamp(ms / 1000, UTC).strftime('%Y-%m-%d %H:%M:%S.%f')} UTC'"

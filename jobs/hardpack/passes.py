@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.table import Table
 from pyroaring import BitMap
@@ -17,17 +17,22 @@ from hardpack import faults
 from hardpack.audit import audited
 from hardpack.errors import CommitUnknown, Conflict
 from hardpack.gate import pass_gate
-from hardpack.lake.door import Change, IceTable
+from hardpack.lake.commit import Change, Standing
+from hardpack.lake.door import IceTable
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.history import commits
+from hardpack.lake.layout import table_name
+from hardpack.lake.packing import PassFolder
 from hardpack.lake.row_deletes import on_one_file, write_positions
 from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
+from hardpack.log.causes import CAUSES
 from hardpack.log.grouping import files_to_rewrite
-from hardpack.log.horizons import Range
+from hardpack.log.horizons import Range, postponed
 from hardpack.log.model import DataFile, LogState, LogView, Segment
 from hardpack.log.removal import stays_under_vector
 from hardpack.log.settings import Settings
-from hardpack.report import CAUSES, LogReport, PassReport
+from hardpack.log.times import plus
+from hardpack.report import LogReport, PassReport
 from hardpack.spark.dead_rows import DeadRows, hidden_rows
 from hardpack.spark.rewrite import Living, rewrite
 
@@ -35,6 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
+
+
+Clock = Callable[[], int]
+"""Tells the time, ms since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,8 @@ class Job:
     """By partition the segments that become one."""
     recorded: Mapping[str, LogState]
     """The states that the table had on record when the pass began; they must still stand at its end."""
+    corrected: Mapping[str, LogState]
+    """Those of all logs as they belonged to the snapshot of then; they differ from these after a rollback."""
     after: Mapping[str, LogState]
     home: Path | None
     """Folder for validation results and Data Docs, None when nothing is validated."""
@@ -55,13 +66,25 @@ class Job:
     """By partition the offset from which on nothing is touched."""
     expired: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)
     """Offset ranges whose tombstones have to go, by partition."""
+    horizons: Mapping[str, tuple[int, Clock | None, int]] = field(default_factory=dict)
+    """By partition the horizon that was given, ms, what tells the time of the commit, and delete.retention.ms."""
+
+    def after_at_commit(self) -> dict[str, LogState]:
+        """The states as they are when the pass commits now: a horizon counts from the commit (invariant 5)."""
+        states = dict(self.after)
+        for name, (given, clock, retention) in self.horizons.items():
+            if clock:
+                states[name] = postponed(states[name], given, plus(clock(), retention))
+        return states
 
 
-def applied_before(table: Table, phase: str, plan: str) -> PassReport | None:
+def applied_before(table: Table, phase: Literal["one", "two"], plan: str) -> PassReport | None:
     """The report of a commit that carries this plan and phase, if the history holds one (invariant 6)."""
     for commit in commits(table):
         if commit.plan == f"{phase}:{plan}":
-            return PassReport.from_summary(commit.report, commit.snapshot, repeated=True)
+            known = PassReport(table=table_name(table), phase=phase, plan=plan, now=0, base=commit.parent)
+            text = commit.report or known.summary_json()
+            return PassReport.from_summary(text, commit.snapshot, repeated=True)
     return None
 
 
@@ -127,9 +150,12 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
         new_tasks |= {p: table.task_of(tasks[p].file(), [v]) for p, v in zip(vectored, named, strict=True)}
         verdict = pass_gate(table, job, logs, audited(job, tasks, [*hit, *vectored], vectored, made, new_tasks))
         faults.reach("gate passed")
+        job = replace(
+            job, after={str(e.partition): replace(job.after[str(e.partition)], empty=not e.rows_after) for e in logs}
+        )
         report = job.report.model_copy(update={"logs": logs, "seconds": round(time.monotonic() - started, 1)})
         change = replace(
-            change_of(job, report, [tasks[path].file() for path in hit], new),
+            change_of(job, report, PassFolder(files.io, files.location), [tasks[path].file() for path in hit], new),
             vectors=named,
             replaced=[delete for path in vectored for delete in table.lying_on(tasks[path])],
             partitions=(job.settings.column_partition, [v.partition for v in job.views]),
@@ -145,16 +171,16 @@ def run(table: IceTable, files: DataFiles, job: Job, find_dead: FindDead, scan: 
     return report.model_copy(update={"snapshot": snapshot, "data_docs": verdict.page})
 
 
-def change_of(job: Job, report: PassReport, remove: Iterable[Any], add: Iterable[Any]) -> Change:
+def change_of(job: Job, report: PassReport, folder: PassFolder, remove: Iterable[Any], add: Iterable[Any]) -> Change:
     """What the commit of a pass does: files out and in, the logs' new state, the report in the summary."""
     return Change(
         remove=remove,
         add=add,
-        properties=lambda properties, made: {STATE_PROPERTY: _next_state(job, properties, made)},
+        properties=lambda standing: {STATE_PROPERTY: _next_state(job, standing)},
         summary={
             PLAN_SUMMARY: f"{report.phase}:{report.plan}",
-            PASS_SUMMARY: report.summary_json(),
-            STATE_PROPERTY: write_state(job.after),
+            PASS_SUMMARY: folder.kept(report.summary_json()),
+            STATE_PROPERTY: folder.kept(write_state(job.after_at_commit())),
         },
         rewrites=job.settings.commit_operation == "replace",
     )
@@ -185,16 +211,25 @@ def _vectored(
     }
 
 
-def _next_state(job: Job, properties: Mapping[str, str], made: tuple[int, int]) -> str:
-    """The table's state with these logs moved on, refused when another pass moved one of them first."""
-    current = read_state(job.report.table, properties)
+def _next_state(job: Job, standing: Standing) -> str:
+    """The table's state with these logs moved on, refused when the pass no longer fits what stands."""
+    name, base = job.report.table, job.report.base
+    if base not in standing.ancestors:
+        raise Conflict(
+            f"{name}: snapshot {base}, which the pass was made from, is no longer in the table's past, as after a "
+            "rollback or when the table was replaced; plan again, nothing was published."
+        )
+    current = read_state(name, standing.properties)
     for view in job.views:
         if state_of(current, view.partition) != state_of(job.recorded, view.partition):
             raise Conflict(
-                f"{job.report.table}: another pass cleaned partition {view.partition} meanwhile; plan again, "
-                "nothing was published."
+                f"{name}: another pass cleaned partition {view.partition} meanwhile, or somebody paused or resumed it; "
+                "plan again, nothing was published."
             )
-    return write_state({**current, **{name: made_by(state, made) for name, state in job.after.items()}})
+    undone = {log for log, state in current.items() if state == job.recorded.get(log)} & job.corrected.keys()
+    current |= {log: job.corrected[log] for log in undone}
+    after = {log: made_by(state, standing.made) for log, state in job.after_at_commit().items()}
+    return write_state({**current, **after})
 
 
 def _log_report(
@@ -211,7 +246,7 @@ def _log_report(
     hit = [f for f in view.files if f.path in rewritten]
     left = [f for f in view.files if f.path not in rewritten]
     dying = [dead[f.path] for f in view.files if f.path in dead]
-    causes = {cause: sum(rows.causes.get(cause, 0) for rows in dying) for cause in CAUSES}
+    causes = {cause.name: sum(rows.causes.get(cause.name, 0) for rows in dying) for cause in CAUSES}
     unseen = {f.path: len(vectored[f.path]) if f.path in vectored else taken.get(f.path, 0) for f in left}
     after = job.after[name]
     below = [f for f in left if f.max_offset < (after.checkpoint or 0)]
@@ -228,6 +263,7 @@ def _log_report(
         bytes_after=sum(f.bytes for f in left) + sum(f["file-size-in-bytes"] for f in own),
         bytes_read=sum(f.bytes for f in hit),
         bytes_written=sum(f["file-size-in-bytes"] for f in own),
+        latest_to=after.unseen.late if after.unseen else None,
         expired=job.expired.get(name, ()),
         tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
         files_rewritten=len(hit),

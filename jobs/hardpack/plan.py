@@ -16,8 +16,9 @@ from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.sensing import Memory, read_logs
 from hardpack.log.horizons import Range, due, due_ranges
 from hardpack.log.model import LogView, Partition
-from hardpack.log.selection import decide, has_rows_of, steady_until
-from hardpack.log.settings import LONG_MAX, NONE, Order, Settings
+from hardpack.log.selection import decide, has_rows_of, left_alone, refused_late_rows, steady_until
+from hardpack.log.settings import NONE, Order, Settings
+from hardpack.log.times import LONG_MAX, plus
 
 Action = Literal["clean", "expire", "none"]
 
@@ -45,8 +46,9 @@ class LogPlan(BaseModel):
     expired: tuple[Range, ...]
     uncleanable: bool = False
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
-    last_clean: int | None = None
-    """Time of the last phase one, ms."""
+    held: bool = False
+    """Whether no pass will clean the log before somebody does something about it, other than to undo a pause."""
+    paused: bool = False
     until: int = 0
     """The time before which the decision stays as it is while the table does, ms."""
 
@@ -70,6 +72,8 @@ class Plan(BaseModel):
     uuid: str
     snapshot: int | None
     now: int
+    clock: int | None = None
+    """What the clock said when it was `now`, ms; a later commit counts delete horizons from as much later."""
     force: bool
     settings: Settings
     merge_on_read: bool = False
@@ -84,7 +88,12 @@ class Plan(BaseModel):
     @property
     def id(self) -> str:
         """Hash of the content; a commit carries it, so that the same plan applied twice does nothing."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        content = self.model_copy(update={"clock": None}).to_json()
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def time_at(self, clock: int) -> int:
+        """The plan's time, as far as it has gone on since: `now`, and what the clock has moved on. All are ms."""
+        return self.now if self.clock is None else plus(self.now, max(0, clock - self.clock))
 
     def to_json(self) -> str:
         """The plan as JSON, one line."""
@@ -128,12 +137,12 @@ def make_plan(
     now: int,
     partitions: Sequence[Partition] | None = None,
     force: bool = False,
-    only_expire: bool = False,
     last_stable: Mapping[str, int] | None = None,
     memory: Memory | None = None,
     policy: Mapping[str, str] = NONE,
     order: Order = "filthiest",
     interval: tuple[int, int] | None = None,
+    clock: int | None = None,
 ) -> Plan:
     """Decide for every log of a table.
 
@@ -142,15 +151,15 @@ def make_plan(
         now: ms since the epoch.
         partitions: only these logs; None for all.
         force: clean whatever is cleanable, whatever the ratio.
-        only_expire: the plan is for phase two alone, which does not touch keyless rows.
         last_stable: by partition the offset from which on rows are not final, for who knows of a high watermark.
         memory: what earlier looks at the table left.
         policy: settings of the table's policy.
         order: which log comes first, the filthiest as in Kafka or the most overdue.
         interval: only logs whose cleanable head has rows of this time, ms, the end not included.
+        clock: what the clock says when it is `now`, ms; None where time is not to go on until the plan is applied.
 
     Raises:
-        BadInput: a wrong table or setting, an unknown partition, or keyless rows that the settings refuse.
+        BadInput: a wrong table or setting, or an unknown partition.
     """
     settings = settings_of(table, policy)
     check_layout(table, settings)
@@ -158,14 +167,13 @@ def make_plan(
     if last_stable:
         views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
     plans = [_plan_log(view, settings, now, force, interval) for view in views]
-    if not only_expire:
-        _refuse_null_keys(table_name(table), views, plans, settings)
     snapshot = table.current_snapshot()
     return Plan(
         table=table_name(table),
         uuid=str(table.metadata.table_uuid),
         snapshot=snapshot.snapshot_id if snapshot else None,
         now=now,
+        clock=clock,
         force=force,
         settings=settings,
         merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
@@ -194,10 +202,11 @@ def chosen(
 def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:
     decision = decide(view, settings, now, force)
     expired = due_ranges(view.state, now)
-    waiting = any(due(view, now))
+    eager = force or settings.idle_tombstones == "expire"
+    may = settings.compacts and not left_alone(view) and not refused_late_rows(view, settings)
     action: Action = "clean" if decision.due else "none"
     reason = decision.reason
-    if not decision.due and waiting and (force or settings.idle_tombstones == "expire"):
+    if not decision.due and eager and may and any(due(view, now)):
         action, reason = "expire", f"tombstones past their horizon; {reason}"
     if action != "none" and interval and not has_rows_of(view, decision, interval):
         action, reason = "none", "no cleanable row is of the interval asked for"
@@ -217,28 +226,7 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval
         overdue_ms=decision.overdue_ms,
         expired=expired,
         uncleanable=bool(view.state.uncleanable),
-        last_clean=view.state.last_clean.get("now"),
+        held=decision.held and not view.state.paused,
+        paused=bool(view.state.paused),
         until=steady_until(view, settings, decision, now),
-    )
-
-
-def _refuse_null_keys(table: str, views: list[LogView], plans: list[LogPlan], settings: Settings) -> None:
-    if settings.null_keys == "drop" or settings.transactions:
-        # control rows have no key either, so only the scan can tell
-        return
-    ends = {p.partition: p.bound for p in plans if p.action == "clean"}
-    counts = {
-        v.partition: sum(s.null_keys for s in v.segments if s.base_offset < ends[v.partition])
-        for v in views
-        if v.partition in ends
-    }
-    if rows := sum(counts.values()):
-        raise null_key_error(table, rows, [str(p) for p, n in counts.items() if n])
-
-
-def null_key_error(table: str, rows: int, partitions: Sequence[str]) -> BadInput:
-    """The refusal of rows without a key."""
-    return BadInput(
-        f"{table}: {rows:,} rows without a key in partition {', '.join(partitions)}, a compacted topic has none; "
-        f"`hardpack adopt {table} --set null.keys=drop` drops them as Kafka's cleaner would."
     )

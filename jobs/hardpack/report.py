@@ -6,16 +6,17 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from hardpack.log.causes import removed_by_cause
 from hardpack.log.fate import Becomes
 from hardpack.log.horizons import Range
 from hardpack.log.model import Partition
 
-CAUSES = ("superseded", "null_key", "expired_tombstone", "aborted", "expired_marker", "duplicate", "retention")
-"""Why a row was removed; each removed row has one cause."""
-
 
 class LogReport(BaseModel):
-    """One log of one pass. Rows, bytes and files of the whole log before and after; removed rows by cause."""
+    """One log of one pass: rows, bytes and files of the whole log before and after, and removed rows by cause.
+
+    The causes are those of `hardpack.log.causes`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,6 +43,8 @@ class LogReport(BaseModel):
     retention: int = 0
     copied_to: int | None = None
     """Nothing from this offset on was touched; greater than the checkpoint after a full offset map."""
+    latest_to: int | None = None
+    """Below this offset each key has one row; None: below the checkpoint."""
     expired: tuple[Range, ...] = ()
     tombstones_waiting: int | None = 0
     """Tombstones below the checkpoint, None when the metadata does not count them."""
@@ -54,7 +57,7 @@ class LogReport(BaseModel):
     @property
     def removed(self) -> int:
         """Rows that the pass removed, whatever the cause."""
-        return sum(getattr(self, cause) for cause in CAUSES)
+        return sum(removed_by_cause([self]).values())
 
 
 class PassReport(BaseModel):
@@ -165,7 +168,7 @@ class MaintenanceReport(BaseModel):
     orphans_deleted: int = 0
     """Files under the table's data folder that no snapshot knew of."""
     filters_deleted: int = 0
-    """Key filters of data files that are gone."""
+    """Key filters of data files that are gone, and what expired passes had written beside the table."""
     manifests_rewritten: int = 0
     notes: tuple[str, ...] = ()
     """What was left undone, and why."""

@@ -11,11 +11,14 @@ from pyiceberg.table import Table
 
 from hardpack.heads import Head
 from hardpack.lake.door import IceTable
+from hardpack.lake.history import trusted_states
 from hardpack.lake.layout import check_layout, settings_of, table_name
-from hardpack.lake.state import read_state
+from hardpack.lake.packing import PassFolder
+from hardpack.lake.state import read_at, read_state, told
 from hardpack.log.horizons import after_retention
 from hardpack.log.model import LogState, LogView, Partition
 from hardpack.log.retention import Retained, expired_segments
+from hardpack.log.selection import left_alone
 from hardpack.log.settings import NONE
 from hardpack.passes import Job, change_of
 from hardpack.plan import chosen
@@ -60,29 +63,33 @@ def retain(door: IceTable, table: Table, heads: Sequence[Head], report: PassRepo
     Raises:
         Conflict: a file to delete was rewritten meanwhile.
     """
+    heads = [h for h in heads if not left_alone(h.view)]
     outcomes = {h.name: expired_segments(h.view, h.settings, h.now) for h in heads}
     heads = [h for h in heads if outcomes[h.name].deleted]
     if not heads or report.base is None:
         return report
     logs = tuple(_log_report(h.view, outcomes[h.name]) for h in heads)
+    read = read_at(table, report.base)[0]
     job = Job(
         report=report.model_copy(update={"logs": logs}),
         settings=heads[0].settings,
         views=tuple(h.view for h in heads),
         groups={},
         recorded=read_state(report.table, table.properties),
-        after={h.name: _state_after(h.view, outcomes[h.name]) for h in heads},
+        corrected=trusted_states(table),
+        after={h.name: _state_after(h.view, outcomes[h.name], read) for h in heads},
         home=None,
         copied_to={},
     )
     tasks = door.scan_tasks(report.base, job.settings.column_partition, [h.view.partition for h in heads])
     gone = [tasks[f.path].file() for h in heads for s in outcomes[h.name].deleted for f in s.files]
-    snapshot = door.commit(report.base, change_of(job, job.report, gone, []))
+    snapshot = door.commit(report.base, change_of(job, job.report, PassFolder.of(table), gone, []))
     return job.report.model_copy(update={"snapshot": snapshot})
 
 
-def _state_after(view: LogView, outcome: Retained) -> LogState:
-    return after_retention(replace(view.state, log_end=view.log_end), outcome.log_start)
+def _state_after(view: LogView, outcome: Retained, read: int) -> LogState:
+    empty = len(outcome.deleted) == len(view.segments)
+    return after_retention(replace(told(view, read), log_end=view.log_end, empty=empty), outcome.log_start)
 
 
 def _log_report(view: LogView, outcome: Retained) -> LogReport:

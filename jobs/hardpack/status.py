@@ -39,6 +39,8 @@ class LogStatus(BaseModel):
     next_horizon: int | None
     uncleanable: bool = False
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
+    held: bool = False
+    """Whether no pass will clean the log before somebody does something about it, other than to undo a pause."""
 
 
 def table_status(
@@ -77,4 +79,5 @@ def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogS
         tombstones_waiting=view.tombstones_waiting,
         next_horizon=min([*horizons, *(ms for ms, _ in view.state.markers)], default=None),
         uncleanable=bool(view.state.uncleanable),
+        held=decision.held and not view.state.paused,
     )

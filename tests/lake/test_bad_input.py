@@ -24,13 +24,14 @@ FIELDS = {
 }
 
 
-def make(catalog, fields, transform=None, column="partition"):
+def make(catalog, fields, transform=None, column="partition", version="2"):
     catalog.create_namespace_if_not_exists("bad")
     schema = Schema(*(NestedField(i, n, t) for i, (n, t) in enumerate(fields.items(), 1)))
     spec = PartitionSpec()
     if transform:
         spec = PartitionSpec(PartitionField(schema.find_field(column).field_id, 1000, transform, "log"))
-    return catalog.create_table(f"bad.t{len(catalog.list_tables('bad'))}", schema, partition_spec=spec)
+    name, properties = f"bad.t{len(catalog.list_tables('bad'))}", {"format-version": version}
+    return catalog.create_table(name, schema, partition_spec=spec, properties=properties)
 
 
 def refusal(call, *arguments, **keywords):
@@ -129,9 +130,10 @@ def test_an_unknown_partition(cold, catalog):
 def test_keyless_rows_are_refused_with_their_count(cold, catalog):
     table = new_topic(catalog, active_segment="none")
     append(table, {0: [row(0, "a"), row(1, None), row(2, None)], 1: [row(0, "a")]})
-    message = refusal(cold.plan, name_of(table), T0 + 1)
-    assert "2 rows without a key in partition 0" in message
-    assert "--set null.keys=drop" in message
+    bad, good = sorted(cold.plan(name_of(table), T0 + 1).logs, key=lambda log: log.partition)
+    assert (bad.action, bad.held, good.action, good.held) == ("none", True, "clean", False)
+    assert "2 rows without a key" in bad.reason
+    assert "null.keys=drop" in bad.reason
 
 
 def test_keyless_rows_in_the_active_segment_do_not_matter_yet(cold, catalog):
@@ -146,7 +148,23 @@ def test_a_file_without_offset_bounds(cold, catalog):
     with table.transaction() as transaction:
         transaction.set_properties({"write.metadata.metrics.column.offset": "none"})
     append(table, {0: [row(0, "a")]})
-    assert "no bounds of column 'offset'" in refusal(cold.plan, name_of(table), T0)
+    with table.transaction() as transaction:
+        transaction.set_properties({"write.metadata.metrics.column.offset": "full"})
+    for offset in range(3):
+        append(table, {1: [row(offset, "a")]})
+    bad, good = sorted(cold.plan(name_of(table), T0).logs, key=lambda log: log.partition)
+    assert (bad.action, bad.held, good.action) == ("none", True, "clean")
+    assert "no bounds of column 'offset'" in bad.reason
+
+
+@pytest.mark.parametrize("offset", [-1, 2**63 - 1])
+def test_an_offset_that_kafka_has_not(cold, catalog, offset):
+    """Minus one, as a number without a sign, would supersede every row of its key."""
+    table = new_topic(catalog, active_segment="none")
+    append(table, {0: [row(offset, "a"), row(5, "a")], 1: [row(0, "a"), row(1, "a")]})
+    bad, good = sorted(cold.plan(name_of(table), T0).logs, key=lambda log: log.partition)
+    assert (bad.action, bad.held, good.action) == ("none", True, "clean")
+    assert f"a row has 'offset' {offset}, expected an offset from 0 to 9223372036854775806" in bad.reason
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 9}'])
@@ -229,7 +247,38 @@ def test_rows_without_a_log(cold, catalog):
             }
         )
     )
-    assert "1 rows have no 'partition'" in refusal(cold.plan, name_of(table), T0)
+    (entry,) = cold.plan(name_of(table), T0).logs
+    assert (entry.partition, entry.action, entry.held) == ("null", "none", True)
+    assert "1 rows have no 'partition'" in entry.reason
+
+
+def test_a_table_that_does_not_tell_when_rows_came(cold, catalog):
+    table = make(catalog, FIELDS, IdentityTransform(), version="1")
+    assert "'format-version'='2'" in refusal(cold.adopt, name_of(table))
+
+
+def test_a_column_that_took_the_name_of_another(cold, catalog):
+    """Every old row would count as a tombstone."""
+    table = new_topic(catalog)
+    name = name_of(table)
+    cold.adopt(name)
+    append(table, {0: [row(0, "a")]})
+    with table.refresh().update_schema() as update:
+        update.rename_column("value", "payload")
+    with table.update_schema() as update:
+        update.add_column("value", StringType())
+    message = refusal(cold.plan, name, T0)
+    assert "column 'value' is not the one that was mapped to the value when the table was adopted" in message
+    assert "now called 'payload'" in message
+    cold.adopt(name, {"column.value": "payload"})
+    assert cold.plan(name, T0).logs
+
+
+def test_an_old_spec_that_no_file_uses_does_no_harm(cold, catalog):
+    table = make(catalog, FIELDS)
+    with table.update_spec() as update:
+        update.add_identity("partition")
+    assert cold.adopt(name_of(table)).cleanup_policy == "compact"
 
 
 def test_a_demo_table_that_is_there_already(catalog):

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 from hardpack import Conflict, GateRefused
 from hardpack.errors import CommitUnknown
-from hardpack.lake import door
+from hardpack.lake import commit
+from hardpack.lake.commit import Commits
 from hardpack.lake.door import IceTable
 from hardpack.lake.files import DataFiles
+from hardpack.lake.history import commits
 from hardpack.lake.state import read_state
 from pyroaring import BitMap
 
@@ -119,11 +121,10 @@ def test_the_gate_stops_a_broken_rewrite(hp, topic, monkeypatch, bug):
 
     monkeypatch.setattr(passes, "rewrite", broken)
     before = rows_of(topic)
-    snapshot = topic.current_snapshot().snapshot_id
     with pytest.raises(GateRefused, match="expect_latest_record_per_key") as caught:
         hp.clean(hp.plan(name_of(topic), now=T0))
     assert caught.value.exit_code == 3
-    assert topic.refresh().current_snapshot().snapshot_id == snapshot
+    assert list(commits(topic.refresh())) == []
     assert rows_of(topic) == before
     entry = next(p for p in hp.plan(name_of(topic), now=T0).logs if p.partition == 0)
     assert (entry.action, entry.reason[:11]) == ("none", "uncleanable")
@@ -153,7 +154,7 @@ class LostAnswer:
 @pytest.fixture
 def lost_answer(monkeypatch, spark):
     """The first commit goes through, but an error comes back instead of the answer."""
-    real, deaf = IceTable.__init__, [True]
+    real, deaf = Commits.__init__, [True]
 
     def init(self, *arguments):
         real(self, *arguments)
@@ -167,7 +168,7 @@ def lost_answer(monkeypatch, spark):
                 return LostAnswer(table.operations(), spark._jvm, deaf)
 
         self._commit_table = Java()
-        once = IceTable._commit_once
+        once = Commits._commit_once
 
         def commit_once(door, *arguments):
             door._java, kept = door._commit_table, door._java
@@ -178,7 +179,7 @@ def lost_answer(monkeypatch, spark):
 
         monkeypatch.setattr(self, "_commit_once", commit_once.__get__(self), raising=False)
 
-    monkeypatch.setattr(IceTable, "__init__", init)
+    monkeypatch.setattr(Commits, "__init__", init)
     return deaf
 
 
@@ -195,7 +196,7 @@ def test_files_stay_when_nobody_knows_whether_the_commit_went_through(hp, topic,
 
     plan = hp.plan(name_of(topic), now=T0)
     with monkeypatch.context() as patch:
-        patch.setattr(IceTable, "_landed", silent)
+        patch.setattr(Commits, "_landed", silent)
         with pytest.raises(CommitUnknown):
             hp.clean(plan)
     assert offsets(topic) == [1, 2, 3, 4], "it had gone through, and its files are there"
@@ -203,16 +204,16 @@ def test_files_stay_when_nobody_knows_whether_the_commit_went_through(hp, topic,
 
 
 def test_a_try_that_was_not_heard_of_is_not_taken_for_lost_when_a_later_one_fails(hp, topic, monkeypatch):
-    def once(_, __, ___, unheard):
-        if unheard:
+    def once(_, trial):
+        if trial.unheard:
             raise Conflict("another pass was faster")
-        unheard.append("the connection was lost")
-        raise door._TryAgain("the connection was lost")
+        trial.unheard.append("the connection was lost")
+        raise commit._TryAgain("the connection was lost")
 
     staged = []
     plan, discard = hp.plan(name_of(topic), now=T0), DataFiles.discard
     with monkeypatch.context() as patch:
-        patch.setattr(IceTable, "_commit_once", once)
+        patch.setattr(Commits, "_commit_once", once)
         patch.setattr(DataFiles, "discard", lambda files, entries: staged.extend(entries) or discard(files, entries))
         with pytest.raises(CommitUnknown, match="1 of the tries to commit"):
             hp.clean(plan)

@@ -4,13 +4,15 @@ import os
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from hardpack.demo.topic import COLUMNS
 from hardpack.lake.expiry import expire_before
 from hardpack.lake.key_filter import FOLDER, filter_name
-from hardpack.lake.state import PLAN_SUMMARY, STATE_PROPERTY, write_state
-from hardpack.log.model import LogState
+from hardpack.lake.state import PLAN_SUMMARY
 from hardpack.maintenance import maintain
 from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update import SetLocationUpdate
 
 from tests.topics import append, name_of, new_topic, row, rows_of
 
@@ -57,13 +59,17 @@ def stamped(properties, summaries, at, operations=None):
         ({}, {9: {"flink.job-id": "a"}, 12: {"flink.job-id": "a", "flink.operator-id": "2"}}, 10),
         ({"history.expire.max-snapshot-age-ms": "0"}, {}, 1),  # what a pass may be working from
         ({}, {9: {"spark.sql.streaming.queryId": "a"}, 12: {"spark.sql.streaming.queryId": "a"}}, 7),
-        ({}, {9: {"other": "x"}}, 5),
+        ({}, {9: {"other": "x"}}, 10),
+        ({}, {9: {"redpanda.commit-metadata": "1"}, 12: {"redpanda.commit-metadata": "2"}}, 7),
+        ({}, {9: {"automq.commit.id": "1"}, 12: {"commit-user": "2"}}, 10),
+        ({}, {9: {"engine-name": "spark", "added-records": "1", PLAN_SUMMARY: "one:x"}}, 5),
+        ({"history.expire.max-snapshot-age-ms": str(2**63 - 1)}, {}, 2**63),
     ],
 )
 def test_what_a_sink_needs_of_the_history_stays(properties, marked, days):
     now = 2_000_000_000_000
     table = stamped(properties, [marked.get(n, {}) for n in range(20)], now)
-    assert expire_before(table, now) == now - days * DAY
+    assert expire_before(table, now) == max(now - days * DAY, now - (2**63 - 1))
 
 
 def test_a_sink_that_was_silent_for_long_holds_nothing():
@@ -72,17 +78,8 @@ def test_a_sink_that_was_silent_for_long_holds_nothing():
     assert expire_before(table, now) == now - 5 * DAY
 
 
-@pytest.mark.parametrize(("operation", "days"), [("append", 5), ("replace", 13), ("overwrite", 13), ("delete", 13)])
-def test_what_others_did_since_a_pass_stays_told(operation, days):
-    now = 2_000_000_000_000
-    state = write_state({"0": LogState(5, 0, 9, snapshot=(3, 3))})
-    marks = [{PLAN_SUMMARY: "one:x"} if n == 4 else {} for n in range(20)]
-    table = stamped({STATE_PROPERTY: state}, marks, now, {4: "overwrite", 1: "replace", 7: operation})
-    assert expire_before(table, now) == now - days * DAY
-
-
 @pytest.mark.spark
-@pytest.mark.parametrize("place", ["{}", "{}/data/nested", "{}/.."])
+@pytest.mark.parametrize("place", ["{}", "{}/data/nested", "{}/..", "{}/../x/%2e%2e"])
 def test_nothing_is_deleted_where_another_table_may_need_it(catalog, hp, place):
     table = new_topic(catalog)
     put(table, 0)
@@ -92,12 +89,13 @@ def test_nothing_is_deleted_where_another_table_may_need_it(catalog, hp, place):
     os.utime(orphan, (1000, 1000))
     door = hp.door(name_of(table))
     where = place.format(table.location()).replace(f"/{root.name}/..", "")
-    found = maintain(door, table, int(time.time() * 1000) + 100 * DAY, {"other.table": where})
+    now, warehouse = int(time.time() * 1000), catalog.properties["warehouse"]
+    found = maintain(door, table, now + 100 * DAY, {"other.table": where}, [warehouse])
     assert "other.table" in found.notes[0]
     assert orphan.exists()
     with table.transaction() as change:
         change.set_properties({"gc.enabled": "false"})
-    assert "gc.enabled" in maintain(door, table.refresh(), int(time.time() * 1000), {}).notes[0]
+    assert "gc.enabled" in maintain(door, table.refresh(), now, {}, [warehouse]).notes[0]
 
 
 @pytest.mark.spark
@@ -163,3 +161,49 @@ def test_shared_data_folders_are_not_searched(catalog, hp):
     found = hp.maintain(name_of(table), int(time.time() * 1000))
     assert found.orphans_deleted == 0
     assert "where other tables' may lie too" in found.notes[0]
+
+
+def old(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+    os.utime(path, (1000, 1000))
+    return path
+
+
+@pytest.mark.spark
+def test_nothing_is_deleted_outside_the_warehouse_unless_the_catalog_allows_it(catalog, hp, tmp_path):
+    table = new_topic(catalog)
+    put(table, 0)
+    elsewhere = old(tmp_path / "others" / "data" / "theirs.parquet")
+    with table.transaction() as change:
+        change._apply((SetLocationUpdate(location=f"file://{tmp_path}/others"),))
+    now = int(time.time() * 1000)
+    found = hp.maintain(name_of(table), now)
+    assert "does not lie inside" in found.notes[0]
+    assert elsewhere.exists()
+    catalog.properties["hardpack.locations"] = f"file://{tmp_path}"
+    try:
+        assert hp.maintain(name_of(table), now).orphans_deleted == 1
+    finally:
+        del catalog.properties["hardpack.locations"]
+    assert not elsewhere.exists()
+
+
+@pytest.mark.spark
+def test_expiry_deletes_no_file_outside_the_tables_location(catalog, hp, tmp_path):
+    table = new_topic(catalog, orphan_age_ms=12 * DAY)
+    put(table, 0)
+    foreign = tmp_path / "foreign.parquet"
+    # without field ids, else pyiceberg does not take it into the table
+    pq.write_table(table.scan().to_arrow().cast(COLUMNS), foreign)
+    with table.transaction() as change:
+        change.set_properties({"schema.name-mapping.default": table.schema().name_mapping.model_dump_json()})
+    table.add_files([f"file://{foreign}"])
+    own = {Path(p.removeprefix("file://")) for p in table.inspect.files()["file_path"].to_pylist()} - {foreign}
+    table.delete("partition = 0")
+    put(table, 7)
+    found = hp.maintain(name_of(table), int(time.time() * 1000) + 10 * DAY)
+    assert foreign.exists()
+    assert not any(path.exists() for path in own)
+    assert found.snapshots_after == 1
+    assert any("1 expired files stay" in note for note in found.notes)

@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 
 from hardpack.demo.flights import PROPERTIES, ZONE, records
 from hardpack.demo.topic import create_topic
+from hardpack.lake.catalog import open_table
 
 log = logging.getLogger(__name__)
 FIRST_DAYS = 14
@@ -32,7 +33,7 @@ def append_day(catalog: Catalog, name: str) -> bool:
     Returns:
         Whether there was a day left.
     """
-    table = catalog.load_table(name)
+    table = open_table(catalog, name)
     day = int(table.properties[DAY])
     topic = _year()
     rows = topic.filter(pc.equal(day_numbers(topic), day))

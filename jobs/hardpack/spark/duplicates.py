@@ -1,7 +1,8 @@
 """The same offset twice in one log: a table may hold what a Kafka log cannot, so it is settled before Kafka's rules.
 
-Equal rows collapse to one. Of rows that differ, the one with the greatest leader epoch is the log's, the others were
-truncated by Kafka after an unclean leader election. Without a leader epoch nobody can tell, and the log is refused.
+Equal rows collapse to one; columns that duplicates.ignore names need not be equal. Of rows that differ, the one with
+the greatest leader epoch is the log's, the others were truncated by Kafka after an unclean leader election. Without a
+leader epoch nobody can tell, and the log is refused.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from hardpack.errors import BadInput
+from hardpack.errors import UncleanableLog
+from hardpack.lake.upkeep import quoted
 from hardpack.log.model import LogView, Partition
 from hardpack.log.settings import Settings
 from hardpack.spark.columns import column
@@ -42,18 +44,18 @@ def repeated_rows(
         partitions: the logs to look at.
 
     Raises:
-        BadInput: rows with one offset differ and no leader epoch decides between them.
+        UncleanableLog: rows with one offset differ and no leader epoch decides between them.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    table = spark.read.option("versionAsOf", snapshot).table(name)
+    table = spark.read.option("versionAsOf", snapshot).table(quoted(name))
     epoch = column(columns.column_leader_epoch).cast("long") if columns.column_leader_epoch else F.lit(0).cast("long")
     rows = table.where(column(columns.column_partition).isin(list(partitions))).select(
         column(columns.column_partition).cast("string").alias("p"),
         column(columns.column_offset).cast("long").alias("o"),
         epoch.alias("epoch"),
-        content_hash(table).alias("content"),
+        content_hash(table.drop(*columns.duplicates_ignore)).alias("content"),
         F.col("_file").alias("file"),
         F.col("_pos").alias("pos"),
     )
@@ -68,9 +70,11 @@ def repeated_rows(
     found = disputed.groupBy("p").agg(F.count("o").alias("rows"), F.min("o").alias("o")).collect()
     if found:
         first = min(found, key=lambda row: row["p"])
-        raise BadInput(
-            f"{name}: {first['rows']:,} rows of partition {first['p']} share an offset with a row that differs, the "
-            f"first at offset {first['o']}; delete the wrong ones, or map the column of the leader epoch with "
-            "--set column.leader.epoch=NAME."
+        reason = f"{first['rows']:,} rows share an offset with a row that differs, the first at offset {first['o']}"
+        raise UncleanableLog(
+            f"{name}: in partition {first['p']} {reason}; delete the wrong ones, map the column of the leader epoch "
+            "with --set column.leader.epoch=NAME, or name columns that may differ with --set duplicates.ignore=NAME.",
+            tuple(sorted(row["p"] for row in found)),
+            reason,
         )
     return others.select("p", "o", "file", "pos")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hardpack.lake.door import IceTable
 from hardpack.log.settings import Settings
-from hardpack.spark.columns import column
+from hardpack.spark.columns import column, key_column
 from hardpack.spark.narrow import control_type
 from hardpack.spark.transactions import decided
 
@@ -122,7 +122,7 @@ def _side(
     if not lineage:
         rows = rows.drop(*LINEAGE)
     if sample:
-        rows = rows.where(sample.holds(column(settings.column_key), control_type(settings)))
+        rows = rows.where(sample.holds(key_column(settings), control_type(settings)))
     content = content_hash(rows) if side.wide else F.lit(None).cast("long")
     control = control_type(settings)
     tombstone = column(settings.column_value).isNull() & control.isNull() if side.values else F.lit(False)
@@ -137,7 +137,7 @@ def _side(
         ]
     return rows.select(
         column(settings.column_partition).cast("string").alias("p"),
-        column(settings.column_key).alias("k"),
+        key_column(settings).alias("k"),
         column(settings.column_offset).cast("long").alias("o"),
         tombstone.alias("tombstone"),
         # a text is no part of the code that Spark generates, compiles and warms up, so all sides share it

@@ -56,6 +56,8 @@ class KeyColumns:
     value: str
     control: str | None
     salt: bytes
+    empty_is_absent: bool = False
+    """Whether a row with an empty key has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def _hashed(rows: Sequence[_Rows], salt: bytes, near: Callable[[np.ndarray], np.
 
 def _read(files: DataFiles, columns: KeyColumns, file: KeyFile, of_tail: bool) -> Iterator[tuple[_Rows, BitMap]]:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     pa.set_cpu_count(1)
     readable = living_mask(file.ref.rows, file.unread)
@@ -129,6 +132,8 @@ def _read(files: DataFiles, columns: KeyColumns, file: KeyFile, of_tail: bool) -
         if columns.control:
             inside &= _nulls(batch[columns.control])
         without = _nulls(batch[columns.key])
+        if columns.empty_is_absent:
+            without |= np.asarray(pc.fill_null(pc.equal(pc.binary_length(batch[columns.key]), 0), False))
         positions = np.arange(at, at + len(batch), dtype=np.uint64)
         at += len(batch)
         keyless = bitmap(positions[inside & without])
