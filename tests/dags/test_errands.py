@@ -14,6 +14,7 @@ def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, t
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     from hardpack import Hardpack, api
     from hardpack.adopted import note_adopted
+    from hardpack.errors import Unreadable
     from hardpack_airflow.maintenance import errands
 
     good, ours, foreign = (name_of(new_topic(catalog)) for _ in range(3))
@@ -21,7 +22,7 @@ def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, t
 
     def open_table(catalog, name):
         if name in (ours, foreign):
-            raise ValueError("Unknown type: variant")
+            raise Unreadable(f"{name}: the table's metadata cannot be understood")
         return real(catalog, name)
 
     monkeypatch.setattr(api, "open_table", open_table)

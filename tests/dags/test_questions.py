@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from pyiceberg.exceptions import NoSuchTableError
 
 pytestmark = pytest.mark.dags
 VISITORS = 60
@@ -21,7 +22,7 @@ class Hanging:
     def load_table(self, name):
         self.asked += 1
         self.released.wait(60)
-        raise ValueError(name)
+        raise NoSuchTableError(name)
 
     def list_namespaces(self):
         self.released.wait(60)
