@@ -54,7 +54,7 @@ PRODUCTION = (
         "73914527305a40cce504b0d3d90b23caf565136912d607ae8ae7c5895512332c",
     ),
 )  # fmt: skip
-"""What it needs besides for PostgreSQL, S3 and Glue."""
+"""Jars that Spark needs in production besides: for PostgreSQL, S3 and Glue."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Master(Service):
         return f"spark://127.0.0.1:{self.port}"
 
     def state(self) -> dict[str, Any]:
-        """What its page tells as JSON: workers, running and completed applications."""
+        """Returns the workers, running and completed applications that the master's page tells as JSON."""
         told: dict[str, Any] = httpx.get(f"http://127.0.0.1:{self.pages}/json/", timeout=5).raise_for_status().json()
         return told
 

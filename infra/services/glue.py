@@ -25,7 +25,7 @@ class Glue(Service):
 
     @property
     def properties(self) -> dict[str, str]:
-        """Of the catalog, as pyiceberg takes them; the storage's own are to be added."""
+        """Properties by which pyiceberg opens this Glue catalog; those of its storage are to be added."""
         return {
             "type": "glue",
             "warehouse": self.warehouse,

@@ -43,7 +43,7 @@ class Service(ABC):
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """File that the process writes its output to."""
         return self.folder / f"{self.name}.log"
 
     @abstractmethod

@@ -69,7 +69,7 @@ class Rest(Service):
 
     @property
     def properties(self) -> dict[str, str]:
-        """Of the catalog, as pyiceberg takes them; the storage's own are to be added."""
+        """Properties by which pyiceberg opens this REST catalog; those of its storage are to be added."""
         return {"type": "rest", "uri": f"http://127.0.0.1:{self.port}/", "warehouse": self.warehouse}
 
     def is_up(self) -> bool:

@@ -54,7 +54,7 @@ class Storage(Service):
 
     @property
     def client(self) -> Any:
-        """Of boto3."""
+        """A boto3 client of this storage that tries each request once."""
         return boto3.client(
             "s3", endpoint_url=self.endpoint, region_name=REGION, aws_access_key_id=self.access_key,
             aws_secret_access_key=self.secret_key, config=Config(connect_timeout=2, retries={"max_attempts": 0}),
