@@ -128,7 +128,7 @@ def remember(table: Table, policy: Mapping[str, str] = NONE, door: Door | None =
         if view.state.snapshot is None:
             # its rows are gone, which a rollback may undo
             return replace(view.state, snapshot=at, seen=(at[1], 0), empty=not view.files)
-        return replace(told(view, at[1]), snapshot=at)
+        return told(view, at[1], at[0])
 
     return _alter(table, "remember", None, policy, remembered, door)
 

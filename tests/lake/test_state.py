@@ -18,7 +18,7 @@ STATES = st.builds(
     log_start=OFFSETS,
     log_end=OFFSETS,
     horizons=st.lists(st.tuples(OFFSETS, OFFSETS), max_size=4).map(tuple),
-    unseen=st.none() | st.builds(Unseen, st.none() | OFFSETS, st.none() | OFFSETS, OFFSETS),
+    unseen=st.none() | st.builds(Unseen, st.none() | OFFSETS, st.none() | OFFSETS, OFFSETS, st.none() | OFFSETS),
     empty=st.booleans(),
     expired_to=st.integers(-1, 2**62),
     layout=st.lists(OFFSETS, max_size=4).map(sorted).map(tuple),
@@ -66,6 +66,12 @@ def test_an_older_state_is_read():
         snapshot=(77, 5), seen=(4, 5), last_clean={"now": 100, "horizons": (19,)},
     )  # fmt: skip
     assert read_state("db.t", {STATE_PROPERTY: write_state(read)}) == read
+
+
+def test_what_a_pass_put_down_names_no_snapshot():
+    """As states of version 2 had it before anything was put down between two passes."""
+    old = {"version": 2, "logs": {"0": {"checkpoint": 20, "end": 20, "snapshot": [77, 5], "unseen": [8, None, 5]}}}
+    assert read_state("db.t", {STATE_PROPERTY: json.dumps(old)})["0"].unseen == Unseen(8, None, 5)
 
 
 def test_ten_thousand_logs_of_a_hundred_segments_take_less_than_a_megabyte():

@@ -72,7 +72,7 @@ def trusted_states(table: Table) -> dict[str, LogState]:
     states = read_state(name, table.properties)
     past, folder = _Past(table), PassFolder.of(table)
     if states and past.told_by_newest(name, folder, states):
-        return states
+        return past.as_far_as_told(states)
     undone = {log for log, state in states.items() if past.lacks(state)}
     earlier: dict[str, LogState] = {}
     for snapshot in past.ours:
@@ -85,7 +85,7 @@ def trusted_states(table: Table) -> dict[str, LogState]:
         unknown = LogState() if past.whole else LogState(expired_to=states[log].expired_to)
         told = earlier.get(log, unknown)
         states[log] = replace(told, paused=states[log].paused, uncleanable=states[log].uncleanable)
-    return states
+    return past.as_far_as_told(states)
 
 
 def _told_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState]:
@@ -125,9 +125,18 @@ class _Past:
 
     def lacks(self, state: LogState) -> bool:
         """Whether the commit that left this state is not in the past."""
-        if state.snapshot is None:
-            return False
-        snapshot, sequence = state.snapshot
+        return state.snapshot is not None and self._lacks(*state.snapshot)
+
+    def as_far_as_told(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
+        """The states without what was put down of rows that are not in the past; history is asked for these again."""
+        return {
+            log: replace(state, unseen=None)
+            if (unseen := state.unseen) and unseen.told_at is not None and self._lacks(unseen.told_at, unseen.told_to)
+            else state
+            for log, state in states.items()
+        }
+
+    def _lacks(self, snapshot: int, sequence: int) -> bool:
         if snapshot in self.ids:
             return False
         if self.whole or sequence > self.newest:

@@ -123,16 +123,17 @@ def made_by(state: LogState, snapshot: tuple[int, int]) -> LogState:
     return replace(state, snapshot=snapshot, seen=seen)
 
 
-def told(view: LogView, sequence: int) -> LogState:
+def told(view: LogView, sequence: int, at: int | None = None) -> LogState:
     """The state of a log with what history says of it up to a commit, so that the history is not needed for it again.
 
     Args:
         view: the log at that commit.
         sequence: the commit's sequence number.
+        at: the commit's snapshot, when no pass puts this down.
     """
     if view.state.snapshot is None:
         return view.state
-    return replace(view.state, unseen=Unseen(view.late, view.arrived, sequence), log_end=view.log_end)
+    return replace(view.state, unseen=Unseen(view.late, view.arrived, sequence, at), log_end=view.log_end)
 
 
 def log_to_json(state: LogState) -> dict[str, Any]:
@@ -156,10 +157,14 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "uncleanable": state.uncleanable,
         "snapshot": list(state.snapshot or ()),
         "seen": list(state.seen or ()),
-        "unseen": [unseen.late, unseen.arrived, unseen.told_to] if unseen else [],
+        "unseen": [unseen.late, unseen.arrived, unseen.told_to, *_given(unseen.told_at)] if unseen else [],
         "empty": state.empty or None,
     }
     return {name: value for name, value in entry.items() if value is not None and value != [] and value != ""}
+
+
+def _given(number: int | None) -> list[int]:
+    return [] if number is None else [number]
 
 
 def _steps(offsets: Sequence[int]) -> list[int]:
@@ -171,10 +176,23 @@ def _stepped(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return list(zip(_steps([o for o, _ in pairs]), [ms for _, ms in pairs], strict=True))
 
 
-class _Entry(BaseModel):
-    """One log's state as it stands in the property, version 2."""
+class _AnyEntry(BaseModel):
+    """What one log's state has in every version."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    markers: tuple[tuple[Long, tuple[Long, ...]], ...] = ()
+    layout: tuple[Long, ...] = ()
+    last_batch: tuple[Long, Long] | None = None
+    expired_to: Long = -1
+    paused: Annotated[int, Field(ge=0, le=MOST_PAUSES)] = 0
+    uncleanable: str = ""
+    snapshot: tuple[Long, Long] | None = None
+    seen: tuple[Long, Long] | None = None
+
+
+class _Entry(_AnyEntry):
+    """One log's state as it stands in the property, version 2."""
 
     checkpoint: Long | None = None
     start: Long | None = None
@@ -184,36 +202,18 @@ class _Entry(BaseModel):
     clean_given: Long | None = None
     clean_horizons: tuple[Long, ...] = ()
     clean_markers: tuple[Long, ...] = ()
-    markers: tuple[tuple[Long, tuple[Long, ...]], ...] = ()
-    layout: tuple[Long, ...] = ()
-    last_batch: tuple[Long, Long] | None = None
-    expired_to: Long = -1
-    paused: Annotated[int, Field(ge=0, le=MOST_PAUSES)] = 0
-    uncleanable: str = ""
-    snapshot: tuple[Long, Long] | None = None
-    seen: tuple[Long, Long] | None = None
-    unseen: tuple[Long | None, Long | None, Long] | None = None
+    unseen: tuple[Long | None, Long | None, Long] | tuple[Long | None, Long | None, Long, Long] | None = None
     empty: bool = False
 
 
-class _EntryV1(BaseModel):
+class _EntryV1(_AnyEntry):
     """One log's state as version 1 wrote it."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     checkpoint: Long | None
     start: Long | None
     end: Long
     horizons: tuple[tuple[Long, Long], ...]
     last_clean: dict[str, Long | tuple[Long, ...] | None]
-    markers: tuple[tuple[Long, tuple[Long, ...]], ...] = ()
-    layout: tuple[Long, ...] = ()
-    last_batch: tuple[Long, Long] | None = None
-    expired_to: Long = -1
-    paused: Annotated[int, Field(ge=0, le=MOST_PAUSES)] = 0
-    uncleanable: str = ""
-    snapshot: tuple[Long, Long] | None = None
-    seen: tuple[Long, Long] | None = None
 
 
 class _State(BaseModel):
@@ -233,6 +233,20 @@ class _StateV1(BaseModel):
 _VERSIONS: TypeAdapter[_State | _StateV1] = TypeAdapter(Annotated[_State | _StateV1, Field(discriminator="version")])
 
 
+def _log_of(entry: _AnyEntry) -> LogState:
+    """What every version tells of a log, by the names of now."""
+    return LogState(
+        markers=tuple((ms, tuple(accumulate(offsets))) for ms, offsets in entry.markers),
+        layout=tuple(accumulate(entry.layout)),
+        last_batch=entry.last_batch,
+        expired_to=entry.expired_to,
+        paused=entry.paused,
+        uncleanable=entry.uncleanable,
+        snapshot=entry.snapshot,
+        seen=entry.seen,
+    )
+
+
 def _log_from(entry: _Entry) -> LogState:
     last: dict[str, Any] = {} if entry.clean is None else {"now": entry.clean}
     if entry.clean_given is not None:
@@ -242,19 +256,12 @@ def _log_from(entry: _Entry) -> LogState:
     if entry.clean_markers:
         last["markers"] = entry.clean_markers
     ends = accumulate(step for step, _ in entry.horizons)
-    return LogState(
+    return replace(
+        _log_of(entry),
         checkpoint=entry.checkpoint,
         log_start=entry.start,
         log_end=entry.end,
         horizons=tuple(zip(ends, (ms for _, ms in entry.horizons), strict=True)),
-        markers=tuple((ms, tuple(accumulate(offsets))) for ms, offsets in entry.markers),
-        layout=tuple(accumulate(entry.layout)),
-        last_batch=entry.last_batch,
-        expired_to=entry.expired_to,
-        paused=entry.paused,
-        uncleanable=entry.uncleanable,
-        snapshot=entry.snapshot,
-        seen=entry.seen,
         unseen=None if entry.unseen is None else Unseen(*entry.unseen),
         empty=entry.empty,
         last_clean=last,
@@ -269,17 +276,10 @@ def _migrated(entry: _EntryV1) -> LogState:
     """
     given = entry.last_clean.get("horizon_up_to")
     last = {k: v for k, v in entry.last_clean.items() if k in ("now", "markers") and v is not None}
-    return LogState(
+    return replace(
+        _log_of(entry),
         checkpoint=entry.checkpoint,
         log_end=entry.end,
         horizons=entry.horizons,
-        markers=tuple((ms, tuple(accumulate(offsets))) for ms, offsets in entry.markers),
-        layout=tuple(accumulate(entry.layout)),
-        last_batch=entry.last_batch,
-        expired_to=entry.expired_to,
-        paused=entry.paused,
-        uncleanable=entry.uncleanable,
-        snapshot=entry.snapshot,
-        seen=entry.seen,
         last_clean=last | ({} if given is None else {"horizons": (given,)}),
     )

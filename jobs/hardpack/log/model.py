@@ -90,6 +90,8 @@ class Unseen:
     """The lowest that is not a rewrite of rows that were there before; a deleted key could come back by it."""
     told_to: int = 0
     """Sequence number of the last commit that this takes into account."""
+    told_at: int | None = None
+    """The snapshot of that commit, where this was put down between two passes; None when the last pass did."""
 
 
 @dataclass(frozen=True, slots=True)
