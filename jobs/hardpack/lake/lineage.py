@@ -55,7 +55,7 @@ class Lineage:
         self.commits = {s.sequence_number or 0: s for s in ancestors(table)}
         self.oldest = min(self.commits, default=None)
         self.changes = changes
-        self._known: dict[tuple[str, int, Partition], Origin] = {}
+        self._known: dict[tuple[str, int, Partition, int, int, int], Origin] = {}
 
     def origin(self, log: Partition, file: DataFile, state: LogState, steps: int = 0) -> Origin:
         """Tells how a file's rows came to be.
@@ -76,7 +76,7 @@ class Lineage:
         if file.sequence < file.came and file.sequence <= read:
             # a rewrite that says of itself that its rows were there by then
             return SEEN
-        at = f"{file.path} {read} {made} {told_to}", file.came, log
+        at = file.path, file.came, log, read, made, told_to
         if at not in self._known:
             self._known[at] = self._looked_up(log, file, state, steps)
         return self._known[at]
@@ -94,6 +94,9 @@ class Lineage:
         change = self.changes(snapshot).get(log)
         if change is None:
             return new
+        if any(f.trouble for f in change.removed):
+            # rows whose offsets nobody can tell may stand beside others that a pass knew
+            return Origin(True, file.min_offset, file.min_offset, True)
         before = [self.origin(log, gone, state, steps + 1) for gone in change.removed]
         changed = snapshot.summary.operation != Operation.REPLACE
         if not (_is_rewrite(change, file) if changed else _is_no_larger(change)):
