@@ -71,7 +71,7 @@ def verify(
         pages += [verdict.page for verdict in found]
         held = all(verdict.success for verdict in found)
         if not held:
-            own = [_compare(door, settings, name, *one, home, did, own=True) for one in _own(table, logs, spans)]
+            own = _by_themselves(door, settings, table, _own(table, logs, spans), home, did)
             pages += [verdict.page for verdict in own]
             held = all(verdict.success for verdict in own)
             blame = "which kept every guarantee" if held else "which had broken a guarantee itself"
@@ -153,6 +153,18 @@ def _own(table: Table, logs: Iterable[LogReport], own: Own) -> list[tuple[tuple[
             if before is not None and table.snapshot_by_id(before) and table.snapshot_by_id(made):
                 by_commit[before, made].append(entry)
     return list(by_commit.items())
+
+
+def _by_themselves(
+    door: IceTable,
+    settings: Settings,
+    table: Table,
+    own: Iterable[tuple[tuple[int, int], list[LogReport]]],
+    home: Path,
+    did: str,
+) -> list[Verdict]:
+    """Judge what passes did to the rows that they read, whatever came beside or after them."""
+    return [_compare(door, settings, table_name(table), *one, home, did, own=True) for one in own]
 
 
 def _plan_of(table: Table, snapshot: int) -> str:

@@ -263,9 +263,19 @@ class Lake(NoopCatalog):
 
 def unfit(tab: Any) -> bool:
     """Whether a table may be refused as a whole: of format v1, never adopted, or with a role's column replaced."""
-    return tab.meta.format_version == 1 or not tab.adopted or replaced(tab)
+    return tab.meta.format_version == 1 or not tab.adopted or replaced(tab) or _was_replaced(tab)
 
 
 def replaced(tab: Any) -> bool:
     """Whether another column has taken the place of `value`."""
-    return any(f.name == "value" and f.field_id != 5 for f in tab.meta.schema().fields)
+    return _other_value(tab.meta.schema())
+
+
+def _was_replaced(tab: Any) -> bool:
+    """Whether the current snapshot was written while it had: Iceberg filters a snapshot by the names of its time."""
+    schemas = {s.schema_id: s for s in tab.meta.schemas}
+    return tab.current is not None and _other_value(schemas[tab.current.schema_id])
+
+
+def _other_value(schema: Schema) -> bool:
+    return any(f.name == "value" and f.field_id != 5 for f in schema.fields)

@@ -169,5 +169,15 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         [_create(), _append("a"), _do("negative", log=0, key="a"), _do("negative", log=0, key="b"), _append("c"),
          _append("a", log=1), _append("a", log=1), RUN],
     ),
+    "what was put down of rows that a rollback took is asked for again": (
+        {"I6"},
+        [_create(), _append("c-"), _append("d"), RUN, PACK_ALL, _advance(7 * DAY), _append("e"), NIGHT,
+         _do("rollback", back=3)],
+    ),
+    "a bin-pack of a file without bounds forgets nothing": (
+        {"state-survives"},
+        [_create(), _append("b"), _append("b"), RUN, _append("b", bounded=False),
+         _do("binpack", mode="overwrite", share=100)],
+    ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""

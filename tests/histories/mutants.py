@@ -13,11 +13,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
-from hardpack import adopt, api, clean, heads, maintenance, passes, verify
+from hardpack import api, clean, heads, maintenance, passes, verify
 from hardpack.errors import BadInput
-from hardpack.lake import sensing
+from hardpack.lake import layout, sensing
 from hardpack.lake.history import ancestors, is_append, is_ours, summary_of, trusted_states
 from hardpack.lake.lineage import SEEN, Lineage
 from hardpack.log import model, selection
@@ -103,14 +104,6 @@ def _touches_all(real: Any) -> Any:
     return lambda *_: ""
 
 
-def _v1(real: Any) -> Any:
-    def check(table: Any, settings: Any, *rest: Any) -> None:
-        with contextlib.suppress(BadInput):
-            real(table, settings, *rest)
-
-    return check
-
-
 def _of_the_plan(real: Any) -> Any:
     """Delete horizons count from the plan's time."""
     return lambda self: dict(self.after)
@@ -128,9 +121,14 @@ def _neighbours_too(real: Any) -> Any:
     return after_clean
 
 
+def _v1(real: Any) -> Any:
+    """Tables of format v1 are taken."""
+    return lambda _: None
+
+
 def _blames(real: Any) -> Any:
     """Rows that came since are held for a broken guarantee."""
-    return lambda *_: [((-1, -1), [])]
+    return lambda *_: [SimpleNamespace(success=False, page="")]
 
 
 def _overflows(real: Any) -> Any:
@@ -153,9 +151,24 @@ def _any_time(real: Any) -> Any:
     return lambda now, at: now
 
 
-def _chained(real: Any) -> Any:
-    """Files that share no more than a border are one segment, and nobody is told that a log is stuck."""
+def _unnoticed(real: Any) -> Any:
+    """Nobody is told that a log is stuck."""
     return lambda *_: ""
+
+
+def _chained(real: Any) -> Any:
+    """Files that share no more than a border are one segment."""
+
+    def segments(files: Any, *rest: Any) -> Any:
+        tied: list[Any] = []
+        for segment in real(files, *rest):
+            if tied and segment.base_offset <= tied[-1].last_offset:
+                tied[-1] = model.Segment.of((*tied[-1].files, *segment.files), tied[-1].base_offset)
+            else:
+                tied.append(segment)
+        return tuple(tied)
+
+    return segments
 
 
 def _both_sums(real: Any) -> Any:
@@ -207,16 +220,23 @@ MUTANTS = [
     Mutant("A4 all rows taken is a new table", sensing, "_view", _all_removed_is_anew, ("state-survives", "I6")),
     Mutant("A5 any base", passes, "_next_state", _any_base, ("base-lost",)),
     Mutant("A7 nothing is left alone", heads, "left_alone", _touches_all, ("paused", "policy")),
-    Mutant("A9 format v1", adopt, "check_layout", _v1, ("v1",)),
+    Mutant("A9 format v1", layout, "_check_format", _v1, ("v1",)),
     Mutant("A10 horizons from the plan", passes.Job, "after_at_commit", _of_the_plan, ("horizon-early", "I5")),
     Mutant("A11 late rows date neighbours", heads, "after_clean", _neighbours_too, ("horizon-once",)),
     Mutant("A18 late rows are never told", Lineage, "origin", _never_unseen, ("I9", "I9-risen", "state-survives")),
-    Mutant("A20 verify blames for what came", verify, "_own", _blames, ("verify", "errors")),
+    Mutant("A20 verify blames for what came", verify, "_by_themselves", _blames, ("verify",)),
     Mutant("A21 a rewrite brings nothing", Lineage, "origin", _by_data_sequence, ("I9", "I9-risen")),
     Mutant("B1 times overflow", heads, "plus", _overflows, ("state", "errors", "isolation")),
     Mutant("B2 expiry is pinned", maintenance, "expire_before", _pinned_by_all, ("snapshots", "storage")),
     Mutant("B4 a clock ahead", api, "not_ahead", _any_time, ("ahead",)),
-    Mutant("B5 chained files", selection, "_stuck", _chained, ("pinned",)),
+    Mutant(
+        "B5 chained files",
+        sensing,
+        "to_segments",
+        _chained,
+        ("pinned",),
+        ((selection, "_stuck", _unnoticed),),
+    ),
     Mutant("B7 both sums", selection, "_bytes_around", _both_sums, ("ratio",)),
     Mutant("C1 one bad log", clean, "phase_one", _whole_table, ("isolation",)),
     Mutant("a horizon is an hour early", heads, "after_clean", _due_at_once, ("horizon-early", "I5")),

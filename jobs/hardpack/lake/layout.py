@@ -79,11 +79,7 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
         BadInput: naming the first thing that is wrong.
     """
     name = table_name(table)
-    if table.metadata.format_version < 2:
-        raise BadInput(
-            f"{name}: the table has format version 1, which does not tell when rows came, expected 2 or 3; "
-            "ALTER TABLE … SET TBLPROPERTIES ('format-version'='2') upgrades it in place."
-        )
+    _check_format(table)
     fields = {f.name: f for f in table.schema().fields}
     for role, column in mapped_columns(settings).items():
         _check_column(name, role, column, fields)
@@ -101,6 +97,14 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
             f"{name}: the table is not partitioned by identity of column {settings.column_partition!r}, which "
             f"separates its logs; add it with ALTER TABLE … ADD PARTITION FIELD {settings.column_partition} and "
             "rewrite the older files."
+        )
+
+
+def _check_format(table: Table) -> None:
+    if table.metadata.format_version < 2:
+        raise BadInput(
+            f"{table_name(table)}: the table has format version 1, which does not tell when rows came, expected 2 or 3;"
+            " ALTER TABLE … SET TBLPROPERTIES ('format-version'='2') upgrades it in place."
         )
 
 
