@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,8 +82,9 @@ class Head:
 
     @property
     def horizon(self) -> int:
-        """Delete horizon of the tombstones that it meets first, ms, if it commits at once."""
-        return plus(self.now, self.settings.delete_retention_ms)
+        """Delete horizon of the tombstones that it meets first, ms, if it commits as this is asked (invariant 5)."""
+        commit = self.clock() if self.clock else self.now
+        return plus(max(self.now, commit), self.settings.delete_retention_ms)
 
     @property
     def copied(self) -> tuple[Segment, ...]:
@@ -173,6 +174,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
             entry.erase = bool(more.erased)
         return _allowed(found, report.table, heads)
 
+    after = {h.name: partial(_state_after, h, markers, groups[h.name], seen, late[h.name]) for h in heads}
     job = Job(
         report=report,
         settings=heads[0].settings,
@@ -180,10 +182,10 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         groups=groups,
         recorded=read_state(report.table, table.properties),
         corrected=trusted_states(table),
-        after={h.name: _state_after(h, markers, groups[h.name], seen, late[h.name]) for h in heads},
+        after={name: state_now() for name, state_now in after.items()},
         home=home,
         copied_to={h.name: h.reach.copied_to for h in heads},
-        horizons={h.name: (h.horizon, h.clock, h.settings.delete_retention_ms) for h in heads},
+        dated=after,
     )
     return run(door, files, job, find_dead, whole)
 

@@ -27,11 +27,10 @@ from hardpack.lake.row_deletes import on_one_file, write_positions
 from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
 from hardpack.log.causes import CAUSES
 from hardpack.log.grouping import files_to_rewrite
-from hardpack.log.horizons import Range, postponed
+from hardpack.log.horizons import Range
 from hardpack.log.model import DataFile, LogState, LogView, Segment
 from hardpack.log.removal import stays_under_vector
 from hardpack.log.settings import Settings
-from hardpack.log.times import plus
 from hardpack.report import LogReport, PassReport
 from hardpack.spark.dead_rows import DeadRows, hidden_rows
 from hardpack.spark.rewrite import Living, rewrite
@@ -40,10 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
-
-
-Clock = Callable[[], int]
-"""Tells the time, ms since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -66,16 +61,13 @@ class Job:
     """By partition the offset from which on nothing is touched."""
     expired: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)
     """Offset ranges whose tombstones have to go, by partition."""
-    horizons: Mapping[str, tuple[int, Clock | None, int]] = field(default_factory=dict)
-    """By partition the horizon that was given, ms, what tells the time of the commit, and delete.retention.ms."""
+    dated: Mapping[str, Callable[[], LogState]] = field(default_factory=dict)
+    """By partition what tells the state of a log whose new horizons count from the time of the call."""
 
     def after_at_commit(self) -> dict[str, LogState]:
         """The states as they are when the pass commits now: a horizon counts from the commit (invariant 5)."""
-        states = dict(self.after)
-        for name, (given, clock, retention) in self.horizons.items():
-            if clock:
-                states[name] = postponed(states[name], given, plus(clock(), retention))
-        return states
+        now = {name: replace(state_now(), empty=self.after[name].empty) for name, state_now in self.dated.items()}
+        return dict(self.after) | now
 
 
 def applied_before(table: Table, phase: Literal["one", "two"], plan: str) -> PassReport | None:

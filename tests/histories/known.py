@@ -87,6 +87,11 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         {"horizon-early"},
         [_create(), _append("a-"), _append("b"), _do("plan", slot=0), _advance(30 * HOUR), _do("apply", slot=0)],
     ),
+    "a plan that waits moves no horizon that was there": (
+        {"horizon-once"},
+        [_create(log__cleaner__dedupe__buffer__size="72"), _append("d-", "b", "d-"), _append("v"), RUN,
+         _do("plan", slot=0, force=True), _advance(HOUR), _do("apply", slot=0)],
+    ),
     "a late row gives no tombstone a new horizon": (
         {"horizon-once"},
         [_create(), _append("a", "b-"), _append("c"), _append("d"), CLEAN, _advance(HOUR), _late(10, "e"), CLEAN],

@@ -8,7 +8,6 @@ from hardpack.log.horizons import (
     due_markers,
     due_ranges,
     horizon_of,
-    postponed,
     undone_clock,
     with_horizon,
     with_ranges,
@@ -120,13 +119,6 @@ def test_a_range_without_a_tombstone_needs_no_entry():
     assert without_empty(horizons, [file(0, 9, 0), file(10, 14, 1), file(20, 29, None)]) == ((19, 200), (29, 300))
     assert without_empty(horizons, [file(5, 25, 1)]) == horizons
     assert without_empty(horizons, []) == ()
-
-
-def test_a_horizon_counts_from_the_commit():
-    marked = cleaned(LogState(), 0, 10, 20, 1000, 50, emptied=[3])
-    late = postponed(marked, 1050, 9050)
-    assert (late.horizons, late.markers) == (((9, 9050),), ((9050, (3,)),))
-    assert postponed(marked, 1050, 1040) == marked, "never earlier than it was given"
 
 
 def test_a_horizon_at_the_end_of_time_stays_there():

@@ -95,25 +95,6 @@ def without_empty(horizons: tuple[Horizon, ...], files: Iterable[DataFile]) -> t
     return tuple(kept)
 
 
-def postponed(state: LogState, given: int, horizon_ms: int) -> LogState:
-    """Moves the horizons that a pass gave when it began to what they are when it commits (invariant 5).
-
-    Args:
-        state: as the pass leaves it.
-        given: the horizon that it gave, ms.
-        horizon_ms: the time of the commit and delete.retention.ms, ms; earlier than `given` changes nothing.
-    """
-    if horizon_ms <= given:
-        return state
-    last = state.last_clean | ({"given": horizon_ms} if "given" in state.last_clean else {})
-    return replace(
-        state,
-        horizons=tuple((up_to, horizon_ms if ms == given else ms) for up_to, ms in state.horizons),
-        markers=tuple((horizon_ms if ms == given else ms, offsets) for ms, offsets in state.markers),
-        last_clean=last,
-    )
-
-
 def undone_clock(state: LogState, now: int) -> LogState:
     """The state when the last phase one was made by a clock in the future: what it gave a horizon counts from `now`."""
     ahead, given = state.last_clean["now"], state.last_clean.get("given")
