@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from tests.histories.situations import SITUATIONS, place
 from tests.histories.steps import Step
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -70,7 +71,19 @@ class Maker:
             made: Callable[..., Any] = getattr(self, f"_{kind}", self._plain)
             args = made(t)
             steps.append(args if isinstance(args, Step) else Step(kind, {"t": t, **(args or {})}))
+        for name in rng.sample(sorted(SITUATIONS), rng.choice([0, 0, 0, 1, 1, 2])):
+            steps = self._with(name, steps)
         return steps
+
+    def _with(self, situation: str, steps: list[Step]) -> list[Step]:
+        """The steps with those of a situation among them, on a table that has the settings for it."""
+        at = self.rng.randrange(len(self.tables))
+        wants, some = SITUATIONS[situation](self.rng, self.tables[at], self._log())
+        created = steps[at]
+        settings = created.args["settings"] | wants
+        first = [Step("create", created.args | {"settings": settings}) if s is created else s for s in steps]
+        creations = len(self.tables)
+        return [*first[:creations], *place(self.rng, first[creations:], some)]
 
     def _plain(self, t: str) -> None:
         return None

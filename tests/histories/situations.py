@@ -1,0 +1,120 @@
+"""Situations: short runs of steps that mean something together, which a random walk seldom strings in this order.
+
+Each is what an operator would recognise: a backfill before a retention, a plan that waited in a queue. A situation says
+what settings it wants and what its steps are; a history places them among its own, so that all else goes on between.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from tests.histories.steps import Step
+
+HOUR, DAY = 3_600_000, 86_400_000
+Situation = Callable[[random.Random, str, int], tuple[dict[str, str], list[Step]]]
+SITUATIONS: dict[str, Situation] = {}
+ADDED = "uvwxyz"
+"""Keys that only situations write, at first: nothing supersedes their rows by chance."""
+
+
+def situation(function: Situation) -> Situation:
+    """Make a function a situation under its own name."""
+    SITUATIONS[function.__name__] = function
+    return function
+
+
+def _append(t: str, log: int, keys: list[str], kind: str = "value", **more: Any) -> Step:
+    return Step("append", {"t": t, "logs": {str(log): [[key, kind, 1, "now"] for key in keys]}, **more})
+
+
+def _late(t: str, log: int, percent: int, key: str, kind: str = "value") -> Step:
+    return Step("late", {"t": t, "log": log, "rows": [[percent, key, kind]]})
+
+
+def _clean(t: str) -> Step:
+    return Step("clean", {"t": t, "force": True})
+
+
+def _deleted(rng: random.Random, t: str, log: int) -> list[Step]:
+    """A key that is written and deleted, and then another row, so that the tombstone is not in the last file."""
+    key = rng.choice(ADDED)
+    return [_append(t, log, [key]), _append(t, log, [key], "tombstone"), _append(t, log, [rng.choice(ADDED)])]
+
+
+@situation
+def backfill(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """Rows are put before the first of a log that was cleaned, and retention runs."""
+    kind, then = rng.choice(["value", "tombstone"]), rng.choice(["retention", "nightly", "scheduled"])
+    steps = [_append(t, log, [key]) for key in rng.sample(ADDED, 3)]
+    return {}, [*steps, _clean(t), _late(t, log, rng.choice([0, 5, 10]), rng.choice(ADDED), kind), Step(then, {"t": t})]
+
+
+@situation
+def held(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A log with a tombstone is paused, or only deleted from now on; a day later the runs go on."""
+    wants = rng.choice([{"idle.tombstones": "expire"}, {"cleanup.policy": "compact,delete", "retention.ms": "1"}])
+    paused = Step("pause", {"t": t, "log": log})
+    only_deleted = Step("settings", {"t": t, "cleanup__policy": "delete", "retention__ms": "-1"})
+    then = [Step(kind, {"t": t}) for kind in rng.sample(["expire_tombstones", "retention", "scheduled"], 2)]
+    after = [Step("advance", {"ms": rng.choice([2, 8]) * DAY}), *then]
+    return wants, [*_deleted(rng, t, log), _clean(t), rng.choice([paused, only_deleted]), *after]
+
+
+@situation
+def postponed(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A plan waits in a queue for longer than a delete horizon."""
+    planned, applied = Step("plan", {"t": t, "slot": 0, "force": True}), Step("apply", {"t": t, "slot": 0})
+    wait = Step("advance", {"ms": rng.choice([HOUR, 30 * HOUR])})
+    return {}, [*_deleted(rng, t, log), planned, wait, applied, Step("scheduled", {"t": t})]
+
+
+@situation
+def straggler(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A late row comes beside a tombstone that a pass has seen."""
+    late = _late(t, log, rng.randrange(60), rng.choice(ADDED))
+    wait = Step("advance", {"ms": rng.choice([60_000, HOUR, 6 * HOUR])})
+    wants = {"delete.retention.ms": str(rng.choice([1, 7]) * DAY)}
+    return wants, [*_deleted(rng, t, log), _clean(t), wait, late, _clean(t)]
+
+
+@situation
+def blamed(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A row of a key that was cleaned comes late, and somebody asks who broke the guarantee."""
+    key = rng.choice(ADDED)
+    rows = [_append(t, log, [key]), _append(t, log, [key]), _append(t, log, [rng.choice(ADDED)])]
+    return {}, [*rows, _clean(t), _late(t, log, rng.randrange(40), key), Step("verify", {"t": t})]
+
+
+@situation
+def across(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A bin-pack of others makes one file of rows on both sides of the checkpoint."""
+    many = [f"{rng.choice(ADDED)}{n}" for n in range(rng.choice([8, 16]))]
+    pack = Step("binpack", {"t": t, "mode": rng.choice(["starting", "replace"]), "share": 100, "logs": [log]})
+    steps = [_append(t, log, many), _append(t, log, ["u"]), _clean(t), pack, _append(t, log, ["v"])]
+    return {"min.cleanable.dirty.ratio": rng.choice(["0.3", "0.4", "0.5"])}, steps
+
+
+@situation
+def undone(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """The table is rolled back while a pass that finds nothing to remove is under way."""
+    rows = [_append(t, log, [f"{key}{rng.randrange(1000)}"]) for key in rng.sample(ADDED, 4)]
+    back = Step("ambush", {"at": 0, "step": ["rollback", {"t": t, "back": rng.choice([1, 2])}]})
+    return {}, [*rows, back, _clean(t)]
+
+
+@situation
+def chained(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A source begins every file with the row that the one before ended with."""
+    return {}, [_append(t, log, rng.sample(ADDED, 2), chain=True) for _ in range(5)] + [Step("scheduled", {"t": t})]
+
+
+def place(rng: random.Random, steps: list[Step], some: list[Step]) -> list[Step]:
+    """A situation's steps among others, in their order: at one point as often as with others' steps between."""
+    spread = rng.choice([0, 0, 1, 4])
+    at, placed = rng.randint(0, len(steps)), list(steps)
+    for step in some:
+        placed.insert(at, step)
+        at = min(len(placed), at + 1 + rng.randint(0, spread))
+    return placed
