@@ -25,11 +25,10 @@ from hardpack.lake.layout import columns_at
 from hardpack.lake.sensing import late_files
 from hardpack.lake.state import read_at, read_state, told
 from hardpack.log.grouping import group_segments
-from hardpack.log.horizons import Copied, Range, after_clean, after_expiry, due
+from hardpack.log.horizons import Copied, Range, after_clean, after_expiry, due, horizon_from
 from hardpack.log.model import LogState, LogView, Segment
 from hardpack.log.selection import Decision, decide, left_alone
 from hardpack.log.settings import Settings
-from hardpack.log.times import plus
 from hardpack.log.transactions import held_after
 from hardpack.passes import Job, run
 from hardpack.report import PassReport
@@ -84,7 +83,7 @@ class Head:
     def horizon(self) -> int:
         """Delete horizon of the tombstones that it meets first, ms, if it commits as this is asked (invariant 5)."""
         commit = self.clock() if self.clock else self.now
-        return plus(max(self.now, commit), self.settings.delete_retention_ms)
+        return horizon_from(max(self.now, commit), self.settings.delete_retention_ms)
 
     @property
     def copied(self) -> tuple[Segment, ...]:

@@ -89,7 +89,9 @@ def retain(door: IceTable, table: Table, heads: Sequence[Head], report: PassRepo
 
 def _state_after(view: LogView, outcome: Retained, read: int) -> LogState:
     empty = len(outcome.deleted) == len(view.segments)
-    return after_retention(replace(told(view, read), log_end=view.log_end, empty=empty), outcome.log_start)
+    # rows may arrive below the new log start while the first pass of a log is under way
+    state = told(view, read) if view.state.snapshot else replace(view.state, seen=(read, 0))
+    return after_retention(replace(state, log_end=view.log_end, empty=empty), outcome.log_start)
 
 
 def _log_report(view: LogView, outcome: Retained) -> LogReport:

@@ -41,6 +41,7 @@ def _do(kind: str, **args: Any) -> Step:
 
 CLEAN, RUN, NIGHT = _do("clean"), _do("scheduled"), _do("nightly")
 PACK_ALL = _do("binpack", mode="replace", share=100)
+GAPS = [("b", "tombstone", 3), ("c", "tombstone", 5)]
 OTHERS = [[key, "value", 1, "now"] for key in "xyz"]
 
 KNOWN: dict[str, tuple[set[str], list[Step]]] = {
@@ -183,6 +184,31 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         {"state-survives"},
         [_create(), _append("b"), _append("b"), RUN, _append("b", bounded=False),
          _do("binpack", mode="overwrite", share=100)],
+    ),
+    "rows that come below the new log start during the first retention are late": (
+        {"I9"},
+        [_create(cleanup__policy="compact,delete", retention__bytes="0"), _append("b"),
+         Step("ambush", {"at": 0, "step": ["late", {"t": T, "log": 0, "rows": [[20, "b", "value"]]}]}),
+         _do("retention")],
+    ),
+    "a log that is marked after a rollback does not stop the others": (
+        {"conflict"},
+        [_create(), _append("a", log=1), _append("b", log=1), _append("c"),
+         _do("redeliver", log=0, percent=60, number=2, ingested=True), _append("b"), _append("d", log=1),
+         _do("insert_overwrite", log=0, rows=[["c", "value", 1, "now"]], from_start=False), _append("a", log=1),
+         _append("z"), RUN, _do("rollback", back=4), CLEAN],
+    ),
+    "a horizon at the end of time is one": (
+        {"horizon-once"},
+        [_create(delete__retention__ms=LONG_MAX), _append("a-", "b", "b"), _append("c"), RUN,
+         _do("binpack", mode="overwrite", share=30), NIGHT],
+    ),
+    "a late tombstone behind the end of a full map has a horizon of its own": (
+        {"I5"},
+        [_create(log__cleaner__dedupe__buffer__size="48"),
+         _do("append", logs={"0": [[k, kind, gap, "now"] for k, kind, gap in [("a", "value", 1), *GAPS]]}),
+         _append("d"), CLEAN, _advance(30 * HOUR), _do("late", log=0, rows=[[80, "z", "tombstone"]]), _append("e"),
+         _do("settings", log__cleaner__dedupe__buffer__size=""), RUN],
     ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""

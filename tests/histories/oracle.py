@@ -43,10 +43,23 @@ class Oracle:
             lines = self.lines[snapshot]
             self.lines[snapshot] = {**lines, log: replace(lines[log], gone={})}
 
-    def expired(self, snapshot: int | None) -> None:
-        """Others expired the history: what they had rewritten is not known any more, so that horizons may move."""
-        lines = self.lines[snapshot].items()
-        self.lines[snapshot] = {log: replace(line, loose=line.loose | line.tombs.keys()) for log, line in lines}
+    def expired(self, snapshot: int | None, by_others: bool = True) -> None:
+        """Old snapshots are gone: horizons may move where nothing tells any more what others had rewritten.
+
+        Hardpack's own expiry keeps what tells of files, but not of single rows in files that mix old and late ones.
+        """
+        lines = dict(self.lines[snapshot])
+        for log, line in lines.items():
+            rewritten = line.tombs.keys() if by_others else self._rewritten(snapshot, log) & line.tombs.keys()
+            lines[log] = replace(line, loose=line.loose | rewritten)
+        self.lines[snapshot] = lines
+
+    def _rewritten(self, snapshot: int | None, log: int) -> set[int]:
+        """Rows of a log that stand in other files than those its last pass left."""
+        passes = self.passes.get(log, [])
+        left = next((s for s in self.ancestors(snapshot) if s in passes), None)
+        shown, before = self.rows[snapshot].file, self.rows[left].file
+        return {row.rid for row in self.rows[snapshot].log(log) if shown[row.rid] != before.get(row.rid)}
 
     def resumed(self, snapshot: int | None, log: int, now: int) -> None:
         """A person has resumed a log, which undoes what passes by a clock ahead of this time did."""
@@ -84,7 +97,7 @@ class Oracle:
         if landed is None:
             for log, line in lines.items():
                 had = before.log(log)
-                if had and not any(r.rid in rows.of for r in had):
+                if not any(r.rid in rows.of for r in had) and (had or not rows.log(log)):
                     lines[log] = Line(covered=line.covered)
                 elif not replaces:
                     again = {r.offset for r in rows.log(log) if r.rid not in before.of}
@@ -151,16 +164,21 @@ class Oracle:
             must(not risen or row.value is None, "I9-risen",
                  f"log {log}: the row at {row.offset} of a key whose tombstone is gone is live and clean")  # fmt: skip
         copied = [r for r in base.log(log) if r.offset < max(checkpoint, landed.copied[log])]
-        due = min(LONG_MAX, landed.clock + landed.settings["delete.retention.ms"])
+        due = min(LONG_MAX - 1, landed.clock + landed.settings["delete.retention.ms"])
         known = line.tombs.keys() | line.undone
         tombs = (r.rid for r in copied if r.value is None and r.key is not None and r.rid not in known)
-        # a tombstone that is delivered again is the one that was covered before
+        # a tombstone that is delivered again, or written anew as it was, is the one that was covered before
         places = {r.rid: (r.offset, r.key) for r in copied}
-        fresh = {rid: line.covered.get(places[rid], (due, landed.clock)) for rid in tombs}
+        now = due, landed.clock
+        fresh = {rid: min(line.covered.get(places[rid], now), now) for rid in tombs}
+        # what may have been written anew is dated once more by this pass's settings
+        again = {
+            rid: (min(line.tombs[rid][0], due), landed.clock) for rid in places.keys() & line.loose & line.tombs.keys()
+        }
         return replace(
             line,
             seen=line.seen | {r.rid for r in below},
-            tombs={**line.tombs, **fresh},
+            tombs={**line.tombs, **again, **fresh},
             covered={**line.covered, **{places[rid]: dated for rid, dated in fresh.items()}},
         )
 
@@ -180,7 +198,7 @@ class Oracle:
         for log, now in said.items():
             line, before = lines.get(log, Line()), self.said.get(log)
             if same and before:
-                rules.remembered(log, before, now)
+                rules.remembered(log, before, now, rows)
             unseen = [r for r in rows.log(log) if 0 <= r.offset < now.first_dirty and r.rid not in line.seen]
             must(not unseen or now.refused, "I9",
                  f"log {log}: no pass saw the row at {unseen[0].offset if unseen else 0}, yet it counts as clean "
@@ -189,8 +207,8 @@ class Oracle:
             rules.due_in_time(log, now, rows, settings, clock)
             back = line.floor is not None and (now.checkpoint is None or now.checkpoint < line.floor)
             must(not back, "I6", f"log {log}: the checkpoint went back from {line.floor} to {now.checkpoint}")
-            floor = now.checkpoint if line.floor is None else line.floor
-            if now.checkpoint is not None:
-                floor = max(now.checkpoint, floor or 0)
+            # of a log whose clean rows are gone status shows where it begins
+            shown = now.checkpoint if any(r.offset < (now.checkpoint or 0) for r in rows.log(log)) else None
+            floor = max((end for end in (line.floor, shown) if end is not None), default=None)
             lines[log] = replace(line, floor=floor, horizons=rules.horizons(log, line, now, rows))
         self.lines[current], self.said = lines, said

@@ -8,9 +8,11 @@ from typing import Any
 from tests.histories.promises import Line, Pass, Rows, Said, Violation, must
 
 
-def remembered(log: int, before: Said, now: Said) -> None:
+def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
+    # of a log that is left alone nobody says where its dirty rows begin, or how far it was cleaned
+    alone = before.refused or before.reason.startswith("paused")
     # where nobody tells any more that rows were replaced, an old checkpoint does no harm while all rows are dirty
-    harmless = before.checkpoint is None and now.first_dirty <= before.first_dirty
+    harmless = before.checkpoint is None and (now.first_dirty <= before.first_dirty or alone)
     must(now.checkpoint == before.checkpoint or harmless, "state-survives",
          f"log {log}: the checkpoint {before.checkpoint} became {now.checkpoint} by itself")  # fmt: skip
     # a log that starts anew has nothing to remember
@@ -19,9 +21,9 @@ def remembered(log: int, before: Said, now: Said) -> None:
         "state-survives",
         f"log {log}: removed tombstones are forgotten",
     )
-    # of a log that is left alone nobody says where its dirty rows begin
-    alone = before.refused or before.reason.startswith("paused")
-    must(now.first_dirty <= before.first_dirty or alone or now.checkpoint is None, "state-survives",
+    # a file of which others hid every row counts until it is gone
+    left = any(before.first_dirty <= r.offset < now.first_dirty for r in rows.log(log))
+    must(not left or alone or now.checkpoint is None, "state-survives",
          f"log {log}: first dirty rose from {before.first_dirty} to {now.first_dirty} by itself")  # fmt: skip
 
 
@@ -30,6 +32,8 @@ def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any]) -
     if not now.due or not now.reason.startswith("dirty ratio"):
         return
     own = rows.log(log)
+    if not own:
+        return
     newest = rows.newest(log)
     closed = [r for r in own if rows.file[r.rid] != newest or settings["active.segment"] == "none"]
     dirty = sum(r.offset >= now.first_dirty for r in closed)
@@ -71,7 +75,7 @@ def horizons(log: int, line: Line, now: Said, rows: Rows) -> dict[int, int]:
             continue
         offset, known = rows.of[rid].offset, found.get(rid)
         horizon = now.horizon(offset)
-        if rid in line.loose and (offset >= now.first_dirty or (horizon or 0) >= (known or 0)):
+        if rid in line.loose:
             found[rid] = horizon or known or 0
             if horizon is None:
                 continue

@@ -41,6 +41,9 @@ def scheduled(world: Any, tab: Tab) -> None:
 @verb
 def nightly(world: Any, tab: Tab) -> None:
     world.hp.maintain(tab.name, world.now)
+    world.look(tab.name)
+    if tab is world.lake.tabs[tab.name]:
+        world.oracles[tab.name].expired(tab.meta.current_snapshot_id, by_others=False)
 
 
 @verb
@@ -104,6 +107,9 @@ def season(world: Any, tab: Tab, days: int, idle: bool) -> None:
         world.do(Step("append", {"t": tab.name, "logs": dict.fromkeys(logs, rows), "chain": world.chain}))
         world.do(Step("scheduled", {"t": tab.name}))
         world.do(Step("nightly", {"t": tab.name}))
+        if tab is not world.lake.tabs[tab.name]:
+            # somebody put another table in its place
+            return
         sizes.append(len(tab.meta.properties.get("hardpack.state", "")))
     grown = sizes[-1] - sizes[len(sizes) // 2]
     partly = "hardpack.log.cleaner.dedupe.buffer.size" in tab.meta.properties
@@ -165,6 +171,9 @@ def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) ->
         oracle.paused[at] = max(0, oracle.paused.get(at, 0) - 1)
         if trust:
             oracle.trust(tab.meta.current_snapshot_id, at)
+    if world.interrupted:
+        # of a pause and a resume at the same time either may be the later one
+        oracle.paused = {at: int(now.reason.startswith("paused")) for at, now in world.hp.said(tab.name).items()}
     for at in known:
         oracle.resumed(tab.meta.current_snapshot_id, at, world.now)
 

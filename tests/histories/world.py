@@ -146,8 +146,8 @@ class World:
         line = oracle.ancestors(tab.meta.current_snapshot_id)
         for log, passes in oracle.passes.items():
             newest = next((s for s in line if s in passes), None)
-            # the table's property still tells of the very last pass
-            if newest is not None and newest not in left and passes[-1] != newest:
+            # the table's property still tells of the very last pass, until others that came after it are put down
+            if newest is not None and newest not in left and _on_record(tab, log) != newest:
                 oracle.forgotten(tab.meta.current_snapshot_id, log)
                 oracle.said.pop(log, None)
 
@@ -296,6 +296,13 @@ def as_said(kind: str, before: set[int], after: set[int]) -> None:
     else:
         holds = True
     must(holds, "simulator", f"{kind} changed other rows than it says")
+
+
+def _on_record(tab: Tab, log: int) -> int | None:
+    """The snapshot of the pass that the table's property tells of."""
+    logs = json.loads(tab.meta.properties.get("hardpack.state", "{}")).get("logs", {})
+    found: int = logs.get(str(log), {}).get("snapshot", [None])[0]
+    return found
 
 
 def _reached(entry: dict[str, Any]) -> int:

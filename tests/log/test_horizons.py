@@ -1,20 +1,24 @@
 """Delete horizons: set once, served in order, never early (invariant 5)."""
 
+from dataclasses import replace
+
 from hardpack.log.horizons import (
+    UNDATED,
     Copied,
     after_clean,
     after_expiry,
     due,
     due_markers,
     due_ranges,
+    horizon_from,
     horizon_of,
     undone_clock,
     with_horizon,
     with_ranges,
     without_empty,
 )
-from hardpack.log.model import DataFile, LogState, LogView
-from hardpack.log.times import LONG_MAX, plus
+from hardpack.log.model import DataFile, LogState, LogView, Unseen
+from hardpack.log.times import LONG_MAX
 
 
 def cleaned(state, low, high, end, now, retention, emptied=(), copied_to=None):
@@ -122,10 +126,15 @@ def test_a_range_without_a_tombstone_needs_no_entry():
 
 
 def test_a_horizon_at_the_end_of_time_stays_there():
-    state = cleaned(LogState(), 0, 10, 20, 1000, LONG_MAX - 1000)
-    assert plus(1000, LONG_MAX) == LONG_MAX
-    assert state.horizons == ((9, LONG_MAX),)
-    assert due_ranges(state, LONG_MAX - 1) == ()
+    never = horizon_from(1000, LONG_MAX)
+    assert never == UNDATED - 1
+    assert due_ranges(replace(LogState(), checkpoint=10, horizons=((9, never),)), never - 1) == ()
+
+
+def test_a_horizon_at_the_end_of_time_is_not_taken_for_one_that_was_never_given():
+    never = horizon_from(1000, LONG_MAX)
+    state = LogState(checkpoint=10, horizons=((9, never),), unseen=Unseen(None, None, 3))
+    assert after_clean(state, Copied(10, 15, 15, 20), 20, 2000, 9000).horizons == ((9, never), (14, 9000))
 
 
 def test_what_a_clock_in_the_future_gave_counts_from_now_once_it_is_undone():

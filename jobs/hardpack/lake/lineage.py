@@ -16,6 +16,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.lake.history import ancestors, is_append, is_ours
 from hardpack.lake.manifests import Change
+from hardpack.log.horizons import covered_to
 from hardpack.log.model import DataFile, LogState, Partition
 
 Changes = Callable[[Snapshot], Mapping[Partition, Change]]
@@ -72,7 +73,8 @@ class Lineage:
             return SEEN
         if file.came <= told_to:
             # the state holds what there was to tell
-            return replace(SEEN, fresh=state.unseen is not None and state.unseen.late is not None)
+            told_late = state.unseen is not None and state.unseen.late is not None
+            return replace(SEEN, fresh=told_late or covered_to(state) >= (state.checkpoint or 0))
         if file.sequence < file.came and file.sequence <= read:
             # a rewrite that says of itself that its rows were there by then
             return SEEN

@@ -17,6 +17,7 @@ from hardpack.lake.layout import table_name
 from hardpack.lake.lineage import Changes, Lineage
 from hardpack.lake.manifests import Change, ManifestReader, uncollected
 from hardpack.lake.state import STATE_PROPERTY, state_of
+from hardpack.log.horizons import covered_to
 from hardpack.log.model import DataFile, LogState, LogView, Partition, to_segments
 from hardpack.log.settings import Settings
 from hardpack.log.times import LONG_MAX
@@ -194,10 +195,11 @@ def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile
         settings: for the columns.
         view: the log.
     """
-    if view.late is None or not view.state.horizons:
+    covered, seen = covered_to(view.state), max(view.state.seen or (0, 0))
+    near = [f for f in view.files if f.min_offset <= covered and f.tombstones != 0]
+    if view.late is None and all(f.came <= seen for f in near):
         return []
-    covered, lineage = view.state.horizons[-1][0], Lineage(table, _changes(table, ManifestReader(table, settings)))
-    near = (f for f in view.files if f.min_offset <= covered and f.tombstones != 0)
+    lineage = Lineage(table, _changes(table, ManifestReader(table, settings)))
     return [f for f in near if lineage.origin(view.partition, f, view.state).fresh]
 
 

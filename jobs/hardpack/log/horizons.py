@@ -16,6 +16,8 @@ from hardpack.log.times import LONG_MAX, LONG_MIN, minus, plus
 
 Range = tuple[int, int]
 """Offsets from (inclusive) to (inclusive)."""
+UNDATED = LONG_MAX
+"""Stands for the horizon of tombstones that came late and that no pass has covered yet; no pass gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,11 @@ class Copied:
     checkpoint: int
     copied_to: int
     first_uncleanable: int
+
+
+def horizon_from(commit: int, delete_retention_ms: int) -> int:
+    """The delete horizon, ms, of the tombstones that a pass meets first which commits at this time, ms."""
+    return min(plus(commit, delete_retention_ms), UNDATED - 1)
 
 
 def with_horizon(horizons: tuple[Horizon, ...], up_to: int, horizon_ms: int) -> tuple[Horizon, ...]:
@@ -62,11 +69,16 @@ def with_ranges(horizons: tuple[Horizon, ...], ranges: Collection[Range], horizo
 def _undated(horizons: tuple[Horizon, ...]) -> list[Range]:
     """Offsets of tombstones that no pass has covered yet; nothing else is between others and never due."""
     starts = (LONG_MIN, *(up_to + 1 for up_to, _ in horizons))
-    return [(start, up_to) for start, (up_to, ms) in zip(starts, horizons, strict=False) if ms == LONG_MAX]
+    return [(start, up_to) for start, (up_to, ms) in zip(starts, horizons, strict=False) if ms == UNDATED]
 
 
 def _at(horizons: tuple[Horizon, ...], offset: int) -> int:
     return next(ms for up_to, ms in horizons if offset <= up_to)
+
+
+def covered_to(state: LogState) -> int:
+    """The last offset to which passes gave horizons, -1 when they gave none; it may lie behind the checkpoint."""
+    return state.horizons[-1][0] if state.horizons else -1
 
 
 def horizon_of(state: LogState, offset: int) -> int | None:
@@ -182,7 +194,7 @@ def after_clean(
     end = copied.copied_to - 1
     # what an earlier pass saw coming late and did not come to
     late = [*late_tombstones, *(_undated(state.horizons) if state.unseen else ())]
-    horizons = with_ranges(state.horizons, [(low, high) for low, high in late if high > end], LONG_MAX)
+    horizons = with_ranges(state.horizons, [(low, high) for low, high in late if high > end], UNDATED)
     horizons = with_ranges(horizons, [(low, min(high, end)) for low, high in late if low <= end], horizon)
     horizons = with_horizon(horizons, copied.copied_to - 1, horizon)
     if files is not None:
