@@ -328,6 +328,7 @@ def commit_state(table: Any, state: str, summary: Mapping[str, str]) -> None:
     """Stands for `hardpack.control._commit`: a snapshot that adds nothing, if the table is as it was loaded."""
     tab = table.catalog.tabs[".".join(table.name())]
     if tab.meta.format_version == 3:
+        # as pyiceberg does
         raise NotImplementedError("Writing V3 is not yet supported")
     if tab.meta is not table.metadata:
         raise CommitFailedException("the table has moved on")

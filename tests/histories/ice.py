@@ -254,6 +254,7 @@ class Lake(NoopCatalog):
     def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
         tab = self.tabs[".".join(table.name())]
         if tab.meta.format_version == 3:
+            # as pyiceberg does
             raise NotImplementedError("Writing V3 is not yet supported")
         for requirement in requirements:
             requirement.validate(tab.meta)

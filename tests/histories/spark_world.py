@@ -174,6 +174,7 @@ class SparkWorld(World):
             self.look(name)
             return made
 
+        # every door that hardpack opens by itself has to tell of its commits, until the world is over
         IceTable.commit = commit  # type: ignore[method-assign]
         try:
             yield

@@ -67,12 +67,18 @@ class _DeletesOwn(Catalog, ABC):
         Catalog._delete_old_metadata(io, base.model_copy(update={"metadata_log": own}), metadata)
 
 
+def _bound_requests(session: Session, seconds: float) -> None:
+    """Give every request of a session a time-out, as requests has none by itself."""
+    # on the session and not on its class, as others in the process have sessions too
+    session.request = partial(session.request, timeout=seconds)  # type: ignore[method-assign]
+
+
 class GuardedRestCatalog(_DeletesOwn, RestCatalog):
     """A REST catalog: what it vends with a table counts for the table's FileIO, what the table itself says does not."""
 
     def _config_headers(self, session: Session) -> None:
         # the first thing that is done with a new session, before a token is asked for through it
-        session.request = partial(session.request, timeout=timeout_of(self.properties))  # type: ignore[method-assign]
+        _bound_requests(session, timeout_of(self.properties))
         super()._config_headers(session)
 
     def _fetch_config(self) -> None:
@@ -146,10 +152,10 @@ def guarded(catalog: Catalog) -> Catalog:
     unguarded = not isinstance(catalog, GuardedRestCatalog | GuardedMetastore)
     if isinstance(catalog, RestCatalog | MetastoreCatalog) and unguarded:
         remember_secrets(catalog.properties)
+        # mypy cannot follow a class made at run time
         catalog.__class__ = _guarded_kind(type(catalog))  # type: ignore[assignment]
         if isinstance(catalog, RestCatalog):
-            session = catalog._session
-            session.request = partial(session.request, timeout=timeout_of(catalog.properties))  # type: ignore[method-assign]
+            _bound_requests(catalog._session, timeout_of(catalog.properties))
         if isinstance(catalog, SqlCatalog):
             _bound_statements(catalog.engine, timeout_of(catalog.properties))
     return catalog

@@ -236,6 +236,7 @@ class _Column:
         if isinstance(self.kind, FloatType | DoubleType) and value == 0:
             # to Java -0.0 is less than 0.0, to SQL they are equal: both lie within these bounds
             value = zero
+        # a column's values are of its kind, which no type can say
         return to_bytes(self.kind, value)  # type: ignore[arg-type]
 
 

@@ -100,6 +100,7 @@ class _Writing:
             self._open(ready.schema)
         self.writer.write(ready, row_group_size=self.group_rows)
         for batch in ready.to_batches():
+            # an open file has metrics
             self.metrics.add(batch)  # type: ignore[union-attr]
         self.waiting, self.bytes = [], 0
         end = self.stream.tell()
@@ -154,6 +155,7 @@ class _Writing:
             "file-size-in-bytes": len(self.output),
             "record-count": footer.num_rows,
             "column-sizes": pairs(sizes),
+            # a file that is closed was open, and so has metrics
             **self.metrics.json(),  # type: ignore[union-attr]
             "split-offsets": sorted(_start(group.column(0)) for group in groups),
             **order,
