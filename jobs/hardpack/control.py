@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table, TableProperties, Transaction
 from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_exponential
 
@@ -122,7 +123,11 @@ def remember(table: Table, policy: Mapping[str, str] = NONE, door: Door | None =
 
     def remembered(view: LogView, state: LogState) -> LogState:
         current = table.current_snapshot()
-        if current is None or (view.state == state and not rewritten_by_others(table, view)):
+        if current is None:
+            return state
+        state = replace(state, there_by=_there_by(view, current))
+        view = replace(view, state=replace(view.state, there_by=state.there_by))
+        if view.state == state and not rewritten_by_others(table, view):
             return state
         at = current.snapshot_id, read_at(table, current.snapshot_id)[0]
         if view.state.snapshot is None:
@@ -131,6 +136,14 @@ def remember(table: Table, policy: Mapping[str, str] = NONE, door: Door | None =
         return told(view, at[1], at[0])
 
     return _alter(table, "remember", None, policy, remembered, door)
+
+
+def _there_by(view: LogView, current: Snapshot) -> tuple[int, int] | None:
+    """When at the latest rows without a timestamp were there: as it was put down, until the last of these has left."""
+    timeless, known = view.timeless, view.state.there_by
+    if known is None or all(f.came > known[0] for f in timeless):
+        known = current.sequence_number or 0, current.timestamp_ms
+    return known if timeless else None
 
 
 @retry(

@@ -22,7 +22,7 @@ from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.history import trusted_states
 from hardpack.lake.key_filter import KeyFilters
 from hardpack.lake.layout import columns_at
-from hardpack.lake.sensing import late_files
+from hardpack.lake.sensing import late_files, may_lack_rows
 from hardpack.lake.state import read_at, read_state, told
 from hardpack.log.grouping import group_segments
 from hardpack.log.horizons import Copied, Range, after_clean, after_expiry, due, horizon_from
@@ -50,7 +50,7 @@ from hardpack.spark.keys import KeyColumns, KeyFile
 from hardpack.spark.narrow import Bounds, below, narrow_scan, with_bounds
 from hardpack.spark.offset_map import map_ends
 from hardpack.spark.superseded import find_superseded
-from hardpack.spark.transactions import Markers, find_markers, first_open
+from hardpack.spark.transactions import Markers, find_markers, first_open, refuse_missing_markers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -147,6 +147,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
     rows = _within(scan, heads, columns.transactions)
     markers = Markers()
     if columns.transactions:
+        _check_markers(table, heads, scan, report.table)
         markers = find_markers(rows, {h.name: h.view.state.last_batch for h in heads if h.view.state.last_batch})
     groups, seen = {h.name: _groups(h) for h in heads}, read_at(table, base)
     late = {h.name: _late_tombstones(door, table, h, rows) for h in heads}
@@ -187,6 +188,16 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         dated=after,
     )
     return run(door, files, job, find_dead, whole)
+
+
+def _check_markers(table: Table, heads: Sequence[Head], rows: DataFrame, name: str) -> None:
+    """See that no control row was deleted which decides about rows that a pass has not copied yet."""
+    lacking = [h for h in heads if may_lack_rows(table, h.view)]
+    if lacking:
+        starts = [
+            Bounds(h.view.partition, max(h.reach.first_dirty, h.view.state.checkpoint or 0), 0, 0, 0) for h in lacking
+        ]
+        refuse_missing_markers(name, with_bounds(rows, starts).where("o >= first_dirty"))
 
 
 def _files(door: IceTable, table: Table, settings: Settings) -> DataFiles:

@@ -160,6 +160,7 @@ def _view(
 ) -> LogView:
     """Makes the view of a log of these files and, if there is a view of it with the same state, of those in that."""
     state = state if before is None else before.state
+    files = [_no_younger(f, state) for f in files]
     origins = [lineage.origin(partition, f, state) for f in files] if state.snapshot and files else []
     if before is None and origins and not state.empty and lineage.replaced(partition, files, state):
         state, origins = started_anew(state), []
@@ -175,6 +176,12 @@ def _view(
     else:
         segments = to_segments([*before.files, *files], state.layout, left_at)
     return LogView(partition, segments, state, None, _least([before.late, *late]), _least([before.arrived, *arrived]))
+
+
+def _no_younger(file: DataFile, state: LogState) -> DataFile:
+    """The file with the time by which it was there, where its commit has expired since that was put down."""
+    sequence, ms = state.there_by or (-1, 0)
+    return replace(file, modified=min(file.modified, ms)) if file.came <= sequence else file
 
 
 def _of_no_row(state: LogState) -> LogState:
@@ -201,6 +208,18 @@ def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile
         return []
     lineage = Lineage(table, _changes(table, ManifestReader(table, settings)))
     return [f for f in near if lineage.origin(view.partition, f, view.state).fresh]
+
+
+def may_lack_rows(table: Table, view: LogView) -> bool:
+    """Whether others may have deleted rows of a log that no pass has copied yet.
+
+    Args:
+        table: as pyiceberg loaded it.
+        view: the log.
+    """
+    copied = max(covered_to(view.state), (view.state.checkpoint or 0) - 1)
+    appends = {s.sequence_number for s in ancestors(table) if is_append(s)}
+    return any(f.row_deletes or f.came not in appends for f in view.files if f.max_offset > copied)
 
 
 def rewritten_by_others(table: Table, view: LogView) -> bool:

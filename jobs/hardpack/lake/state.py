@@ -158,6 +158,7 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "snapshot": list(state.snapshot or ()),
         "seen": list(state.seen or ()),
         "unseen": [unseen.late, unseen.arrived, unseen.told_to, *_given(unseen.told_at)] if unseen else [],
+        "there_by": list(state.there_by or ()),
         "empty": state.empty or None,
     }
     return {name: value for name, value in entry.items() if value is not None and value != [] and value != ""}
@@ -203,6 +204,7 @@ class _Entry(_AnyEntry):
     clean_horizons: tuple[Long, ...] = ()
     clean_markers: tuple[Long, ...] = ()
     unseen: tuple[Long | None, Long | None, Long] | tuple[Long | None, Long | None, Long, Long] | None = None
+    there_by: tuple[Long, Long] | None = None
     empty: bool = False
 
 
@@ -263,6 +265,7 @@ def _log_from(entry: _Entry) -> LogState:
         log_end=entry.end,
         horizons=tuple(zip(ends, (ms for _, ms in entry.horizons), strict=True)),
         unseen=None if entry.unseen is None else Unseen(*entry.unseen),
+        there_by=entry.there_by,
         empty=entry.empty,
         last_clean=last,
     )

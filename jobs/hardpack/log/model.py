@@ -122,6 +122,10 @@ class LogState:
     and of the one it made, 0 until that is made. What was committed between the two, the pass has not seen."""
     unseen: Unseen | None = None
     """What was known of rows below the checkpoint that no pass has seen, when history was last looked through."""
+    there_by: tuple[int, int] | None = None
+    """Sequence number and time, ms: what commits up to the one brought was in the log by the other.
+
+    It tells how old rows without a timestamp are whose commit has expired."""
     empty: bool = False
     """Whether the last pass left the log without a row."""
     last_clean: dict[str, Any] = field(default_factory=dict)
@@ -165,6 +169,12 @@ class LogView:
     def files(self) -> tuple[DataFile, ...]:
         """All data files, by offset."""
         return tuple(f for s in self.segments for f in s.files)
+
+    @property
+    def timeless(self) -> tuple[DataFile, ...]:
+        """The data files of segments without any timestamp, whose age is that of their commits."""
+        without = (s for s in self.segments if all((f.max_timestamp or -1) < 0 for f in s.files))
+        return tuple(f for s in without for f in s.files)
 
     @property
     def bytes(self) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hardpack.errors import UncleanableLog
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -48,6 +50,43 @@ def decided(rows: DataFrame) -> DataFrame:
         .withColumn("marker", F.last(marker, ignorenulls=True).over(later))
         .where("tx")
     )
+
+
+PIECE_BITS = 16
+"""So many bits of an offset lie inside a piece; a piece's offsets are compared with its own transactions alone."""
+
+
+def refuse_missing_markers(table: str, rows: DataFrame) -> None:
+    """See that no offset is missing between a row and the abort that would take it: it may have been a commit.
+
+    Only rows alone tell what was committed, so that a marker which somebody deleted would hand its transaction's rows
+    to the producer's next one. Where nobody deletes, offsets are missing for reasons that harm nothing.
+
+    Args:
+        table: its name, for the message.
+        rows: of logs from which others may have deleted rows, from the first offset on that no pass has copied.
+
+    Raises:
+        UncleanableLog: an offset is missing, and the transaction was aborted after it.
+    """
+    from pyspark.sql import functions as F
+
+    aborted = decided(rows).where("outcome = 'abort'").groupBy("p", "pid", "marker").agg(F.min("o").alias("start"))
+    pieces = F.sequence(F.shiftright("start", PIECE_BITS), F.shiftright("marker", PIECE_BITS))
+    spans = aborted.withColumn("piece", F.explode(pieces))
+    offsets = rows.select("p", "o", F.shiftright("o", PIECE_BITS).alias("piece")).distinct()
+    inside = offsets.join(spans, ["p", "piece"]).where("o between start and marker")
+    found = inside.groupBy("p", "pid", "marker", "start").count().where("count < marker - start + 1")
+    broken = sorted(found.select("p", "start", "marker").collect())
+    if broken:
+        partition, start, marker = broken[0]
+        reason = f"offsets are missing between {start} and the abort at {marker}, one may have been a commit"
+        raise UncleanableLog(
+            f"{table}: in partition {partition} {reason}, as rows were deleted; write the missing control row again, "
+            f"or delete the transaction's rows, and `hardpack resume {table} -p {partition}`.",
+            tuple(dict.fromkeys(p for p, _, _ in broken)),
+            reason,
+        )
 
 
 @dataclass(slots=True)
