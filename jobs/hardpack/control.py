@@ -19,7 +19,7 @@ from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_
 
 from hardpack.errors import BadInput, Conflict
 from hardpack.lake.commit import Change, Standing
-from hardpack.lake.history import CONTROL, trusted_states
+from hardpack.lake.history import CONTROL, Record, trusted_states
 from hardpack.lake.layout import settings_of, table_name
 from hardpack.lake.packing import PassFolder
 from hardpack.lake.sensing import read_logs, rewritten_by_others
@@ -228,14 +228,17 @@ def _commit_by_door(door: IceTable, table: Table, summary: dict[str, str], state
     Raises:
         Conflict: the table has moved on.
     """
-    current = table.current_snapshot()
+    current, record = table.current_snapshot(), Record.of(table)
+    base = current.snapshot_id if current else None
 
     def properties(standing: Standing) -> dict[str, str]:
+        if moved := record.why_moved(base, standing.ancestors):
+            raise Conflict(f"{table_name(table)}: {moved}; try again.")
         if standing.properties.get(STATE_PROPERTY) != table.properties.get(STATE_PROPERTY):
             raise Conflict(f"{table_name(table)}: somebody else changed the state of its logs meanwhile; try again.")
         return {STATE_PROPERTY: state}
 
-    door.commit(current.snapshot_id if current else -1, Change((), (), properties, summary))
+    door.commit(-1 if base is None else base, Change((), (), properties, summary))
 
 
 def _give_up() -> dict[str, LogState]:

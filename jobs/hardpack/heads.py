@@ -19,11 +19,11 @@ from pyroaring import BitMap
 from hardpack.errors import BadInput, UncleanableLog
 from hardpack.lake.door import IceTable
 from hardpack.lake.files import DataFiles, FileRef
-from hardpack.lake.history import trusted_states
+from hardpack.lake.history import Record
 from hardpack.lake.key_filter import KeyFilters
 from hardpack.lake.layout import columns_at
 from hardpack.lake.sensing import late_files, may_lack_rows
-from hardpack.lake.state import read_at, read_state, told
+from hardpack.lake.state import read_at, told
 from hardpack.log.grouping import group_segments
 from hardpack.log.horizons import Copied, Range, after_clean, after_expiry, due, horizon_from
 from hardpack.log.model import LogState, LogView, Segment
@@ -180,8 +180,7 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
         settings=heads[0].settings,
         views=tuple(h.view for h in heads),
         groups=groups,
-        recorded=read_state(report.table, table.properties),
-        corrected=trusted_states(table),
+        record=Record.of(table),
         after={name: state_now() for name, state_now in after.items()},
         home=home,
         copied_to={h.name: h.reach.copied_to for h in heads},
@@ -386,8 +385,7 @@ def expire_heads(
         settings=settings,
         views=tuple(serving.values()),
         groups={n: [[s] for s in v.segments] for n, v in serving.items()},
-        recorded=read_state(report.table, table.properties),
-        corrected=trusted_states(table),
+        record=Record.of(table),
         after={
             n: replace(after_expiry(_looked_at(v, seen), ranges[n], markers[n]), log_end=v.log_end)
             for n, v in serving.items()

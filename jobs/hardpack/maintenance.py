@@ -15,6 +15,7 @@ from hardpack.lake.expiry import expire_before, least_kept
 from hardpack.lake.history import summary_of
 from hardpack.lake.key_filter import FOLDER, filter_name
 from hardpack.lake.layout import settings_of, table_name
+from hardpack.lake.numbers import whole_number
 from hardpack.lake.packing import FOLDER as PASSES
 from hardpack.lake.packing import files_named
 from hardpack.lake.places import inside, shared, why_not
@@ -140,7 +141,8 @@ def _rewrite_manifests(door: IceTable, table: Table) -> int:
     """Put many small manifests into few; how many were rewritten."""
     snapshot = table.current_snapshot()
     lengths = [m.manifest_length for m in snapshot.manifests(table.io)] if snapshot else []
-    target = int(table.properties.get("commit.manifest.target-size-bytes", 8 * 1024 * 1024))
+    size = "commit.manifest.target-size-bytes"
+    target = whole_number(table_name(table), table.properties, size, 8 * 1024 * 1024, least=1)
     if len(lengths) < MANY_MANIFESTS or sum(lengths) > len(lengths) * target // 4:
         return 0
     return int(door.call("rewrite_manifests", "use_caching => false")[0]["rewritten_manifests_count"])

@@ -20,7 +20,7 @@ from hardpack.gate import pass_gate
 from hardpack.lake.commit import Change, Standing
 from hardpack.lake.door import IceTable
 from hardpack.lake.files import DataFiles, FileRef
-from hardpack.lake.history import commits
+from hardpack.lake.history import Record, commits
 from hardpack.lake.layout import table_name
 from hardpack.lake.packing import PassFolder
 from hardpack.lake.row_deletes import on_one_file, write_positions
@@ -50,10 +50,8 @@ class Job:
     views: tuple[LogView, ...]
     groups: Mapping[str, Sequence[Sequence[Segment]]]
     """By partition the segments that become one."""
-    recorded: Mapping[str, LogState]
-    """The states that the table had on record when the pass began; they must still stand at its end."""
-    corrected: Mapping[str, LogState]
-    """Those of all logs as they belonged to the snapshot of then; they differ from these after a rollback."""
+    record: Record
+    """The states of all logs when the pass began; those of its own must still stand at its end."""
     after: Mapping[str, LogState]
     home: Path | None
     """Folder for validation results and Data Docs, None when nothing is validated."""
@@ -206,22 +204,17 @@ def _vectored(
 def _next_state(job: Job, standing: Standing) -> str:
     """The table's state with these logs moved on, refused when the pass no longer fits what stands."""
     name, base = job.report.table, job.report.base
-    if base not in standing.ancestors:
-        raise Conflict(
-            f"{name}: snapshot {base}, which the pass was made from, is no longer in the table's past, as after a "
-            "rollback or when the table was replaced; plan again, nothing was published."
-        )
+    if moved := job.record.why_moved(base, standing.ancestors):
+        raise Conflict(f"{name}: {moved}; plan again, nothing was published.")
     current = read_state(name, standing.properties)
-    for view in job.views:
-        # after a rollback any commit of ours puts right what is on record
-        planned = [state_of(states, view.partition) for states in (job.recorded, job.corrected)]
-        if state_of(current, view.partition) not in planned:
-            raise Conflict(
-                f"{name}: another pass cleaned partition {view.partition} meanwhile, or somebody paused or resumed it; "
-                "plan again, nothing was published."
-            )
-    undone = {log for log, state in current.items() if state == job.recorded.get(log)} & job.corrected.keys()
-    current |= {log: job.corrected[log] for log in undone}
+    own = {str(view.partition) for view in job.views}
+    known = {log for log in current.keys() | own if job.record.stands(log, state_of(current, log))}
+    if changed := sorted(own - known):
+        raise Conflict(
+            f"{name}: another pass cleaned partition {changed[0]} meanwhile, or somebody paused or resumed it; plan "
+            "again, nothing was published."
+        )
+    current |= {log: state for log, state in job.record.trusted.items() if log in known}
     after = {log: made_by(state, standing.made) for log, state in job.after_at_commit().items()}
     return write_state({**current, **after})
 

@@ -11,10 +11,10 @@ from pyiceberg.table import Table
 
 from hardpack.heads import Head
 from hardpack.lake.door import IceTable
-from hardpack.lake.history import trusted_states
+from hardpack.lake.history import Record
 from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.packing import PassFolder
-from hardpack.lake.state import read_at, read_state, told
+from hardpack.lake.state import read_at, told
 from hardpack.log.horizons import after_retention
 from hardpack.log.model import LogState, LogView, Partition
 from hardpack.log.retention import Retained, expired_segments
@@ -75,8 +75,7 @@ def retain(door: IceTable, table: Table, heads: Sequence[Head], report: PassRepo
         settings=heads[0].settings,
         views=tuple(h.view for h in heads),
         groups={},
-        recorded=read_state(report.table, table.properties),
-        corrected=trusted_states(table),
+        record=Record.of(table),
         after={h.name: _state_after(h.view, outcomes[h.name], read) for h in heads},
         home=None,
         copied_to={},

@@ -43,23 +43,31 @@ class Oracle:
             lines = self.lines[snapshot]
             self.lines[snapshot] = {**lines, log: replace(lines[log], gone={})}
 
-    def expired(self, snapshot: int | None, by_others: bool = True) -> None:
-        """Old snapshots are gone: horizons may move where nothing tells any more what others had rewritten.
+    def expired(self, snapshot: int | None, left: set[int] | None = None) -> None:
+        """Old snapshots are gone: horizons may move where nothing tells any more what others have rewritten.
 
         Hardpack's own expiry keeps what tells of files, but not of single rows in files that mix old and late ones.
+
+        Args:
+            snapshot: the table's.
+            left: those that hardpack's expiry has left; None when others expired all that tells.
         """
         lines = dict(self.lines[snapshot])
         for log, line in lines.items():
-            rewritten = line.tombs.keys() if by_others else self._rewritten(snapshot, log) & line.tombs.keys()
-            lines[log] = replace(line, loose=line.loose | rewritten)
+            if left is None:
+                lines[log] = replace(line, loose=line.loose | line.tombs.keys())
+            elif (cleaned := self._last_pass(snapshot, log)) is not None and self.parents[cleaned] not in left:
+                moved = self._moved(self.rows[cleaned], self.rows[snapshot], log) & line.tombs.keys()
+                lines[log] = replace(line, loose=line.loose | moved, untold=True)
         self.lines[snapshot] = lines
 
-    def _rewritten(self, snapshot: int | None, log: int) -> set[int]:
-        """Rows of a log that stand in other files than those its last pass left."""
+    def _last_pass(self, snapshot: int | None, log: int) -> int | None:
         passes = self.passes.get(log, [])
-        left = next((s for s in self.ancestors(snapshot) if s in passes), None)
-        shown, before = self.rows[snapshot].file, self.rows[left].file
-        return {row.rid for row in self.rows[snapshot].log(log) if shown[row.rid] != before.get(row.rid)}
+        return next((s for s in self.ancestors(snapshot) if s in passes), None)
+
+    def _moved(self, before: Rows, after: Rows, log: int) -> set[int]:
+        """Rows of a log that stand in other files than before."""
+        return {row.rid for row in after.log(log) if after.file[row.rid] != before.file.get(row.rid)}
 
     def resumed(self, snapshot: int | None, log: int, now: int) -> None:
         """A person has resumed a log, which undoes what passes by a clock ahead of this time did."""
@@ -97,12 +105,13 @@ class Oracle:
         if landed is None:
             for log, line in lines.items():
                 had = before.log(log)
-                if not any(r.rid in rows.of for r in had) and (had or not rows.log(log)):
+                gone = not any(r.rid in rows.of for r in had) and (had or not rows.log(log))
+                if gone or _looks_new(before, rows, log):
                     lines[log] = Line(covered=line.covered)
-                elif not replaces:
+                elif not replaces or line.untold:
                     again = {r.offset for r in rows.log(log) if r.rid not in before.of}
                     moved = {rid for rid in line.tombs if rid in rows.of and rows.of[rid].offset in again}
-                    moved |= {rid for rid in line.tombs if rid in rows.file and rows.file[rid] != before.file.get(rid)}
+                    moved |= self._moved(before, rows, log) & line.tombs.keys()
                     lines[log] = replace(line, loose=line.loose | moved)
         else:
             lines = self._judge(landed, before, rows, lines)
@@ -177,6 +186,7 @@ class Oracle:
         }
         return replace(
             line,
+            untold=False,
             seen=line.seen | {r.rid for r in below},
             tombs={**line.tombs, **again, **fresh},
             covered={**line.covered, **{places[rid]: dated for rid, dated in fresh.items()}},
@@ -212,3 +222,12 @@ class Oracle:
             floor = max((end for end in (line.floor, shown) if end is not None), default=None)
             lines[log] = replace(line, floor=floor, horizons=rules.horizons(log, line, now, rows))
         self.lines[current], self.said = lines, said
+
+
+def _looks_new(before: Rows, after: Rows, log: int) -> bool:
+    """Whether all files of a log were replaced by more rows in their place: nobody can tell which were there before."""
+    had, has = before.log(log), after.log(log)
+    if not had or {before.file[r.rid] for r in had} & {after.file[r.rid] for r in has}:
+        return False
+    low, high = min(r.offset for r in had), max(r.offset for r in had)
+    return sum(low <= r.offset <= high for r in has) > len(had)

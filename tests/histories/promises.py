@@ -67,6 +67,8 @@ class Line:
     loose: frozenset[int] = frozenset()
     """Tombstones that were delivered again, or stand in files that others wrote anew, perhaps with other rows: their
     horizon may be set once more."""
+    untold: bool = False
+    """Whether the snapshot that its last pass worked from has expired: what others rewrite then is not told by row."""
     gone: Mapping[str, int] = field(default_factory=dict)
     """By key the offset of its removed tombstone."""
 

@@ -131,7 +131,9 @@ def retention(gone: list[Any], base: Rows, after: Rows, landed: Pass, line: Line
     files = {base.file[r.rid] for r in gone}
     must(all(r.rid in names for r in log if base.file[r.rid] in files), "retention", "retention took parts of a file")
     limit, most = settings["retention.ms"], settings["retention.bytes"]
-    aged = limit >= 0 and all(r.ts is None or r.ts < 0 or r.ts < landed.clock - limit for r in gone)
+    young = [r for r in gone if limit < 0 or not (r.ts is None or r.ts < 0 or r.ts < landed.clock - limit)]
+    # what is too much goes first, and then what is too old of the rest
+    first = {base.file[r.rid] for r in gone if young and r.offset <= max(y.offset for y in young)}
     sizes = {p: s for p, s in base.sizes.items() if p in {base.file[r.rid] for r in log}}
-    large = 0 <= most <= sum(s for p, s in sizes.items() if p not in files)
-    must(aged or large, "retention", f"retention took {len(gone)} rows that were neither old nor too many")
+    large = 0 <= most <= sum(s for p, s in sizes.items() if p not in first)
+    must(not young or large, "retention", f"retention took {len(gone)} rows that were neither old nor too many")

@@ -104,6 +104,8 @@ class World:
             self.ambush.pop(0)
             self.interrupted = True
             tab = self.lake.tabs[step.args["t"]]
+            # what hardpack says of it is asked anew
+            self.oracles[tab.name].said = {}
             if step.kind in self.foreign:
                 self._foreign(step, tab)
                 return

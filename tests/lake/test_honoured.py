@@ -56,10 +56,12 @@ def blooms(written):
         (PARQUET + "compression-codec", "lzo", "expected one of brotli, gzip"),
         (PARQUET + "compression-level", "high", "expected a whole number from"),
         (PARQUET + "compression-level", "99", "expected a whole number from"),
-        (PARQUET + "row-group-size-bytes", "128 MB", "expected a whole number above 0"),
-        (PARQUET + "page-size-bytes", "0", "expected a whole number above 0"),
-        (PARQUET + "page-row-limit", "-1", "expected a whole number above 0"),
-        (PARQUET + "dict-size-bytes", "9" * 30, "expected a whole number above 0"),
+        (PARQUET + "row-group-size-bytes", "128 MB", "expected a whole number from 1 to"),
+        (PARQUET + "page-size-bytes", "0", "expected a whole number from 1 to"),
+        (PARQUET + "page-row-limit", "-1", "expected a whole number from 1 to"),
+        (PARQUET + "dict-size-bytes", "9" * 30, "expected a whole number from 1 to"),
+        ("commit.retry.num-retries", "many", "expected a whole number from 0 to"),
+        ("commit.retry.min-wait-ms", "-1", "expected a whole number from 0 to"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(topic, key, value, why):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from hardpack.log.horizons import (
+    NEVER,
     UNDATED,
     Copied,
     after_clean,
@@ -127,7 +128,7 @@ def test_a_range_without_a_tombstone_needs_no_entry():
 
 def test_a_horizon_at_the_end_of_time_stays_there():
     never = horizon_from(1000, LONG_MAX)
-    assert never == UNDATED - 1
+    assert never == NEVER < UNDATED
     assert due_ranges(replace(LogState(), checkpoint=10, horizons=((9, never),)), never - 1) == ()
 
 
@@ -135,6 +136,11 @@ def test_a_horizon_at_the_end_of_time_is_not_taken_for_one_that_was_never_given(
     never = horizon_from(1000, LONG_MAX)
     state = LogState(checkpoint=10, horizons=((9, never),), unseen=Unseen(None, None, 3))
     assert after_clean(state, Copied(10, 15, 15, 20), 20, 2000, 9000).horizons == ((9, never), (14, 9000))
+
+
+def test_where_no_tombstone_ever_goes_the_list_does_not_grow():
+    assert with_horizon(((9, NEVER),), 14, NEVER) == ((14, NEVER),)
+    assert with_horizon(((9, 50),), 14, 50) == ((9, 50), (14, 50)), "each pass serves what earlier ones marked"
 
 
 def test_what_a_clock_in_the_future_gave_counts_from_now_once_it_is_undone():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from hardpack.demo.topic import COLUMNS
+from hardpack.errors import BadInput
 from hardpack.lake.expiry import expire_before
 from hardpack.lake.key_filter import FOLDER, filter_name
 from hardpack.lake.state import PLAN_SUMMARY
@@ -44,7 +45,12 @@ def stamped(properties, summaries, at, operations=None):
         )
         for n, summary in enumerate(summaries)
     ]
-    return SimpleNamespace(properties=properties, snapshots=lambda: snapshots, current_snapshot=lambda: snapshots[-1])
+    return SimpleNamespace(
+        name=lambda: ("db", "t"),
+        properties=properties,
+        snapshots=lambda: snapshots,
+        current_snapshot=lambda: snapshots[-1],
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,6 +76,13 @@ def test_what_a_sink_needs_of_the_history_stays(properties, marked, days):
     now = 2_000_000_000_000
     table = stamped(properties, [marked.get(n, {}) for n in range(20)], now)
     assert expire_before(table, now) == max(now - days * DAY, now - (2**63 - 1))
+
+
+@pytest.mark.parametrize("text", ["five days", "-1", "1e9", "9" * 20])
+def test_an_age_that_is_no_number_is_bad_input(text):
+    table = stamped({"history.expire.max-snapshot-age-ms": text}, [{}], 2_000_000_000_000)
+    with pytest.raises(BadInput, match=r"max-snapshot-age-ms is .*expected a whole number from 0"):
+        expire_before(table, 2_000_000_000_000)
 
 
 def test_a_sink_that_was_silent_for_long_holds_nothing():

@@ -19,6 +19,7 @@ from tenacity import (
 from hardpack import faults
 from hardpack.errors import CommitUnknown, Conflict, HardpackError
 from hardpack.failures import java_error
+from hardpack.lake.numbers import whole_number
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +36,24 @@ class _TryAgain(Exception):
     """The table moved on between reading and committing."""
 
 
-def _tries(properties: Mapping[str, str]) -> Retrying:
-    """Tries again as the table's `commit.retry.*` say; by default eight times."""
-    again = int(properties.get("commit.retry.num-retries", COMMIT_TRIES - 1))
-    least, most = (
-        int(properties.get(f"commit.retry.{n}-wait-ms", ms)) / 1000 for n, ms in (("min", 100), ("max", 5000))
+def commit_tries(table: str, properties: Mapping[str, str]) -> Retrying:
+    """Tries again as a table's `commit.retry.*` say; by default eight times.
+
+    Args:
+        table: its name, for the message.
+        properties: the table's.
+
+    Raises:
+        BadInput: one of these properties is no whole number.
+    """
+    defaults = {"num-retries": COMMIT_TRIES - 1, "min-wait-ms": 100, "max-wait-ms": 5000, "total-timeout-ms": 1_800_000}
+    again, least, most, longest = (
+        whole_number(table, properties, f"commit.retry.{key}", default) for key, default in defaults.items()
     )
-    longest = int(properties.get("commit.retry.total-timeout-ms", 1_800_000)) / 1000
     return Retrying(
         retry=retry_if_exception_type(_TryAgain),
-        stop=stop_after_attempt(again + 1) | stop_after_delay(longest),
-        wait=wait_random_exponential(multiplier=least, max=most),
+        stop=stop_after_attempt(again + 1) | stop_after_delay(longest / 1000),
+        wait=wait_random_exponential(multiplier=least / 1000, max=most / 1000),
         before_sleep=before_sleep_log(log, logging.INFO),
         reraise=True,
     )
@@ -167,7 +175,7 @@ class Commits:
         """
         trial = _Trial(self._java, base, change)
         try:
-            made = int(_tries(dict(self._java.properties()))(self._commit_once, trial))
+            made = int(commit_tries(self.name, dict(self._java.properties()))(self._commit_once, trial))
         except CommitUnknown:
             raise
         except (Conflict, _TryAgain) as error:
@@ -245,7 +253,7 @@ class Commits:
             Conflict: other writers were faster each time; CommitUnknown when nobody knows.
         """
         try:
-            _tries(dict(self._java.properties()))(self._alter_once, change)
+            commit_tries(self.name, dict(self._java.properties()))(self._alter_once, change)
         except _TryAgain as error:
             raise Conflict(f"{self.name}: others were faster {COMMIT_TRIES} times ({error}); run it again.") from None
 

@@ -8,7 +8,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from hardpack.lake.history import ancestors, is_ours, summary_of
-from hardpack.log.times import DAY_MS, LONG_MAX, minus
+from hardpack.lake.layout import table_name
+from hardpack.lake.numbers import whole_number
+from hardpack.log.times import DAY_MS, minus
 
 MAX_AGE = "history.expire.max-snapshot-age-ms"
 MIN_KEPT = "history.expire.min-snapshots-to-keep"
@@ -38,16 +40,19 @@ def expire_before(table: Table, now: int) -> int:
     Args:
         table: as it was loaded.
         now: ms since the epoch.
+
+    Raises:
+        BadInput: the table's own age is no whole number.
     """
-    bounds = [minus(now, min(int(table.properties.get(MAX_AGE, 5 * DAY_MS)), LONG_MAX))]
+    bounds = [minus(now, whole_number(table_name(table), table.properties, MAX_AGE, 5 * DAY_MS))]
     bounds += [s.timestamp_ms for s in ancestors(table) if s.timestamp_ms <= now - DAY_MS][:1]
     bounds += [s.timestamp_ms for s in _last_of_each_writer(table, now)]
     return min(bounds)
 
 
 def least_kept(table: Table) -> int:
-    """How many snapshots stay however old they are."""
-    return int(table.properties.get(MIN_KEPT, 1))
+    """How many snapshots stay however old they are; BadInput when the table's property is no whole number above 0."""
+    return whole_number(table_name(table), table.properties, MIN_KEPT, 1, least=1)
 
 
 def _last_of_each_writer(table: Table, now: int) -> Iterator[Snapshot]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.lake.layout import table_name
 from hardpack.lake.packing import Lost, PassFolder
-from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state
+from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of
 from hardpack.log.model import LogState
 
 CONTROL = "control:"
@@ -86,6 +86,44 @@ def trusted_states(table: Table) -> dict[str, LogState]:
         told = earlier.get(log, unknown)
         states[log] = replace(told, paused=states[log].paused, uncleanable=states[log].uncleanable)
     return past.as_far_as_told(states)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The states of a table's logs as a pass finds them: as the property says, and as belongs to its snapshot."""
+
+    stated: Mapping[str, LogState]
+    trusted: Mapping[str, LogState]
+    undone: frozenset[int]
+    """Commits of ours that a rollback has taken."""
+
+    @classmethod
+    def of(cls, table: Table) -> Record:
+        """What a table as it was loaded has on record."""
+        stated, past = read_state(table_name(table), table.properties), _Past(table)
+        ours = (s.snapshot_id for s in table.snapshots() if STATE_PROPERTY in summary_of(s))
+        undone = frozenset(number for number in ours if number not in past.ids)
+        return cls(stated, trusted_states(table), undone)
+
+    def why_moved(self, base: int | None, past: Container[int | None]) -> str:
+        """Why the table no longer stands where the states were read; empty while others only went on from there.
+
+        Args:
+            base: id of the snapshot that was read, None of a table without one.
+            past: the ids of the current snapshot and of those before it.
+        """
+        if base is not None and base not in past:
+            return (
+                f"snapshot {base}, which was read, is no longer in the table's past, as after a rollback or when the "
+                "table was replaced"
+            )
+        if any(number in past for number in self.undone):
+            return "passes that a rollback had undone are in the table's past again"
+        return ""
+
+    def stands(self, log: str, state: LogState) -> bool:
+        """Whether what the property says of a log now is what it said, or what any commit of ours makes of that."""
+        return state in (state_of(self.stated, log), state_of(self.trusted, log))
 
 
 def _told_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState]:

@@ -34,6 +34,7 @@ def check_honoured(table: Table, settings: Settings) -> None:
     Raises:
         BadInput: naming the first thing that a rewrite would ignore.
     """
+    from hardpack.lake.commit import commit_tries
     from hardpack.lake.writing import group_limits, parquet_options
 
     name, properties = table_name(table), table.properties
@@ -50,6 +51,7 @@ def check_honoured(table: Table, settings: Settings) -> None:
         )
     parquet_options(name, table.schema(), properties)
     group_limits(name, properties)
+    commit_tries(name, properties)
     if not table.sort_order().is_unsorted and not by_offset(table, settings):
         raise BadInput(
             f"{name}: its sort order is not by {settings.column_offset!r}, but hardpack writes the rows of a log by "

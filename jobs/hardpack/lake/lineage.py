@@ -73,8 +73,9 @@ class Lineage:
             return SEEN
         if file.came <= told_to:
             # the state holds what there was to tell
-            told_late = state.unseen is not None and state.unseen.late is not None
-            return replace(SEEN, fresh=told_late or covered_to(state) >= (state.checkpoint or 0))
+            late = state.unseen.late if state.unseen else None
+            fresh = late is not None or covered_to(state) >= (state.checkpoint or 0)
+            return replace(SEEN, late=_within(file, [late]), fresh=fresh)
         if file.sequence < file.came and file.sequence <= read:
             # a rewrite that says of itself that its rows were there by then
             return SEEN

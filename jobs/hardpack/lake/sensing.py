@@ -207,7 +207,8 @@ def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile
     if view.late is None and all(f.came <= seen for f in near):
         return []
     lineage = Lineage(table, _changes(table, ManifestReader(table, settings)))
-    return [f for f in near if lineage.origin(view.partition, f, view.state).fresh]
+    origins = [(f, lineage.origin(view.partition, f, view.state)) for f in near]
+    return [f for f, origin in origins if origin.fresh and (origin.late is None or origin.late <= covered)]
 
 
 def may_lack_rows(table: Table, view: LogView) -> bool:

@@ -17,6 +17,7 @@ from pyiceberg.types import BooleanType
 
 from hardpack.errors import BadInput
 from hardpack.lake.metrics import NONE, ColumnMetrics, pairs
+from hardpack.lake.numbers import whole_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -251,10 +252,7 @@ def _bloom_filters(name: str, schema: Schema, properties: Mapping[str, str]) -> 
 
 
 def _whole(name: str, properties: Mapping[str, str], key: str, default: int) -> int:
-    text = properties.get(PARQUET + key, str(default))
-    if not text.isdecimal() or not int(text) < 2**63 or int(text) == 0:
-        raise BadInput(f"{name}: {PARQUET}{key} is {text!r}, expected a whole number above 0; change it.")
-    return int(text)
+    return whole_number(name, properties, PARQUET + key, default, least=1)
 
 
 def _fraction(name: str, properties: Mapping[str, str], key: str) -> float:

@@ -18,6 +18,8 @@ Range = tuple[int, int]
 """Offsets from (inclusive) to (inclusive)."""
 UNDATED = LONG_MAX
 """Stands for the horizon of tombstones that came late and that no pass has covered yet; no pass gives it."""
+NEVER = UNDATED - 1
+"""The horizon where delete.retention.ms says that tombstones stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +38,16 @@ class Copied:
 
 def horizon_from(commit: int, delete_retention_ms: int) -> int:
     """The delete horizon, ms, of the tombstones that a pass meets first which commits at this time, ms."""
-    return min(plus(commit, delete_retention_ms), UNDATED - 1)
+    return min(plus(commit, delete_retention_ms), NEVER)
 
 
 def with_horizon(horizons: tuple[Horizon, ...], up_to: int, horizon_ms: int) -> tuple[Horizon, ...]:
     """Gives a horizon to the tombstones up to an offset that lie behind all that have one; the others keep theirs."""
     if horizons and up_to <= horizons[-1][0]:
         return horizons
-    return (*horizons, (up_to, horizon_ms))
+    # each pass gives this one, and the list must not grow by it
+    before = horizons[:-1] if horizons and horizons[-1][1] == horizon_ms == NEVER else horizons
+    return (*before, (up_to, horizon_ms))
 
 
 def with_ranges(horizons: tuple[Horizon, ...], ranges: Collection[Range], horizon_ms: int) -> tuple[Horizon, ...]:

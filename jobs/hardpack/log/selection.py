@@ -126,7 +126,8 @@ def _bytes_around(log: LogView, dirty: int, end: int) -> tuple[int, int]:
     """Clean and cleanable bytes (LogCleanerManager.calculateCleanableBytes, LogToClean).
 
     A segment that the head begins in counts on both sides when a pass ended there, as in Kafka. When others put files
-    together across the checkpoint since, it is split by its offsets: else a log with few new rows is always due.
+    together across the checkpoint since, or rows came late, it is split by its offsets: else a log with few new rows is
+    always due.
     """
     clean = sum(s.bytes for s in log.segments if s.base_offset < dirty)
     if dirty >= end:
@@ -134,11 +135,19 @@ def _bytes_around(log: LogView, dirty: int, end: int) -> tuple[int, int]:
     head = [s for s in from_offset(log.segments, dirty) if s.base_offset < end]
     cleanable = sum(s.bytes for s in head)
     cut = head[0] if head and head[0].base_offset < dirty else None
-    made = log.state.seen[1] or log.state.seen[0] if log.state.seen else None
-    if cut is None or made is None or dirty != checkpoint_of(log) or all(f.came <= made for f in cut.files):
+    if cut is None or _ended_inside(log, cut, dirty):
         return clean, cleanable
     share = cut.bytes * (dirty - cut.base_offset) // (cut.last_offset + 1 - cut.base_offset)
     return clean - cut.bytes + share, cleanable - share
+
+
+def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
+    """Whether the last pass ended inside a segment, as its map was full, and nobody has rewritten the segment since."""
+    if log.state.seen is None:
+        return True
+    made = log.state.seen[1] or log.state.seen[0]
+    full = bool(log.state.layout) and log.state.layout[-1] > dirty
+    return full and log.late is None and all(f.came <= made for f in segment.files)
 
 
 def _stuck(log: LogView, settings: Settings, dirty: int) -> str:
