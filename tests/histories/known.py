@@ -210,5 +210,25 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _append("d"), CLEAN, _advance(30 * HOUR), _do("late", log=0, rows=[[80, "z", "tombstone"]]), _append("e"),
          _do("settings", log__cleaner__dedupe__buffer__size=""), RUN],
     ),
+    "a pass behind a rollback lands on no line where the undone passes are back": (
+        {"I6"},
+        [_create(), _append("a"), _append("b"), _append("c"), RUN, _append("d"), _append("e"),
+         Step("ambush", {"at": 1, "step": ["set_snapshot", {"t": T, "pick": 5}]}), _do("set_snapshot", pick=1), CLEAN],
+    ),
+    "what is put down of one line of snapshots does not land on another": (
+        {"I9"},
+        [_create(version=3), _append("c"), _append("a"), RUN, PACK_ALL, _late(20, "c"),
+         Step("ambush", {"at": 0, "step": ["set_snapshot", {"t": T, "pick": 0}]}), NIGHT],
+    ),
+    "where tombstones never go the state does not grow": (
+        {"state-size"},
+        [_create(delete__retention__ms=LONG_MAX), _append("d", "b", "d"), _append("z-"), _append("x"),
+         _do("season", days=20, idle=False)],
+    ),
+    "a late row is not half of the large segment that it came into": (
+        {"ratio"},
+        [_create(min__cleanable__dirty__ratio="0.4"), _append(*"abcdefghijklmno"),
+         _do("append", logs={"0": [["p", "value", 3, "now"]]}), _append("q"), CLEAN, _late(99, "z")],
+    ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""
