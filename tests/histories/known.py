@@ -228,7 +228,8 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
     "a late row is not half of the large segment that it came into": (
         {"ratio"},
         [_create(min__cleanable__dirty__ratio="0.4"), _append(*"abcdefghijklmno"),
-         _do("append", logs={"0": [["p", "value", 3, "now"]]}), _append("q"), CLEAN, _late(99, "z")],
+         _do("append", logs={"0": [["p", "value", 3, "now"]]}), _append("q"),
+         _do("late", log=0, rows=[[0, "d", "value"], [95, "e", "value"]]), CLEAN, _late(99, "z")],
     ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""
