@@ -106,7 +106,7 @@ def _touches_all(real: Any) -> Any:
 
 def _of_the_plan(real: Any) -> Any:
     """Delete horizons count from the plan's time."""
-    return lambda self: dict(self.after)
+    return property(lambda head: heads.horizon_from(head.now, head.settings.delete_retention_ms))
 
 
 def _neighbours_too(real: Any) -> Any:
@@ -221,12 +221,12 @@ MUTANTS = [
     Mutant("A5 any base", passes, "_next_state", _any_base, ("base-lost",)),
     Mutant("A7 nothing is left alone", heads, "left_alone", _touches_all, ("paused", "policy")),
     Mutant("A9 format v1", layout, "_check_format", _v1, ("v1",)),
-    Mutant("A10 horizons from the plan", passes.Job, "after_at_commit", _of_the_plan, ("horizon-early", "I5")),
+    Mutant("A10 horizons from the plan", heads.Head, "horizon", _of_the_plan, ("horizon-early", "I5")),
     Mutant("A11 late rows date neighbours", heads, "after_clean", _neighbours_too, ("horizon-once",)),
     Mutant("A18 late rows are never told", Lineage, "origin", _never_unseen, ("I9", "I9-risen", "state-survives")),
     Mutant("A20 verify blames for what came", verify, "_by_themselves", _blames, ("verify",)),
     Mutant("A21 a rewrite brings nothing", Lineage, "origin", _by_data_sequence, ("I9", "I9-risen")),
-    Mutant("B1 times overflow", heads, "plus", _overflows, ("state", "errors", "isolation")),
+    Mutant("B1 times overflow", heads, "horizon_from", _overflows, ("state", "errors", "isolation")),
     Mutant("B2 expiry is pinned", maintenance, "expire_before", _pinned_by_all, ("snapshots", "storage")),
     Mutant("B4 a clock ahead", api, "not_ahead", _any_time, ("ahead",)),
     Mutant(
