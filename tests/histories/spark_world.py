@@ -193,13 +193,13 @@ def _where(key: str | None, log: int | None = None) -> str:
 def binpack(world: Any, tab: SparkTab, mode: str, share: int, by_key: bool = False, logs: Any = None) -> None:
     if tab.current is None:
         return
-    if mode == "overwrite":
-        tab.sql("INSERT OVERWRITE TABLE_ SELECT * FROM TABLE_")
+    if mode == "overwrite" or by_key:
+        # Iceberg's procedure sorts only with Spark extensions, which the session has not
+        tab.sql("INSERT OVERWRITE TABLE_ SELECT * FROM TABLE_" + (" ORDER BY key" if by_key else ""))
         return
     options = f"'rewrite-all', 'true', 'use-starting-sequence-number', '{str(mode == 'starting').lower()}'"
     where = "" if share == 100 else ", where => 'partition = 0'"
-    sort = ", strategy => 'sort', sort_order => 'key'" if by_key else ""
-    tab.call("rewrite_data_files", f"options => map({options}){where}{sort}")
+    tab.call("rewrite_data_files", f"options => map({options}){where}")
 
 
 def update(
@@ -307,9 +307,7 @@ def short(seed: int, name: str) -> list[Step]:
     create, rest = made[0], made[1:]
     rng = random.Random(seed)
     at = sorted(rng.sample(range(len(rest)), min(12, len(rest))))
-    # a row that is delivered again has another name
-    settings = create.args["settings"] | {"duplicates.ignore": "rid"}
-    steps = [Step("create", {**create.args, "version": 2, "settings": settings}), *(rest[i] for i in at)]
+    steps = [create, *(rest[i] for i in at)]
     return [_named(s, name) for s in steps]
 
 
@@ -320,6 +318,10 @@ def _known(step: Step) -> bool:
 
 
 def _named(step: Step, name: str) -> Step:
+    if step.kind == "create":
+        # a row that is delivered again has another name
+        settings = step.args["settings"] | {"duplicates.ignore": "rid"}
+        return Step("create", {**step.args, "t": name, "version": 2, "settings": settings})
     if step.kind == "ambush":
         kind, args = step.args["step"]
         return Step("ambush", {**step.args, "step": [kind, {**args, "t": name}]})
