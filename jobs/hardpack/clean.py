@@ -16,6 +16,7 @@ from hardpack.lake.door import IceTable
 from hardpack.lake.history import ancestors
 from hardpack.lake.layout import check_layout, table_name
 from hardpack.lake.sensing import read_logs
+from hardpack.lake.state import read_at
 from hardpack.log.model import LogView
 from hardpack.passes import applied_before
 from hardpack.plan import Plan
@@ -141,11 +142,13 @@ def _planned_views(table: Table, plan: Plan, partitions: list[str]) -> list[LogV
             "after a rollback or when the table was replaced; plan again."
         )
     now = {str(v.partition): v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
-    planned = {str(p.partition): p for p in plan.logs}
+    planned, read = {str(p.partition): p for p in plan.logs}, read_at(table, plan.snapshot or 0)[0]
     for partition in partitions:
         view, entry = then.get(partition), planned[partition]
         live = {f.path for f in now[partition].files} if partition in now else set()
-        if view is None or view.state.checkpoint != entry.checkpoint or not {f.path for f in view.files} <= live:
+        # a pass over late rows moves no checkpoint when its map is full of them
+        cleaned = view is None or view.state.checkpoint != entry.checkpoint or (view.state.snapshot or (0, 0))[1] > read
+        if view is None or cleaned or not {f.path for f in view.files} <= live:
             raise Conflict(
                 f"{name}: the plan was made for snapshot {plan.snapshot}, and partition {partition} has been cleaned "
                 "or rewritten since; plan again."

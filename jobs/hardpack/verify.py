@@ -16,7 +16,7 @@ from hardpack.errors import GateRefused
 from hardpack.gate import judge, promise
 from hardpack.lake.door import IceTable
 from hardpack.lake.history import commits, summary_of
-from hardpack.lake.layout import settings_of, table_name
+from hardpack.lake.layout import check_layout, settings_of, table_name
 from hardpack.lake.state import PLAN_SUMMARY
 from hardpack.log.causes import CAUSES, rows_removed
 from hardpack.log.model import Partition
@@ -45,9 +45,13 @@ def verify(
         partitions: only these logs; None for all that a pass has touched.
         home: folder for validation results and Data Docs.
         policy: settings of the table's policy.
+
+    Raises:
+        BadInput: a column is no longer the one that was mapped when the table was adopted.
     """
     started = time.monotonic()
     name, settings, current = table_name(table), settings_of(table, policy), table.current_snapshot()
+    check_layout(table, settings)
     passes, spans = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
     checks: list[Check] = []
     pages: list[str] = []

@@ -220,6 +220,11 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         [_create(version=3), _append("c"), _append("a"), RUN, PACK_ALL, _late(20, "c"),
          Step("ambush", {"at": 0, "step": ["set_snapshot", {"t": T, "pick": 0}]}), NIGHT],
     ),
+    "verify blames no pass for a column that was replaced": (
+        {"verify"},
+        [_create(delete__retention__ms="0", log__cleaner__dedupe__buffer__size="72"), _append("c"), _append("b-", "d-"),
+         _append("u"), _append("w"), CLEAN, RUN, _do("evolve", what="replace"), _do("verify")],
+    ),
     "where tombstones never go the state does not grow": (
         {"state-size"},
         [_create(delete__retention__ms=LONG_MAX), _append("d", "b", "d"), _append("z-"), _append("x"),

@@ -52,11 +52,14 @@ class Oracle:
             snapshot: the table's.
             left: those that hardpack's expiry has left; None when others expired all that tells.
         """
+        if left is None:
+            for before in self.ancestors(snapshot):
+                lines = self.lines[before].items()
+                self.lines[before] = {log: replace(ln, loose=ln.loose | ln.tombs.keys()) for log, ln in lines}
+            return
         lines = dict(self.lines[snapshot])
         for log, line in lines.items():
-            if left is None:
-                lines[log] = replace(line, loose=line.loose | line.tombs.keys())
-            elif (cleaned := self._last_pass(snapshot, log)) is not None and self.parents[cleaned] not in left:
+            if (cleaned := self._last_pass(snapshot, log)) is not None and self.parents[cleaned] not in left:
                 moved = self._moved(self.rows[cleaned], self.rows[snapshot], log) & line.tombs.keys()
                 lines[log] = replace(line, loose=line.loose | moved, untold=True)
         self.lines[snapshot] = lines
@@ -70,9 +73,10 @@ class Oracle:
         return {row.rid for row in after.log(log) if after.file[row.rid] != before.file.get(row.rid)}
 
     def resumed(self, snapshot: int | None, log: int, now: int) -> None:
-        """A person has resumed a log, which undoes what passes by a clock ahead of this time did."""
-        line = self.lines[snapshot].get(log, Line())
-        self._uncover(snapshot, log, {rid for rid, (_, at) in line.tombs.items() if at > now})
+        """A person has resumed a log, which undoes what passes by a clock ahead did; a rollback does not undo that."""
+        for before in self.ancestors(snapshot):
+            line = self.lines[before].get(log, Line())
+            self._uncover(before, log, {rid for rid, (_, at) in line.tombs.items() if at > now})
 
     def forgotten(self, snapshot: int | None, log: int) -> None:
         """A person went back to where no pass is left that tells what was known of a log."""

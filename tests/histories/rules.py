@@ -12,8 +12,9 @@ def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
     # of a log that is left alone nobody says where its dirty rows begin, or how far it was cleaned
     alone = before.refused or before.reason.startswith("paused")
     # where nobody tells any more that rows were replaced, an old checkpoint does no harm while all rows are dirty
-    harmless = before.checkpoint is None and (now.first_dirty <= before.first_dirty or alone)
-    must(now.checkpoint == before.checkpoint or harmless, "state-survives",
+    harmless = alone or (before.checkpoint is None and now.first_dirty <= before.first_dirty)
+    # a log whose rows are all gone starts anew
+    must(now.checkpoint == before.checkpoint or harmless or not rows.log(log), "state-survives",
          f"log {log}: the checkpoint {before.checkpoint} became {now.checkpoint} by itself")  # fmt: skip
     # a log that starts anew has nothing to remember
     must(

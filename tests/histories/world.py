@@ -133,6 +133,7 @@ class World:
             self.went_back.add(tab.name)
         self.foreign[step.kind](self, tab, **arguments)
         if step.kind == "foreign_expire":
+            self.look(tab.name)
             self.oracles[tab.name].expired(tab.meta.current_snapshot_id)
         self.look(step.args["t"])
         if tab is self.lake.tabs[step.args["t"]]:
@@ -246,7 +247,7 @@ class World:
         elif isinstance(error, Conflict):
             must(self.interrupted or kind == "apply", "conflict", f"{kind} met a conflict with nobody: {error}")
         elif isinstance(error, BadInput):
-            rightly = unfit(tab) or kind in ("settings", "apply", "ahead") or self._all_bad(tab)
+            rightly = unfit(tab) or self.interrupted or kind in ("settings", "apply", "ahead") or self._all_bad(tab)
             must(rightly, "isolation", f"{kind} was refused as a whole: {error}")
         else:
             raise Violation("errors", f"{kind} raised {type(error).__name__}: {error}")
