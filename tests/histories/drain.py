@@ -54,7 +54,7 @@ def _settled(world: Any, name: str) -> None:
     logs = {str(log): [["drain", "value", 1, "now"]] for log in sorted(oracle.said)}
     rows = oracle.rows[tab.meta.current_snapshot_id]
     # below a row that a cherry-pick brought back no source goes on
-    last = all(row.offset < world.ends[name, log] for log in oracle.said for row in rows.log(log))
+    last = all(row.offset < world.ends.get((name, log), 2**63) for log in oracle.said for row in rows.log(log))
     for _ in range(CHAINED if world.chain else 1):
         if logs:
             world.do(Step("append", {"t": name, "logs": logs, "chain": world.chain and last}))
