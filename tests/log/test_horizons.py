@@ -156,3 +156,8 @@ def test_tombstones_before_the_first_late_row_need_not_wait_for_it():
     assert due(LogView(0, (), state, late=5), 100) == (((0, 4),), ())
     assert due(LogView(0, (), state, late=0), 100) == ((), ())
     assert due(LogView(0, (), state), 100) == (((0, 9), (10, 19)), ())
+
+
+def test_what_never_comes_is_not_undone_with_the_clock():
+    state = LogState(horizons=((9, NEVER),), last_clean={"now": 5000, "given": NEVER})
+    assert undone_clock(state, 1000).horizons == ((9, NEVER),)

@@ -117,7 +117,7 @@ def undone_clock(state: LogState, now: int) -> LogState:
     state = replace(state, last_clean={"now": now})
     if given is None:
         return state
-    right = plus(now, minus(given, ahead))
+    right = NEVER if given == NEVER else plus(now, minus(given, ahead))
     return replace(
         state,
         horizons=tuple((up_to, min(ms, right) if ms == given else ms) for up_to, ms in state.horizons),
