@@ -173,7 +173,7 @@ class Hardpack:
         return [s for name in self.tables(pattern) for s in self.status_of(open_table(self.catalog, name), at)]
 
     def status_of(self, table: Table, now: int) -> list[LogStatus]:
-        """The same of a table that is loaded already."""
+        """How every log of a loaded table stands; metadata only."""
         return table_status(table, now, self._memory, self._policy(table_name(table)))
 
     def adopt(self, table: str, settings: Mapping[str, str] | None = None, dry_run: bool = False) -> Settings:

@@ -33,7 +33,7 @@ class Audit:
     sides: Sequence[Side]
     sample: Sample | None
     passed: Mapping[str, Sequence[Range]] = field(default_factory=dict)
-    """Of a sample by partition the offsets, both ends inclusive, of which no file was read."""
+    """By partition the offset ranges, both ends inclusive, from which a sample read no file."""
 
 
 def audited(
@@ -123,7 +123,7 @@ class Run:
 
     @property
     def rows(self) -> int:
-        """Of all its files."""
+        """The number of rows in all files of the run."""
         return sum(f.rows for f in self.files)
 
 

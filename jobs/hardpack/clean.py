@@ -19,7 +19,7 @@ from hardpack.lake.sensing import read_logs
 from hardpack.lake.state import read_at
 from hardpack.log.model import LogView
 from hardpack.passes import applied_before
-from hardpack.plan import Plan
+from hardpack.plan import LogPlan, Plan
 from hardpack.report import PassReport
 
 
@@ -142,15 +142,20 @@ def _planned_views(table: Table, plan: Plan, partitions: list[str]) -> list[LogV
             "after a rollback or when the table was replaced; plan again."
         )
     now = {str(v.partition): v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
-    planned, read = {str(p.partition): p for p in plan.logs}, read_at(table, plan.snapshot or 0)[0]
+    planned, (read, _) = {str(p.partition): p for p in plan.logs}, read_at(table, plan.snapshot or 0)
     for partition in partitions:
         view, entry = then.get(partition), planned[partition]
         live = {f.path for f in now[partition].files} if partition in now else set()
-        # a pass over late rows moves no checkpoint when its map is full of them
-        cleaned = view is None or view.state.checkpoint != entry.checkpoint or (view.state.snapshot or (0, 0))[1] > read
-        if view is None or cleaned or not {f.path for f in view.files} <= live:
+        stays = view is not None and {f.path for f in view.files} <= live
+        if view is None or not stays or _passed_since(view, entry, read):
             raise Conflict(
                 f"{name}: the plan was made for snapshot {plan.snapshot}, and partition {partition} has been cleaned "
                 "or rewritten since; plan again."
             )
     return [then[p] for p in partitions]
+
+
+def _passed_since(view: LogView, entry: LogPlan, read: int) -> bool:
+    """Whether a pass of a log came after the commit of this sequence number, which its plan was made for."""
+    # a pass over late rows moves no checkpoint when its map is full of them
+    return view.state.checkpoint != entry.checkpoint or (view.state.snapshot or (0, 0))[1] > read

@@ -55,7 +55,7 @@ class DoctorReport(BaseModel):
 
     @property
     def well(self) -> bool:
-        """Whether all is."""
+        """Whether every finding of the examination is good."""
         return all(f.well for f in self.findings)
 
 

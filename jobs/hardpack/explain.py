@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 ROWS = 1000
-"""Of a key with more only the newest are shown."""
+"""Most rows of a key that are shown, the newest first."""
 
 
 def explain(

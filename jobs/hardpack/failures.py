@@ -32,7 +32,7 @@ FULL = "No space left on device"
 
 
 def sentence(error: Exception) -> HardpackError:
-    """The same failure as an error of hardpack's: what it was, and what to do.
+    """Turns any exception into an error of hardpack's, which says what failed and what to do.
 
     An error that hardpack raised in a Spark task comes back as itself, a service that did not answer as
     `Unavailable`; anything else has exit code 1.

@@ -191,11 +191,9 @@ def clean_heads(door: IceTable, table: Table, heads: Sequence[Head], report: Pas
 
 def _check_markers(table: Table, heads: Sequence[Head], rows: DataFrame, name: str) -> None:
     """See that no control row was deleted which decides about rows that a pass has not copied yet."""
-    lacking = [h for h in heads if may_lack_rows(table, h.view)]
-    if lacking:
-        starts = [
-            Bounds(h.view.partition, max(h.reach.first_dirty, h.view.state.checkpoint or 0), 0, 0, 0) for h in lacking
-        ]
+    if lacking := may_lack_rows(table, (h.view for h in heads)):
+        firsts = {h.name: h.reach.first_dirty for h in heads}
+        starts = [Bounds(v.partition, max(firsts[str(v.partition)], v.state.checkpoint or 0), 0, 0, 0) for v in lacking]
         refuse_missing_markers(name, with_bounds(rows, starts).where("o >= first_dirty"))
 
 

@@ -52,12 +52,12 @@ def _settled(world: Any, name: str) -> None:
     except HardpackError as error:
         raise Violation("errors", f"resume of all logs raised {error}") from error
     logs = {str(log): [["drain", "value", 1, "now"]] for log in sorted(oracle.said)}
-    rows = oracle.rows[tab.meta.current_snapshot_id]
-    # below a row that a cherry-pick brought back no source goes on
-    last = all(row.offset < world.ends.get((name, log), 2**63) for log in oracle.said for row in rows.log(log))
+    # a source goes on behind the last row, also where a cherry-pick brought that back
+    for row in oracle.rows[tab.meta.current_snapshot_id].of.values():
+        world.ends[name, row.log] = max(world.ends.get((name, row.log), row.offset), row.offset)
     for _ in range(CHAINED if world.chain else 1):
         if logs:
-            world.do(Step("append", {"t": name, "logs": logs, "chain": world.chain and last}))
+            world.do(Step("append", {"t": name, "logs": logs, "chain": world.chain}))
     world.do(Step("resume", {"t": name, "trust": True}))
 
 

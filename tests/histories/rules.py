@@ -9,7 +9,7 @@ from tests.histories.promises import Line, Pass, Rows, Said, Violation, must
 
 
 def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
-    # of a log that is left alone nobody says where its dirty rows begin, or how far it was cleaned
+    # of a log that is left alone nobody says how far it was cleaned
     alone = before.refused or before.reason.startswith("paused")
     # where nobody tells any more that rows were replaced, an old checkpoint does no harm while all rows are dirty
     harmless = alone or (before.checkpoint is None and now.first_dirty <= before.first_dirty)
@@ -22,10 +22,7 @@ def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
         "state-survives",
         f"log {log}: removed tombstones are forgotten",
     )
-    # a file of which others hid every row counts until it is gone
-    left = any(before.first_dirty <= r.offset < now.first_dirty for r in rows.log(log))
-    must(not left or alone or now.checkpoint is None, "state-survives",
-         f"log {log}: first dirty rose from {before.first_dirty} to {now.first_dirty} by itself")  # fmt: skip
+    # first dirty may rise by itself: a file of which others hid every row counts until it is gone; I9 judges the rest
 
 
 def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any]) -> None:

@@ -188,6 +188,11 @@ class World:
         return Pass(landed.snapshot, landed.parent, landed.base, landed.phase, landed.clock, landed.settings,
                     reached, copied)  # fmt: skip
 
+    def _cleaned_now(self) -> set[int]:
+        """The logs that phase one of this step cleaned."""
+        done = (landed.summary["hardpack.pass"] for landed in self.landed if landed.phase == "one")
+        return {int(entry["partition"]) for text in done for entry in json.loads(text)["logs"]}
+
     def do(self, step: Step) -> None:
         """One step, and what has to hold after it."""
         self.counts[step.kind] += 1
@@ -285,7 +290,7 @@ class World:
         # phase two makes the clean part smaller, and so the ratio greater
         shrunk = any(landed.phase == "two" for landed in self.landed)
         if kind == "scheduled" and not (self.interrupted or self.failed or shrunk):
-            _others_cleaned(tab, oracle)
+            _others_cleaned(tab, oracle, self._cleaned_now())
 
 
 def as_said(kind: str, before: set[int], after: set[int]) -> None:
@@ -314,14 +319,16 @@ def _reached(entry: dict[str, Any]) -> int:
     return min((end for end in ends if end is not None), default=0)
 
 
-def _others_cleaned(tab: Tab, oracle: Oracle) -> None:
-    """After a scheduled run no log is due but one that a person has to look at."""
+def _others_cleaned(tab: Tab, oracle: Oracle, cleaned: set[int]) -> None:
+    """After a scheduled run, which cleaned some logs, no log is due but one that a person has to look at."""
     if unfit(tab):
         return
     rows = oracle.rows[tab.meta.current_snapshot_id]
     for log, said in oracle.said.items():
         partly = "hardpack.log.cleaner.dedupe.buffer.size" in tab.meta.properties
-        must(not said.due or partly or bad(rows.log(log), tab, rows), "isolation",
+        # a pass that may not go as far as the last one leaves the rest to the next run
+        short = log in cleaned and said.first_dirty < (said.checkpoint or 0)
+        must(not said.due or partly or short or bad(rows.log(log), tab, rows), "isolation",
              f"log {log} is still due after a scheduled run: {said.reason}")  # fmt: skip
         must(said.reason, "stuck", f"log {log} gives no reason")
 

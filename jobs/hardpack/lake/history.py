@@ -68,9 +68,11 @@ def trusted_states(table: Table) -> dict[str, LogState]:
     what the newest of our commits in the current snapshot's past has left; else each log's state is that of the newest
     commit there that tells of it. Pauses and marks hold whatever the table was rolled to.
     """
-    name = table_name(table)
-    states = read_state(name, table.properties)
-    past, folder = _Past(table), PassFolder.of(table)
+    return dict(Record.of(table).trusted)
+
+
+def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str, LogState]:
+    name, folder = table_name(table), PassFolder.of(table)
     if states and past.told_by_newest(name, folder, states):
         return past.as_far_as_told(states)
     undone = {log for log, state in states.items() if past.lacks(state)}
@@ -103,7 +105,7 @@ class Record:
         stated, past = read_state(table_name(table), table.properties), _Past(table)
         ours = (s.snapshot_id for s in table.snapshots() if STATE_PROPERTY in summary_of(s))
         undone = frozenset(number for number in ours if number not in past.ids)
-        return cls(stated, trusted_states(table), undone)
+        return cls(stated, _trusted(table, dict(stated), past), undone)
 
     def why_moved(self, base: int | None, past: Container[int | None]) -> str:
         """Why the table no longer stands where the states were read; empty while others only went on from there.

@@ -44,6 +44,17 @@ class Origin:
 SEEN = Origin()
 
 
+def was_seen(file: DataFile, state: LogState) -> bool:
+    """Whether the log's last pass read a file's commit or made it; what came while it ran it has not seen.
+
+    Args:
+        file: one of the log's.
+        state: of the log; one that no pass has left has seen nothing.
+    """
+    read, made = state.seen or ((state.snapshot or (0, 0))[1], 0)
+    return file.came <= read or file.came == made
+
+
 class Lineage:
     """The commits that led to the current snapshot, looked through for some logs.
 
@@ -67,10 +78,10 @@ class Lineage:
             state: of the log; one that no pass has left makes every row unseen.
             steps: how many rewrites lie between it and the file that was asked about.
         """
+        if was_seen(file, state):
+            return SEEN
         read, made = state.seen or ((state.snapshot or (0, 0))[1], 0)
         told_to = state.unseen.told_to if state.unseen else 0
-        if file.came <= read or file.came == made:
-            return SEEN
         if file.came <= told_to:
             # the state holds what there was to tell
             late = state.unseen.late if state.unseen else None

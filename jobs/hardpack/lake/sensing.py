@@ -14,7 +14,7 @@ from pyiceberg.types import StringType
 from hardpack.errors import BadInput, Conflict
 from hardpack.lake.history import ancestors, is_append, is_ours, trusted_states
 from hardpack.lake.layout import table_name
-from hardpack.lake.lineage import Changes, Lineage
+from hardpack.lake.lineage import Changes, Lineage, was_seen
 from hardpack.lake.manifests import Change, ManifestReader, uncollected
 from hardpack.lake.state import STATE_PROPERTY, state_of
 from hardpack.log.horizons import covered_to
@@ -202,25 +202,29 @@ def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile
         settings: for the columns.
         view: the log.
     """
-    covered, seen = covered_to(view.state), max(view.state.seen or (0, 0))
-    near = [f for f in view.files if f.min_offset <= covered and f.tombstones != 0]
-    if view.late is None and all(f.came <= seen for f in near):
+    covered = covered_to(view.state)
+    near = [f for f in view.files if f.min_offset <= covered and f.tombstones != 0 and not was_seen(f, view.state)]
+    if not near:
         return []
     lineage = Lineage(table, _changes(table, ManifestReader(table, settings)))
     origins = [(f, lineage.origin(view.partition, f, view.state)) for f in near]
     return [f for f, origin in origins if origin.fresh and (origin.late is None or origin.late <= covered)]
 
 
-def may_lack_rows(table: Table, view: LogView) -> bool:
-    """Whether others may have deleted rows of a log that no pass has copied yet.
+def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
+    """The logs from which others may have deleted rows that no pass has copied yet, as far as history tells.
 
     Args:
         table: as pyiceberg loaded it.
-        view: the log.
+        views: the logs.
     """
-    copied = max(covered_to(view.state), (view.state.checkpoint or 0) - 1)
     appends = {s.sequence_number for s in ancestors(table) if is_append(s)}
-    return any(f.row_deletes or f.came not in appends for f in view.files if f.max_offset > copied)
+
+    def lacks(view: LogView) -> bool:
+        copied = max(covered_to(view.state), (view.state.checkpoint or 0) - 1)
+        return any(f.row_deletes or f.came not in appends for f in view.files if f.max_offset > copied)
+
+    return [view for view in views if lacks(view)]
 
 
 def rewritten_by_others(table: Table, view: LogView) -> bool:

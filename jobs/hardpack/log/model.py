@@ -43,6 +43,11 @@ class DataFile:
     trouble: str = ""
     """Why nobody can place its rows in the log; empty when somebody can. Its offsets mean nothing then."""
 
+    @property
+    def timed(self) -> bool:
+        """Whether a row has a timestamp; Kafka's -1 stands for none."""
+        return self.max_timestamp is not None and self.max_timestamp >= 0
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -68,7 +73,7 @@ class Segment:
             base_offset: where the segment began before compaction took its first rows.
         """
         ordered = tuple(sorted(files, key=lambda f: (f.min_offset, f.max_offset, f.path)))
-        latest = [f.max_timestamp for f in ordered if f.max_timestamp is not None and f.max_timestamp >= 0]
+        latest = [f.max_timestamp or 0 for f in ordered if f.timed]
         return cls(
             base_offset=ordered[0].min_offset if base_offset is None else min(base_offset, ordered[0].min_offset),
             last_offset=max(f.max_offset for f in ordered),
@@ -173,7 +178,7 @@ class LogView:
     @property
     def timeless(self) -> tuple[DataFile, ...]:
         """The data files of segments without any timestamp, whose age is that of their commits."""
-        without = (s for s in self.segments if all((f.max_timestamp or -1) < 0 for f in s.files))
+        without = (s for s in self.segments if not any(f.timed for f in s.files))
         return tuple(f for s in without for f in s.files)
 
     @property

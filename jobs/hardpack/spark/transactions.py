@@ -82,8 +82,8 @@ def refuse_missing_markers(table: str, rows: DataFrame) -> None:
         partition, start, marker = broken[0]
         reason = f"offsets are missing between {start} and the abort at {marker}, one may have been a commit"
         raise UncleanableLog(
-            f"{table}: in partition {partition} {reason}, as rows were deleted; write the missing control row again, "
-            f"or delete the transaction's rows, and `hardpack resume {table} -p {partition}`.",
+            f"{table}: in partition {partition} {reason} that somebody deleted; write the control row again, or delete "
+            f"the transaction's rows, and `hardpack resume {table} -p {partition}`.",
             tuple(dict.fromkeys(p for p, _, _ in broken)),
             reason,
         )
