@@ -142,6 +142,7 @@ class SimDoor:
         if procedure == "remove_orphan_files":
             # the storage dates files by its own clock, and Iceberg takes none that is younger than a day
             return [[path] for path in orphans(tab, min(older, world.clock - DAY))]
+        # maintenance calls no other
         raise NotImplementedError(procedure)
 
     def expire_snapshots(self, before: int, least: int, may_go: Callable[[str], bool]) -> tuple[int, int]:

@@ -182,6 +182,7 @@ class SparkWorld(World):
         try:
             yield
         finally:
+            # as mypy takes methods for constants
             IceTable.commit = real  # type: ignore[method-assign]
 
 
