@@ -15,12 +15,12 @@ from hardpack.lake.expiry import expire_before, least_kept
 from hardpack.lake.history import summary_of
 from hardpack.lake.key_filter import FOLDER, filter_name
 from hardpack.lake.layout import settings_of, table_name
+from hardpack.lake.manifests import table_files
 from hardpack.lake.numbers import whole_number
 from hardpack.lake.packing import FOLDER as PASSES
 from hardpack.lake.packing import files_named
 from hardpack.lake.places import inside, shared, why_not
 from hardpack.lake.sensing import read_logs
-from hardpack.lake.upkeep import literal
 from hardpack.log.retention import expired_segments
 from hardpack.log.selection import left_alone
 from hardpack.log.settings import NONE, Settings
@@ -111,17 +111,13 @@ def _orphans(door: IceTable, table: Table, older_than: int, dry_run: bool) -> tu
         return [], [f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too"]
     if table.current_snapshot() is None:
         return [], []
-    folder = literal(f"{table.location().rstrip('/')}/data")
-    arguments = f"older_than => {_timestamp(older_than)}, location => {folder}, dry_run => {str(dry_run).lower()}"
-    # else Iceberg lists by Hadoop, which has no file system for s3://
-    arguments += f", prefix_listing => {str(door.lists).lower()}"
-    return [row[0] for row in door.call("remove_orphan_files", arguments)], []
+    folder = f"{table.location().rstrip('/')}/data"
+    return door.orphans(folder, _timestamp(older_than), dry_run), []
 
 
 def _stale_filters(door: IceTable, table: Table) -> int:
     """Remove the key filters of files that are no longer in the table; how many."""
-    files = table.inspect.data_files()["file_path"].to_pylist() if table.current_snapshot() else []
-    kept = {filter_name(path) for path in files}
+    kept = {filter_name(file.file_path) for file in table_files(table)}
     listed = door.listed(f"{table.location().rstrip('/')}/{FOLDER}/")
     stale = [p for p in listed if (name := p.rpartition("/")[2]) not in kept and FILTER.fullmatch(name)]
     door.delete_files(stale)

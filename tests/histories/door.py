@@ -138,12 +138,12 @@ class SimDoor:
             before = len(tab.store.lists[snapshot.manifest_list]) if snapshot else 0
             tab.commit(world.clock, "replace", merge=True)
             return [{"rewritten_manifests_count": before}]
-        older = _timestamp(arguments)
-        if procedure == "remove_orphan_files":
-            # the storage dates files by its own clock, and Iceberg takes none that is younger than a day
-            return [[path] for path in orphans(tab, min(older, world.clock - DAY))]
         # maintenance calls no other
         raise NotImplementedError(procedure)
+
+    def orphans(self, folder: str, older_than: str, dry_run: bool) -> list[str]:
+        # the storage dates files by its own clock, and Iceberg takes none that is younger than a day
+        return orphans(self.tab, min(_timestamp(older_than), self.world.clock - DAY))
 
     def expire_snapshots(self, before: int, least: int, may_go: Callable[[str], bool]) -> tuple[int, int]:
         return expire(self.tab, before, least), 0
@@ -171,7 +171,7 @@ def _operation(change: Any, remove: list[str], add: list[Any]) -> str:
     return "overwrite" if remove and add else "delete" if remove else "append"
 
 
-def _timestamp(arguments: str) -> int:
-    text = re.search(r"older_than => TIMESTAMP '([^']+) UTC'", arguments)[1]
+def _timestamp(literal: str) -> int:
+    text = re.search(r"TIMESTAMP '([^']+) UTC'", literal)[1]
     whole = datetime.fromisoformat(text + "+00:00")
     return round(whole.timestamp() * 1000)

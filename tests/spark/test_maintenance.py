@@ -220,3 +220,13 @@ def test_expiry_deletes_no_file_outside_the_tables_location(catalog, hp, tmp_pat
     assert not any(path.exists() for path in own)
     assert found.snapshots_after == 1
     assert any("1 expired files stay" in note for note in found.notes)
+
+
+@pytest.mark.spark
+def test_a_table_that_never_held_a_file_has_no_orphans(catalog, hp):
+    """Its data folder comes into being with the first file, and Iceberg's procedure fails without it."""
+    table = new_topic(catalog)
+    table.append(table.schema().as_arrow().empty_table())
+    assert table.refresh().current_snapshot() is not None
+    assert not Path(table.location().removeprefix("file://"), "data").exists()
+    assert hp.maintain(name_of(table), int(time.time() * 1000)).orphans_deleted == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from pyiceberg.manifest import DataFile as IceFile
@@ -14,7 +14,7 @@ from pyiceberg.transforms import IdentityTransform
 from hardpack.errors import BadInput
 from hardpack.lake.files import DataFiles, FileRef
 from hardpack.lake.layout import table_name
-from hardpack.lake.manifests import ManifestReader
+from hardpack.lake.manifests import ManifestReader, table_files
 from hardpack.log.model import DataFile, Partition
 from hardpack.log.settings import Settings
 
@@ -42,18 +42,11 @@ def check_rows(table: Table, settings: Settings) -> None:
         )
 
 
-def _files(table: Table) -> Iterator[IceFile]:
-    snapshot = table.current_snapshot()
-    for manifest in snapshot.manifests(table.io) if snapshot else ():
-        if manifest.content == ManifestContent.DATA:
-            yield from (entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True))
-
-
 def _has_empty_keys(table: Table, settings: Settings) -> bool:
     """Whether a key is empty: the least of all values, so that a lower bound tells; else some rows are read."""
     key = table.schema().find_field(settings.column_key)
     untold: list[IceFile] = []
-    for file in _files(table):
+    for file in table_files(table):
         bound = (file.lower_bounds or {}).get(key.field_id)
         if bound == b"":
             return True

@@ -45,6 +45,14 @@ class Change:
     """Rows that new row-level deletes take, None when they do not tell how many."""
 
 
+def table_files(table: Table) -> Iterator[IceFile]:
+    """Every data file of the table's current snapshot, as its manifests list it."""
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot else ():
+        if manifest.content == ManifestContent.DATA:
+            yield from (entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True))
+
+
 class ManifestReader:
     """Reads manifests of one table with the columns looked up once."""
 

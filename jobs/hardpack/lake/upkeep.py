@@ -54,6 +54,25 @@ class Upkeep:
         gateway: Any = self.spark.sparkContext._gateway
         return bool(is_instance_of(gateway, self._java.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))
 
+    def orphans(self, folder: str, older_than: str, dry_run: bool) -> list[str]:
+        """Remove the files under a folder that no snapshot knows of, by Iceberg's procedure; return their paths.
+
+        Args:
+            folder: whose files are looked at; one that does not exist has none.
+            older_than: only files from before it, a timestamp in Spark's SQL.
+            dry_run: only return what would be removed.
+        """
+        # else Iceberg lists by Hadoop, which has no file system for s3://
+        flags = f"dry_run => {str(dry_run).lower()}, prefix_listing => {str(self.lists).lower()}"
+        arguments = f"older_than => {older_than}, location => {literal(folder)}, {flags}"
+        try:
+            return [row[0] for row in self.call("remove_orphan_files", arguments)]
+        except Py4JJavaError as error:
+            # the folder comes into being with the table's first file
+            if f"/{folder.rpartition('/')[2]} does not exist" in str(error.java_exception):
+                return []
+            raise
+
     def listed(self, folder: str) -> dict[str, int]:
         """Files under a folder, as the table's FileIO lists them, and when they were made, ms by the storage's clock.
 
