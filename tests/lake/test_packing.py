@@ -4,7 +4,7 @@ import random
 import string
 
 import pytest
-from hardpack.lake.packing import FILED, MOST_INLINE, PACKED, SHORT, Lost, PassFolder, files_named, packed, unpacked
+from hardpack.lake.packing import BZ2, FILED, MOST_INLINE, SHORT, ZLIB, Lost, PassFolder, files_named, packed, unpacked
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 NOISE = "".join(random.Random(1).choices(string.ascii_letters, k=100_000))
@@ -15,7 +15,9 @@ def folder(tmp_path):
     return PassFolder(PyArrowFileIO(), f"file://{tmp_path}")
 
 
-@pytest.mark.parametrize(("text", "begins"), [("x" * SHORT, "x"), ("x" * 100_000, PACKED), (NOISE, FILED)])
+@pytest.mark.parametrize(
+    ("text", "begins"), [("x" * SHORT, "x"), ("x" * 100_000, BZ2), (NOISE[:4200], ZLIB), (NOISE, FILED)]
+)
 def test_a_text_stands_where_it_fits(folder, text, begins):
     kept = folder.kept(text)
     assert kept.startswith(begins)
@@ -37,7 +39,14 @@ def test_a_file_that_is_gone_or_damaged_is_lost(folder, tmp_path):
         folder.text(kept)
 
 
-@pytest.mark.parametrize("text", [PACKED, PACKED + "abc", PACKED + "~" * 9, packed("y" * 9000)[:-9]])
+@pytest.mark.parametrize(
+    "text",
+    [
+        way + rest
+        for way in (ZLIB, BZ2)
+        for rest in ("", "abc", "~" * 9, packed("y" * 9000)[3:-9], packed(NOISE[:9000])[3:-9])
+    ],
+)
 def test_a_packed_text_that_is_damaged_is_no_text(text):
     with pytest.raises(ValueError, match=r"[\s\S]*"):
         unpacked(text)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from hardpack.errors import BadInput
 from hardpack.lake.packing import packed, unpacked
+from hardpack.lake.state_columns import as_entries, columns_of, steps
 from hardpack.log.model import LogState, LogView, Partition, Unseen
 
 if TYPE_CHECKING:
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
 STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
 PLAN_SUMMARY = "hardpack.plan"
-VERSION = 2
+VERSION = 3
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
 """Of fewer logs each entry stands by itself, for people to read."""
-BY_FIELD = f'{{"version":{VERSION},"columns":'
 MOST_TEXT = 512 * 1024
 """Characters of a state from which on it does without layouts, which a log can do without; see `write_state`."""
 Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -44,7 +44,7 @@ def read_state(table: str, properties: Mapping[str, str]) -> dict[str, LogState]
     if raw is None:
         return {}
     try:
-        found = _VERSIONS.validate_json(_by_log(unpacked(raw)))
+        found = _VERSIONS.validate_json(as_entries(unpacked(raw)))
         if isinstance(found, _StateV1):
             return {name: _migrated(entry) for name, entry in found.logs.items()}
         return {name: _log_from(entry) for name, entry in found.logs.items()}
@@ -81,29 +81,7 @@ def _text(logs: Mapping[str, LogState]) -> str:
     entries = {name: log_to_json(state) for name, state in sorted(logs.items())}
     if len(entries) < FEW_LOGS:
         return json.dumps({"version": VERSION, "logs": entries}, separators=(",", ":"))
-    # the numbers of one kind beside each other pack to half
-    names = sorted({field for entry in entries.values() for field in entry})
-    columns = {field: [entry.get(field) for entry in entries.values()] for field in names}
-    whole = {"version": VERSION, "columns": columns, "logs": list(entries)}
-    return json.dumps(whole, separators=(",", ":"))
-
-
-def _by_log(text: str) -> str:
-    """The text with an entry for each log, where it has a list for each field.
-
-    Raises:
-        ValueError: it is no such text.
-    """
-    if not text.startswith(BY_FIELD):
-        return text
-    found = json.loads(text)
-    try:
-        columns, names = found["columns"], found["logs"]
-        cells = zip(*columns.values(), strict=True)
-        entries = [{f: v for f, v in zip(columns, row, strict=True) if v is not None} for row in cells]
-        return json.dumps({"version": found["version"], "logs": dict(zip(names, entries, strict=True))})
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{error}") from None
+    return json.dumps({"version": VERSION} | columns_of(entries), separators=(",", ":"))
 
 
 def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
@@ -149,8 +127,8 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "clean_given": last.get("given"),
         "clean_horizons": list(last.get("horizons", ())),
         "clean_markers": list(last.get("markers", ())),
-        "markers": [[ms, _steps(offsets)] for ms, offsets in state.markers],
-        "layout": _steps(state.layout),
+        "markers": [[ms, steps(offsets)] for ms, offsets in state.markers],
+        "layout": steps(state.layout),
         "last_batch": list(state.last_batch or ()),
         "expired_to": None if state.expired_to < 0 else state.expired_to,
         "paused": state.paused or None,
@@ -168,13 +146,8 @@ def _given(number: int | None) -> list[int]:
     return [] if number is None else [number]
 
 
-def _steps(offsets: Sequence[int]) -> list[int]:
-    """Rising offsets as the first and the steps between them, which takes fewer digits."""
-    return [o - before for o, before in zip(offsets, (0, *offsets), strict=False)]
-
-
 def _stepped(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    return list(zip(_steps([o for o, _ in pairs]), [ms for _, ms in pairs], strict=True))
+    return list(zip(steps([o for o, _ in pairs]), [ms for _, ms in pairs], strict=True))
 
 
 class _AnyEntry(BaseModel):
@@ -193,7 +166,7 @@ class _AnyEntry(BaseModel):
 
 
 class _Entry(_AnyEntry):
-    """One log's state as it stands in the property, version 2."""
+    """One log's state as it stands in the property, since version 2."""
 
     checkpoint: Long | None = None
     start: Long | None = None
@@ -221,7 +194,7 @@ class _EntryV1(_AnyEntry):
 class _State(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    version: Literal[2]
+    version: Literal[2, 3]
     logs: dict[str, _Entry]
 
 
