@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
+.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -103,6 +103,9 @@ monitoring: ## the alert rules through Prometheus' own promtool (Debian's packag
 fmt: env ## format and mend what can be mended
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: env ## make the pages of the docs that follow from the code
+	$(BIN)/python -m infra.docs.settings_page
 
 env: .venv/.done ## make the environment from the lock
 

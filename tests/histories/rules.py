@@ -103,7 +103,7 @@ def phase_one(gone: list[Any], base: Rows, after: Rows, landed: Pass, line: Line
         if row.offset < landed.checkpoints[row.log]:
             latest[row.key] = max(latest.get(row.key, row.offset), row.offset)
     left = {r[1:] for r in after.log(gone[0].log)}
-    # a limit that ARCHITECTURE names: the same offset twice inside one file may not be seen
+    # a limit that docs/limits.md names: the same offset twice inside one file may not be seen
     packed = {(base.file[r.rid], r.offset, r.key) for r in after.log(gone[0].log) if r.rid in base.file}
     for row in gone:
         superseded = row.key is not None and latest.get(row.key, -1) > row.offset

@@ -127,7 +127,7 @@ class World:
         arguments = {k: v for k, v in step.args.items() if k != "t"}
         before = tab.current
         if step.kind == "foreign_expire" and tab.name in self.went_back:
-            # a limit that ARCHITECTURE names: nobody would tell any more that a pass was undone
+            # a limit that docs/limits.md names: nobody would tell any more that a pass was undone
             return
         if step.kind in ("rollback", "set_snapshot"):
             self.went_back.add(tab.name)

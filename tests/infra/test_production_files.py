@@ -77,7 +77,7 @@ def test_the_executors_pod_is_a_pod(tmp_path):
 
 
 def test_settings_named_in_them_exist():
-    table = (ROOT / "README.md").read_text().partition("| `[hardpack]` |")[2].partition("\n\n")[0]
+    table = (ROOT / "docs" / "airflow.md").read_text().partition("| `[hardpack]` |")[2].partition("\n\n")[0]
     known = set(re.findall(r"`(\w+)`", table))
     files = ["compose/compose.yaml", "container/Containerfile"]
     named = {n.lower() for f in files for n in re.findall(r"AIRFLOW__HARDPACK__(\w+)", (INFRA / f).read_text())}

@@ -1,0 +1,33 @@
+"""The docs are as the code is, and short enough to be read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.docs.settings_page import PAGE, page
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+WIDEST = 100
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def test_the_page_of_settings_is_made_of_the_model():
+    assert PAGE.read_text() == page(), "make docs"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_lines_are_short(path):
+    wide = [number for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > WIDEST]
+    assert wide == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    lost = [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()]
+    assert lost == []
+
+
+def test_the_readme_is_read_in_a_minute():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
