@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from hardpack.units import SHARED_PLANS, share
 from hardpack_airflow.look import (
     LONGEST_LABEL,
-    TOGETHER_PLANS,
-    _together,
     look,
     run_interval,
     run_time,
@@ -158,12 +157,12 @@ def test_what_time_a_run_acts_at_and_which_rows_a_backfill_is_about():
         ([11, 12], 10, [[11], [12]]),
         ([10, 1], 10, [[10], [1]]),
         ([], 10, []),
-        ([0] * (TOGETHER_PLANS + 1), 10, [[0] * TOGETHER_PLANS, [0]]),
+        ([0] * (SHARED_PLANS + 1), 10, [[0] * SHARED_PLANS, [0]]),
     ],
 )
 def test_small_pieces_of_work_share_a_unit_in_the_place_of_the_most_urgent(sizes, limit, units):
     plans = [SimpleNamespace(logs=[SimpleNamespace(bytes=size)]) for size in sizes]
-    assert [[unit.logs[0].bytes for unit in shared] for shared in _together(plans, limit)] == units
+    assert [[unit.logs[0].bytes for unit in shared] for shared in share(plans, limit)] == units
 
 
 def test_small_tables_share_a_unit_as_far_as_the_policy_lets_them(catalog, monkeypatch):
