@@ -36,7 +36,8 @@ class LogGuarantees(TableMetricProvider):
         runtime_configuration: Any,
     ) -> list[dict[str, Any]]:  # fmt: skip
         rows, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
-        return measure(rows, json.loads(metric_value_kwargs["logs"]))
+        numbers: list[dict[str, Any]] = measure(rows, json.loads(metric_value_kwargs["logs"]))
+        return numbers
 
 
 class LogExpectation(BatchExpectation):
@@ -145,7 +146,8 @@ class ExpectLedgerBalances(LogExpectation):
     @classmethod
     def numbers(cls, log: dict[str, Any]) -> dict[str, int]:
         """The ledger's sum and its parts."""
-        return super().numbers(log) | log["causes"]
+        causes: dict[str, int] = log["causes"]
+        return super().numbers(log) | causes
 
     @classmethod
     def columns(cls, rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -156,7 +158,7 @@ class ExpectLedgerBalances(LogExpectation):
     @classmethod
     def violations(cls, log: dict[str, Any]) -> int:
         """Rows that the ledger cannot explain."""
-        return abs(log["rows_before"] - log["rows_after"] - log["removed"])
+        return abs(int(log["rows_before"]) - int(log["rows_after"]) - int(log["removed"]))
 
 
 class ExpectTransactionsResolved(LogExpectation):

@@ -23,7 +23,7 @@ def charts(moments: Sequence[Moment]) -> list[str]:
     def rows(cause: Cause) -> Callable[[Any], float]:
         return lambda m: removed_by_cause(m.report.logs).get(cause, 0)
 
-    causes = removed_by_cause(log for m in passes for log in m.report.logs if m.report)
+    causes = removed_by_cause(log for m in passes if m.report for log in m.report.logs)
     return [
         _lines("Share that came since the last pass", moments, {"share": lambda m: round(m.dirty, 3)}, _share, False),
         _lines("Size of the table", moments, {"size": lambda m: m.bytes}, _bytes, False),

@@ -51,7 +51,8 @@ class HardpackOperator(SparkSubmitOperator):
         super().__init__(**kwargs)
         self.verb, self.unit = verb, unit
 
-    def execute(self, context: Context) -> list[dict[str, Any]]:
+    # the operator it builds on returns nothing
+    def execute(self, context: Context) -> list[dict[str, Any]]:  # type: ignore[override]
         """Submit, wait, and read for each plan the report or what ended the work on it."""
         self.log.info("%s of %s", self.verb, self.unit["label"])
         results = self._before(context) or [{} for _ in self.unit["plans"]]
@@ -139,7 +140,7 @@ class HardpackOperator(SparkSubmitOperator):
         passes = {verb: found[number] for verb, found in results.items() if found}
         done = {verb: report for verb, report in passes.items() if report.get("snapshot")}
         if done:
-            extra = {verb: compacted(report) for verb, report in done.items()}
+            extra: dict[str, Any] = {verb: compacted(report) for verb, report in done.items()}
             context["outlet_events"][COMPACTED].add(asset_of(setting("catalog"), table), extra=extra)
 
 

@@ -11,7 +11,7 @@ DAY_SECONDS = 86_400
 
 
 def write_report(
-    dag: str, run: str, now: int, results: dict[str, Sequence[dict[str, Any]]], errors: Sequence[str]
+    dag: str, run: str, now: int, results: Mapping[str, Sequence[dict[str, Any]]], errors: Sequence[str]
 ) -> Path:
     """Write what a run did; the schema is `hardpack.report.RunReport`'s, `docs/run_report.schema.json`.
 
@@ -70,7 +70,7 @@ def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> lis
     """
     errors, stopped = [], 0
     for verbs in zip(*pulled.values(), strict=True):
-        last = next((found for found in reversed(verbs) if found), [])
+        last: Sequence[dict[str, Any]] = next((found for found in reversed(verbs) if found), ())
         errors += [one["error"] for one in last if "error" in one]
         # a unit ends early when there is an error for each of its tables, and nobody need be told twice
         stopped += not verbs[-1] and not (last and all("error" in one for one in last))
@@ -80,7 +80,7 @@ def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> lis
     return errors
 
 
-def gauges(results: dict[str, Sequence[dict[str, Any]]]) -> dict[str, float]:
+def gauges(results: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, float]:
     """What the passes of a run did, by the names of `hardpack.metrics`."""
     from hardpack.metrics import cleaned
     from hardpack.report import PassReport
@@ -89,7 +89,7 @@ def gauges(results: dict[str, Sequence[dict[str, Any]]]) -> dict[str, float]:
     return dict(cleaned(PassReport.model_validate(report) for report in passes))
 
 
-def lines(results: dict[str, Sequence[dict[str, Any]]]) -> list[str]:
+def lines(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
     """One line per log and pass, and what was found of each table."""
     from hardpack.log.causes import removed_by_cause
 

@@ -45,7 +45,7 @@ class DirtyLogsTrigger(BaseTrigger):
     """
 
     def __init__(self, question: dict[str, Any], wait: float = 0, poke_interval: float = 60) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.question, self.wait, self.poke_interval = question, wait, poke_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
