@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from hardpack.failures import not_measured
-from hardpack.names import file_name
+from hardpack.home import file_name
 from hardpack_expectations.index import write_index
 
 if TYPE_CHECKING:
@@ -115,12 +115,12 @@ def validate(
 
 
 def _named(text: str) -> str:
-    """Text as part of a path."""
+    """Returns a text as part of a path."""
     return re.sub(r"[^\w.-]+", "_", text)
 
 
 def _exception(results: Any) -> str:
-    """What was raised while measuring; Great Expectations catches it and calls the guarantee broken."""
+    """Returns what was raised while measuring; Great Expectations catches it and calls the guarantee broken."""
     for result in results:
         info = result.exception_info or {}
         # the information stands there itself, or by the id of the metric that failed

@@ -18,7 +18,7 @@ from great_expectations.render.components import (
     RenderedTableContent,
 )
 from great_expectations.render.renderer.renderer import renderer
-from hardpack.log.causes import removed_by_cause
+from hardpack.rules.causes import removed_by_cause
 from hardpack_expectations.measure import measure
 
 METRIC = "table.log_guarantees"
@@ -52,17 +52,20 @@ class LogExpectation(BatchExpectation):
 
     @classmethod
     def violations(cls, log: dict[str, Any]) -> int:
-        """How often one log breaks the guarantee, from the metric's numbers."""
+        """Returns how often one log breaks the guarantee, from the metric's numbers."""
         return sum(log[name] for name in cls.shown)
 
     @classmethod
     def numbers(cls, log: dict[str, Any]) -> dict[str, int]:
-        """What the page shows of one log, by name."""
+        """Returns what the page shows of one log, by name."""
         return {name: log[name] for name in cls.shown}
 
     @classmethod
     def columns(cls, rows: list[dict[str, Any]]) -> dict[str, str]:
-        """The headings of the page's table by the names of its numbers, in order; the result store sorts names."""
+        """Returns the headings of the page's table by the names of its numbers, in order.
+
+        The result store sorts names.
+        """
         return {name: name.replace("_", " ") for name in cls.shown}
 
     def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
@@ -145,19 +148,19 @@ class ExpectLedgerBalances(LogExpectation):
 
     @classmethod
     def numbers(cls, log: dict[str, Any]) -> dict[str, int]:
-        """The ledger's sum and its parts."""
+        """Returns the ledger's sum and its parts."""
         causes: dict[str, int] = log["causes"]
         return super().numbers(log) | causes
 
     @classmethod
     def columns(cls, rows: list[dict[str, Any]]) -> dict[str, str]:
-        """Each cause that took rows stands between the rows before and the sum."""
+        """Returns each cause that took rows stands between the rows before and the sum."""
         causes = {cause.name: cause.label for cause in removed_by_cause(rows)}
         return {"rows_before": "rows before", **causes, "removed": "removed"}
 
     @classmethod
     def violations(cls, log: dict[str, Any]) -> int:
-        """Rows that the ledger cannot explain."""
+        """Returns the rows that the ledger cannot explain."""
         return abs(int(log["rows_before"]) - int(log["rows_after"]) - int(log["removed"]))
 
 

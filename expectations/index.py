@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 from urllib.parse import quote
 
-from hardpack.data_docs import newest_pages
+from hardpack.compaction.data_docs import newest_pages
 
 LISTED = 100
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"

@@ -101,7 +101,7 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
 
 
 def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """What a task does with the evidence of some keys, all rows of each: the numbers that add up, by log.
+    """Returns what a task does with the evidence of some keys, all rows of each: the numbers that add up, by log.
 
     Args:
         logs: see `measure`.

@@ -23,7 +23,7 @@ class ResultsPage(ValidationResultsPageRenderer):
     """Great Expectations' page of a validation, with the result in place of a data asset's name that it never knows."""
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
-        """The page's parts; what it is about, by heading, in the place of the batch that they do not know."""
+        """Returns the page's parts; what it is about, by heading, in the place of the batch that they do not know."""
         page = super().render(validation_results, suite_parameters)
         checked = self._parse_run_values(validation_results)[1]
         page.batch_kwargs = validation_results.meta.get(ABOUT, {}) | {"Checked": f"{checked[:19].replace('T', ' ')}Z"}
@@ -44,7 +44,7 @@ class PageView(DefaultJinjaPageView):
     _template = "hardpack_page.html"
 
     def render(self, document: RenderedContent, template: str | None = None, **kwargs: Any) -> str:
-        """The page as HTML."""
+        """Returns the page as HTML."""
         given = getattr(document, "batch_kwargs", None) or {}
         about = {name: given[name] for name in ("Table", *HEADINGS) if name in given}
         return str(super().render(document, template, csp=CSP, about=about, **kwargs))

@@ -82,7 +82,7 @@ def fetch(folder: Path, jars: Iterable[Jar]) -> list[Path]:
 
 
 def fetch_closure(home: Path, wanted: Closure) -> Path:
-    """The folder with a closure's jars, fetched whole if it is missing or not what it should be.
+    """Returns the folder with a closure's jars, fetched whole if it is missing or not what it should be.
 
     Raises:
         RuntimeError: it cannot be fetched, or is not what it should be.
@@ -108,7 +108,7 @@ def fetch_closure(home: Path, wanted: Closure) -> Path:
 
 
 def closure_digest(folder: Path) -> str:
-    """One SHA-256 for all jars of a folder, names and content."""
+    """Returns one SHA-256 for all jars of a folder, names and content."""
     lines = [f"{digest(jar)} {jar.name}\n" for jar in sorted(folder.glob("*.jar"))]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -147,7 +147,7 @@ def run_ivy(scratch: Path, into: Path, *arguments: str) -> str:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Returns the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

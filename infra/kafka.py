@@ -128,7 +128,7 @@ class Broker:
         raise RuntimeError(f"Kafka did not come up ({said}); see that 1 GiB of memory is free, then try again.")
 
     def create_topic(self, name: str, partitions: int, config: dict[str, str]) -> None:
-        """A topic with one replica."""
+        """Makes a topic with one replica."""
         self.admin.create_topics([admin.NewTopic(name, partitions, 1, config=config)])[name].result()
 
     def configure(self, topic: str, config: dict[str, str]) -> None:
@@ -139,7 +139,7 @@ class Broker:
         self.admin.incremental_alter_configs([resource])[resource].result()
 
     def checkpoint(self, topic: str, partition: int) -> int | None:
-        """The first offset that is not cleaned, None if no pass was made."""
+        """Returns the first offset that is not cleaned, None if no pass was made."""
         file = self.log_dir / "cleaner-offset-checkpoint"
         # two lines of head: version and number of entries
         entries = [line.split() for line in file.read_text().splitlines()[2:]] if file.exists() else []
@@ -155,16 +155,16 @@ class Broker:
             time.sleep(0.05)
 
     def passes(self, topic: str, partition: int) -> list[tuple[int, int]]:
-        """The offsets from and up to which each pass so far found the log dirty, as the cleaner logged them."""
+        """Returns the offsets from and up to which each pass so far found the log dirty, as the cleaner logged them."""
         line = rf"cleaned log {re.escape(topic)}-{partition} \(dirty section = \[(\d+), (\d+)\]\)"
         return [(int(start), int(end)) for start, end in re.findall(line, self.log.read_text())]
 
     def segments(self, topic: str, partition: int) -> list[int]:
-        """Base offsets of the segment files, the active one last."""
+        """Returns the base offsets of the segment files, the active one last."""
         return sorted(int(file.stem) for file in (self.log_dir / f"{topic}-{partition}").glob("*.log"))
 
     def dump(self, topic: str, partition: int) -> list[Record]:
-        """Every record in the segment files by offset; keys and values must be ASCII without line breaks."""
+        """Returns every record in the segment files by offset; keys and values must be ASCII without line breaks."""
         names = [f"{self.log_dir}/{topic}-{partition}/{base:020}.log" for base in self.segments(topic, partition)]
         return list(parse(self._tool(DUMP, "--print-data-log", "--files", ",".join(names)).split("\n")))
 

@@ -16,14 +16,14 @@ JAVA = (17, 21)
 
 
 def problem(port: int | None) -> str | None:
-    """The first thing that is wrong, as one sentence with its mend, or None."""
+    """Returns the first thing that is wrong, as one sentence with its mend, or None."""
     if sys.version_info < (3, 11):
         return f"Python is {sys.version.split()[0]}, 3.11 or newer is needed; name one with `make PYTHON=python3.11`."
     return java_problem() or tool_problem() or disk_problem() or (port_problem(port) if port else None)
 
 
 def java_problem() -> str | None:
-    """Spark needs Java 17 or 21, from JAVA_HOME or PATH."""
+    """Looks for Java 17 or 21, from JAVA_HOME or PATH, which Spark needs."""
     import os
 
     home = os.environ.get("JAVA_HOME")
@@ -44,7 +44,7 @@ def tool_problem() -> str | None:
 
 
 def disk_problem() -> str | None:
-    """Environment, jars and lakehouse need room."""
+    """Sees that environment, jars and lakehouse have room."""
     free = shutil.disk_usage(Path(__file__).parent).free
     if free < DISK_BYTES:
         return f"{free / 1024**3:.1f} GiB are free here, {DISK_BYTES / 1024**3:.0f} are needed; make room."
@@ -52,7 +52,7 @@ def disk_problem() -> str | None:
 
 
 def port_problem(port: int) -> str | None:
-    """Airflow's server listens on loopback."""
+    """Sees that the port of Airflow's server is free on loopback."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

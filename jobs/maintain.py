@@ -1,6 +1,6 @@
 """Maintenance of a table: spark-submit maintain.py --plan FILE... [--result FILE]; a file has its name and the time."""
 
-from hardpack.job import read_errand, run_job
+from hardpack.cli.spark_submit import read_table_request, run_job
 
 if __name__ == "__main__":
-    run_job(lambda hp, errand: hp.maintain(errand.table, errand.now, errand.dry_run), __doc__, read_errand)
+    run_job(lambda hp, errand: hp.maintain(errand.table, errand.now, errand.dry_run), __doc__, read_table_request)

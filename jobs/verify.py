@@ -1,7 +1,7 @@
 """The expectations on a unit's logs as published: spark-submit verify.py --plan FILE... [--result FILE]."""
 
-from hardpack.job import run_job
-from hardpack.verify import must_hold
+from hardpack.cli.spark_submit import run_job
+from hardpack.compaction.verify import must_hold
 
 if __name__ == "__main__":
     run_job(lambda hp, plan: must_hold(hp.verify(plan.table, plan.now, [p.partition for p in plan.logs])), __doc__)

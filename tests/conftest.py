@@ -73,10 +73,10 @@ def cold(catalog, home):
 @pytest.fixture
 def meanwhile(monkeypatch):
     """Run something once, right before the commit."""
-    from hardpack.lake.door import IceTable
+    from hardpack.spark.jvm_table import JvmTable
 
     def plant(action):
-        real, done = IceTable.commit, []
+        real, done = JvmTable.commit, []
 
         def commit(self, base, change):
             if not done:
@@ -84,6 +84,6 @@ def meanwhile(monkeypatch):
                 action()
             return real(self, base, change)
 
-        monkeypatch.setattr(IceTable, "commit", commit)
+        monkeypatch.setattr(JvmTable, "commit", commit)
 
     return plant

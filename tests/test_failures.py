@@ -5,9 +5,9 @@ import re
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
+from hardpack.cli.log_output import Redacting
 from hardpack.errors import BadInput, Conflict, Unavailable, Unforeseen
 from hardpack.failures import not_measured, of_table, sentence
-from hardpack.logs import Redacting
 
 TASK = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):

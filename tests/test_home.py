@@ -4,12 +4,11 @@ import os
 import sys
 
 import pytest
-from hardpack.data_docs import newest_pages, page_title
+from hardpack.compaction.data_docs import newest_pages, page_title
+from hardpack.compaction.report import LogReport
 from hardpack.errors import BadInput
-from hardpack.home import trusted
-from hardpack.names import file_name
+from hardpack.home import file_name, trusted
 from hardpack.policy import load_policies, policies_in_force
-from hardpack.report import LogReport
 from hardpack.spark.session import jar_paths
 
 POLICY = "policies: [{name: a, tables: [a.b]}]"
@@ -143,7 +142,8 @@ def test_tables_with_long_and_alike_names_have_pages_of_their_own(tmp_path):
 def test_a_key_comes_by_standard_input(monkeypatch, capsys):
     import io
 
-    from hardpack import Hardpack, cli
+    from hardpack import Hardpack
+    from hardpack.cli import main as cli
 
     asked = []
 

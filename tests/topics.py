@@ -6,8 +6,9 @@ import random
 from itertools import count
 
 import pyarrow as pa
+from hardpack.compaction.session import TableSession
 from hardpack.demo.topic import COLUMNS, create_topic
-from hardpack.log.reference import Row
+from hardpack.rules.reference.cleaner import Row
 
 _names = count()
 T0 = 1_600_000_000_000
@@ -73,3 +74,12 @@ def random_rows(rng: random.Random, start: int, number: int, keys: int, null_key
         value = None if key is not None and rng.random() < 0.25 else f"v{offset}".encode()
         rows.append(Row(offset, key, value))
     return rows
+
+
+def session_of(table, jvm=None):
+    """A session for one verb; without a table by the JVM none is opened."""
+
+    def no_jvm():
+        raise AssertionError("this needs no JVM")
+
+    return TableSession(table, no_jvm if jvm is None else lambda: jvm)

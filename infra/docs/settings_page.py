@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hardpack.log.settings import Settings, dotted
-from hardpack.log.times import DAY_MS, LONG_MAX
+from hardpack.rules.settings import Settings, dotted
+from hardpack.rules.times import DAY_MS, LONG_MAX
 
 MIB = 1024 * 1024
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"

@@ -118,7 +118,7 @@ class LocalAirflow:
         return all((health.get(part) or {}).get("status") == "healthy" for part in HEALTHY)
 
     def running(self) -> bool:
-        """Whether the Airflow that the pid file names still lives."""
+        """Returns whether the Airflow that the pid file names still lives."""
         try:
             process = psutil.Process(int(self._pid_file.read_text()))
             return "airflow" in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE
@@ -144,7 +144,7 @@ class LocalAirflow:
         self._pid_file.unlink(missing_ok=True)
 
     def _everyone(self) -> list[psutil.Process]:
-        """Its processes, the leader last; none when it does not run."""
+        """Returns Airflow's processes, the leader last; none when it does not run."""
         try:
             leader = psutil.Process(int(self._pid_file.read_text()))
             return [*leader.children(recursive=True), leader] if self.running() else []
@@ -152,14 +152,14 @@ class LocalAirflow:
             return []
 
     def token(self, user: str) -> str:
-        """A login of one of the users."""
+        """Returns a login of one of the users."""
         login = {"username": user, "password": self.passwords[user]}
         reply = httpx.post(f"{self.url}/auth/token", json=login, timeout=30)
         return str(reply.raise_for_status().json()["access_token"])
 
     @retry(retry=retry_if_exception_type(httpx.TransportError), stop=stop_after_delay(60), wait=wait_fixed(1))
     def call(self, method: str, path: str, **kwargs: Any) -> Any:
-        """One REST call with a login.
+        """Returns one REST call with a login.
 
         Raises:
             httpx.HTTPStatusError: the server refused it.
@@ -205,12 +205,12 @@ class LocalAirflow:
         yield "", "timed out"
 
     def xcom(self, dag: str, run: str, task: str, map_index: int = -1) -> Any:
-        """What a task returned."""
+        """Returns what a task returned."""
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/return_value"
         return self.call("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
 
     def log(self, dag: str, run: str, task: str, map_index: int = -1) -> str:
-        """The log of a task's last try as text."""
+        """Returns the log of a task's last try as text."""
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}"
         last = self.call("GET", path if map_index < 0 else f"{path}/{map_index}")["try_number"]
         whole = {"map_index": map_index, "full_content": True}

@@ -16,8 +16,8 @@ from typing import Annotated
 import psutil
 import typer
 from hardpack import Hardpack, PassReport
-from hardpack.lake.catalog import find_tables
-from hardpack.render import pass_table, status_table, terminal
+from hardpack.cli.render import pass_table, status_table, terminal
+from hardpack.table.catalog import find_tables
 
 from infra.local.airflow import USER, LocalAirflow
 from infra.local.lakehouse import ROOT, make_lakehouse
@@ -38,7 +38,7 @@ out = terminal()
 
 
 def lakehouse(given: bool = False) -> Hardpack:
-    """The catalog, with its files made unless it is given."""
+    """Returns the catalog, with its files made unless it is given."""
     if given:
         return Hardpack.connect(home=HOME)
     return Hardpack.connect(properties=make_lakehouse(HOME, CONFIG), home=HOME)
@@ -149,7 +149,7 @@ def up(port: Port = 8080) -> None:
 
 @app.command(hidden=True)
 def write(every: float = 30) -> None:
-    """The writer: one more day of real flights, again and again until the year is over."""
+    """Writes one more day of real flights, again and again until the year is over."""
     from hardpack.demo.live import append_day
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")

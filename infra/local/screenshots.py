@@ -19,7 +19,7 @@ FLAGS = ["--no-sandbox", "--disable-quic", "--disable-background-networking", "-
 
 
 def main(port: Annotated[int, typer.Option(help="port of Airflow on loopback")] = 8080) -> None:
-    """Log in, and take pictures of the last full run, its page of Data Docs and our own pages."""
+    """Logs in, and takes pictures of the last full run, its page of Data Docs and our own pages."""
     airflow = LocalAirflow(HOME, port, {}, CONFIG)
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not airflow.running() or not chromium:
@@ -42,7 +42,7 @@ def main(port: Annotated[int, typer.Option(help="port of Airflow on loopback")] 
 
 
 def last_full_run(airflow: LocalAirflow) -> tuple[str, str]:
-    """The newest run that cleaned something, and the address of its page of Data Docs."""
+    """Returns the newest run that cleaned something, and the address of its page of Data Docs."""
     runs = airflow.call("GET", f"dags/{DAG}/dagRuns", params={"order_by": "-run_after", "state": "success"})["dag_runs"]
     for run in runs:
         path = f"dags/{DAG}/dagRuns/{run['dag_run_id']}/taskInstances/unit.verify/links"

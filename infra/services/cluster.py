@@ -39,7 +39,7 @@ class Master(Service):
         return told
 
     def is_up(self) -> bool:
-        """Whether it tells its state."""
+        """Returns whether it tells its state."""
         try:
             return self.state()["status"] == "ALIVE"
         except httpx.HTTPError:
@@ -59,7 +59,7 @@ class Worker(Service):
         ]  # fmt: skip
 
     def is_up(self) -> bool:
-        """Whether the master counts on it."""
+        """Returns whether the master counts on it."""
         alive = (w for w in self._master.state()["workers"] if w["state"] == "ALIVE")
         return any(w["port"] == self.port for w in alive)
 

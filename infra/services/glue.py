@@ -40,5 +40,5 @@ class Glue(Service):
         return {**keys, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
 
     def is_up(self) -> bool:
-        """Whether it listens."""
+        """Returns whether it listens."""
         return answers(self.port)

@@ -73,7 +73,7 @@ class Postgres(Service):
         return f"postgresql+{driver}://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def is_up(self) -> bool:
-        """Whether it takes connections."""
+        """Returns whether it takes connections."""
         try:
             self._connect().close()
         except psycopg2.OperationalError:
@@ -81,7 +81,7 @@ class Postgres(Service):
         return True
 
     def create(self, database: str) -> str:
-        """A new database; gives its URL."""
+        """Returns a new database; gives its URL."""
         connection = self._connect()
         connection.autocommit = True
         with connection.cursor() as cursor:

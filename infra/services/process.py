@@ -48,7 +48,7 @@ class Service(ABC):
 
     @abstractmethod
     def is_up(self) -> bool:
-        """Whether it answers."""
+        """Returns whether it answers."""
 
     def start(self) -> None:
         """Start it and wait until it answers.
@@ -103,7 +103,7 @@ def free_ports(number: int) -> list[int]:
 
 
 def answers(port: int) -> bool:
-    """Whether something listens on a port of loopback."""
+    """Returns whether something listens on a port of loopback."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -73,7 +73,7 @@ class Rest(Service):
         return {"type": "rest", "uri": f"http://127.0.0.1:{self.port}/", "warehouse": self.warehouse}
 
     def is_up(self) -> bool:
-        """Whether it tells its configuration."""
+        """Returns whether it tells its configuration."""
         try:
             return httpx.get(f"http://127.0.0.1:{self.port}/v1/config", timeout=5).is_success
         except httpx.HTTPError:

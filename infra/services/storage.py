@@ -61,7 +61,7 @@ class Storage(Service):
         )  # fmt: skip
 
     def is_up(self) -> bool:
-        """Whether it lists its buckets."""
+        """Returns whether it lists its buckets."""
         try:
             self.client.list_buckets()
         except (BotoCoreError, ClientError):
@@ -70,7 +70,7 @@ class Storage(Service):
 
 
 def build(folder: Path) -> Path:
-    """The program, compiled when it is not there; about two minutes.
+    """Returns the program, compiled when it is not there; about two minutes.
 
     Raises:
         RuntimeError: Go is missing or cannot fetch or compile it.

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardpack.api import Hardpack
+    from hardpack.compaction.plan import Plan
+    from hardpack.compaction.report import PassReport, VerifyReport
     from hardpack.errors import BadInput, Conflict, GateRefused, HardpackError
-    from hardpack.plan import Plan
-    from hardpack.report import PassReport, VerifyReport
 
 __all__ = ["BadInput", "Conflict", "GateRefused", "Hardpack", "HardpackError", "PassReport", "Plan", "VerifyReport"]
 
-_HOME = {"Hardpack": "api", "Plan": "plan", "PassReport": "report", "VerifyReport": "report"}
+_HOME = {
+    "Hardpack": "api",
+    "Plan": "compaction.plan",
+    "PassReport": "compaction.report",
+    "VerifyReport": "compaction.report",
+}
 
 
 def __getattr__(name: str) -> Any:

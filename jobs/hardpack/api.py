@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hardpack.adopt import adopt
 from hardpack.clock import clock, not_ahead
-from hardpack.control import mark_uncleanable, pause, resume
-from hardpack.errors import BadInput, CommitUnknown, Conflict, GateRefused, HardpackError, Unreadable
+from hardpack.compaction.plan import Plan, make_plan
+from hardpack.compaction.report import KeyReport, MaintenanceReport, PassReport, VerifyReport
+from hardpack.compaction.session import TableSession
+from hardpack.errors import BadInput, CommitUnknown, Conflict, Unreadable
 from hardpack.failures import of_table
 from hardpack.home import default_home
-from hardpack.lake.catalog import (
+from hardpack.operations.adopt import adopt
+from hardpack.operations.pause import pause, resume
+from hardpack.operations.status import LogStatus, table_status
+from hardpack.policy import Policies, policies_in_force
+from hardpack.rules.model import LogState, Partition
+from hardpack.rules.settings import Settings
+from hardpack.table.catalog import (
     allowed_places,
     check_metadata_log,
     find_tables,
@@ -23,25 +29,19 @@ from hardpack.lake.catalog import (
     open_table,
     table_places,
 )
-from hardpack.lake.guard import guarded
-from hardpack.lake.history import trusted_states
-from hardpack.lake.layout import is_topic, table_name
-from hardpack.lake.sensing import Memory
-from hardpack.lake.state import state_of
-from hardpack.log.model import LogState, Partition
-from hardpack.log.settings import Settings
-from hardpack.plan import Plan, make_plan
-from hardpack.policy import Policies, policies_in_force
-from hardpack.report import KeyReport, MaintenanceReport, PassReport, VerifyReport
-from hardpack.status import LogStatus, table_status
+from hardpack.table.columns import is_topic, table_name
+from hardpack.table.guard import guarded
+from hardpack.table.history import trusted_states
+from hardpack.table.log_views import Memory
+from hardpack.table.state import state_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
-    from hardpack.doctor import DoctorReport
-    from hardpack.lake.door import IceTable
+    from hardpack.operations.doctor import DoctorReport
+    from hardpack.spark.jvm_table import JvmTable
 
 log = logging.getLogger(__name__)
 REPLANS = 2
@@ -106,7 +106,7 @@ class Hardpack:
         self.catalog.close()
 
     def _policy(self, table: str) -> Mapping[str, str]:
-        """What the table's policy sets."""
+        """Returns what the table's policy sets."""
         return self.policies.settings(table) if self.policies else {}
 
     @property
@@ -122,7 +122,7 @@ class Hardpack:
             fit(self._spark)
             self._fits = True
         if self._spark is None:
-            from hardpack.gate import load_suite
+            from hardpack.compaction.gate import load_suite
             from hardpack.spark.session import open_session
 
             with ThreadPoolExecutor(1) as meanwhile:
@@ -168,19 +168,17 @@ class Hardpack:
             return True
 
     def status(self, pattern: str = "*.*", now: int | None = None) -> list[LogStatus]:
-        """How every log of the matching tables stands; metadata only."""
+        """Returns how every log of the matching tables stands; metadata only."""
         at = self._now(now)
         return [s for name in self.tables(pattern) for s in self.status_of(open_table(self.catalog, name), at)]
 
     def status_of(self, table: Table, now: int) -> list[LogStatus]:
-        """How every log of a loaded table stands; metadata only."""
-        return table_status(table, now, self._memory, self._policy(table_name(table)))
+        """Returns how every log of a loaded table stands; metadata only."""
+        return table_status(self.session(table), now)
 
     def adopt(self, table: str, settings: Mapping[str, str] | None = None, dry_run: bool = False) -> Settings:
-        """Check a table and set its properties under `hardpack.`; see `hardpack.adopt.adopt`."""
-        return adopt(
-            open_table(self.catalog, table), settings or {}, dry_run, self._policy(table), lambda: self.door(table)
-        )
+        """Check a table and set its properties under `hardpack.`; see `hardpack.operations.adopt.adopt`."""
+        return adopt(self.session(table), settings or {}, dry_run)
 
     def plan(
         self,
@@ -191,7 +189,9 @@ class Hardpack:
         last_stable: Mapping[str, int] | None = None,
         interval: tuple[int, int] | None = None,
     ) -> Plan:
-        """What a pass would do and why; metadata only, nothing changed. See `hardpack.plan.make_plan`.
+        """Returns what a pass would do and why.
+
+        Metadata only, nothing changed. See `hardpack.compaction.plan.make_plan`.
 
         Delete horizons count from the commit: when a plan of the clock's time is applied later, from as much later. A
         `now` that is given says what time it is, and time then stands still until the plan is applied.
@@ -202,7 +202,7 @@ class Hardpack:
         return self.plan_of(opened, at, partitions, force, last_stable, interval, told)
 
     def _now(self, now: int | None) -> int:
-        """The time that was given, else the clock's, ms."""
+        """Returns the time that was given, else the clock's, ms."""
         return self.clock() if now is None else now
 
     def plan_of(
@@ -219,40 +219,35 @@ class Hardpack:
 
         `clock` is what the clock said when it was `now`; a caller who looks at a time in the past gives that time.
         """
-        name = table_name(table)
-        policy = self.policies.of(name) if self.policies else None
-        return make_plan(
-            table, now, partitions, force, last_stable=last_stable, memory=self._memory, policy=self._policy(name),
-            order=policy.order if policy else "filthiest", interval=interval, clock=clock,
-        )  # fmt: skip
+        policy = self.policies.of(table_name(table)) if self.policies else None
+        order = policy.order if policy else "filthiest"
+        return make_plan(self.session(table), now, partitions, force, last_stable, order, interval, clock)
 
     def policy_text(self, table: str) -> str:
-        """All that the policy file says of a table, as text that differs when it does."""
+        """Returns all that the policy file says of a table, as text that differs when it does."""
         policy = self.policies.of(table) if self.policies else None
         return policy.model_dump_json() if policy else ""
 
-    def clean(self, plan: Plan) -> PassReport:
-        """Phase one of a plan. Applied twice it does nothing the second time (invariant 6).
+    def clean(self, plan: Plan, dry_run: bool = False) -> PassReport:
+        """Runs phase one of a plan. Applied twice it does nothing the second time (invariant 6).
+
+        Args:
+            plan: what to do.
+            dry_run: report what the pass would do, and change nothing.
 
         Raises:
             BadInput: the plan's time lies in the future.
             GateRefused: a guarantee would not hold; nothing was published and the logs are marked uncleanable.
             Conflict: the table has moved on, plan again.
         """
-        from hardpack.clean import phase_one
+        from hardpack.compaction.phase_one import clean
 
         if not plan.force:
             not_ahead(plan.now, self.clock())
-        opened = open_table(self.catalog, plan.table)
-        with self._marking(opened, self._policy(plan.table)):
-            policy, door = self._policy(plan.table), self.door(plan.table)
-            return phase_one(
-                door, opened, plan, self.home, self.clock,
-                lambda logs, why: mark_uncleanable(opened, logs, why, policy, lambda: door),
-            )  # fmt: skip
+        return clean(self.session(plan.table), plan, dry_run)
 
     def clean_or_replan(self, plan: Plan) -> PassReport:
-        """Phase one of a plan or, when others changed the table meanwhile, of the same logs planned anew."""
+        """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew."""
         for _ in range(REPLANS):
             try:
                 return self.clean(plan)
@@ -269,66 +264,55 @@ class Hardpack:
                 plan = fresh.model_copy(update={"logs": logs})
         return self.clean(plan)
 
-    @contextmanager
-    def _marking(self, table: Table, policy: Mapping[str, str]) -> Iterator[None]:
-        """Mark the logs uncleanable in which a pass would have broken a guarantee."""
-        try:
-            yield
-        except GateRefused as refusal:
-            reason = "a pass would have broken a guarantee"
-            try:
-                mark_uncleanable(table, refusal.partitions, reason, policy, lambda: self.door(table_name(table)))
-            except HardpackError as error:
-                log.warning("the logs could not be marked uncleanable: %s", error)
-            raise
-
     def apply_retention(
-        self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
+        self,
+        table: str,
+        now: int | None = None,
+        partitions: Sequence[Partition] | None = None,
+        dry_run: bool = False,
     ) -> PassReport:
-        """Retention: with `delete` in the policy, whole segments past `retention.ms` or `retention.bytes` leave."""
-        from hardpack.retention import apply_retention
+        """Deletes whole segments past `retention.ms` or `retention.bytes`, where the policy names `delete`."""
+        from hardpack.compaction.retention import apply_retention
 
         at = not_ahead(self._now(now), self.clock())
-        return apply_retention(self.door(table), open_table(self.catalog, table), at, partitions, self._policy(table))
+        return apply_retention(self.session(table), at, partitions, dry_run)
 
     def maintain(self, table: str, now: int | None = None, dry_run: bool = False) -> MaintenanceReport:
-        """Free what the table no longer needs: old snapshots, orphan files, manifests; see `hardpack.maintenance`."""
-        from hardpack.maintenance import maintain
+        """Free what the table no longer needs: old snapshots, orphan files, manifests."""
+        from hardpack.operations.maintenance import maintain
 
         at = self._now(now)
         others = {name: place for name, place in table_places(self.catalog).items() if name != table}
-        opened, policy = open_table(self.catalog, table), self._policy(table)
-        allowed = allowed_places(self.catalog, table)
-        return maintain(self.door(table), opened, at, others, allowed, policy, dry_run)
+        return maintain(self.session(table), at, others, allowed_places(self.catalog, table), dry_run)
 
     def doctor(self, namespace: str | None = None) -> DoctorReport:
-        """Try catalog, storage and Spark on a small topic of its own; see `hardpack.doctor`."""
-        from hardpack.doctor import Doctor
+        """Try catalog, storage and Spark on a small topic of its own."""
+        from hardpack.operations.doctor import Doctor
 
         return Doctor(self, self.clock, namespace).examine()
 
     def pause(self, table: str, partitions: Sequence[Partition] | None = None) -> dict[str, LogState]:
-        """Keep logs from being cleaned until they are resumed; see `hardpack.control.pause`."""
-        return pause(open_table(self.catalog, table), partitions, self._policy(table), lambda: self.door(table))
+        """Keep logs from being cleaned until they are resumed; see `hardpack.operations.pause.pause`."""
+        return pause(self.session(table), partitions)
 
     def resume(
         self, table: str, partitions: Sequence[Partition] | None = None, trust_late_rows: bool = False
     ) -> dict[str, LogState]:
-        """Undo a pause and clear what made logs uncleanable; see `hardpack.control.resume`."""
-        opened, policy = open_table(self.catalog, table), self._policy(table)
-        return resume(opened, partitions, self.clock(), trust_late_rows, policy, lambda: self.door(table))
+        """Undo a pause and clear what made logs uncleanable; see `hardpack.operations.pause.resume`."""
+        return resume(self.session(table), partitions, self.clock(), trust_late_rows)
 
     def expire_tombstones(
-        self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
+        self,
+        table: str,
+        now: int | None = None,
+        partitions: Sequence[Partition] | None = None,
+        dry_run: bool = False,
     ) -> PassReport:
-        """Phase two: remove the tombstones whose delete horizon has passed, whether or not the log is due."""
-        from hardpack.clean import phase_two
+        """Runs phase two: removes the tombstones whose delete horizon has passed, whether or not the log is due."""
+        from hardpack.compaction.phase_two import expire_tombstones
 
-        opened = open_table(self.catalog, table)
-        at, policy = not_ahead(self._now(now), self.clock()), self._policy(table)
-        plan = make_plan(opened, at, partitions, policy=policy)
-        with self._marking(opened, policy):
-            return phase_two(self.door(table), opened, plan, self.home)
+        session, at = self.session(table), not_ahead(self._now(now), self.clock())
+        return expire_tombstones(session, make_plan(session, at, partitions), dry_run)
 
     def clean_like_kafka(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
@@ -341,46 +325,61 @@ class Hardpack:
         return [self.clean(plan), self.expire_after(plan)]
 
     def expire_after(self, plan: Plan) -> PassReport:
-        """Phase two after phase one of a plan: of the logs that it cleaned, and of those planned for expiry alone."""
-        from hardpack.clean import phase_two
+        """Runs phase two of the logs that a plan's phase one cleaned, and of those planned for expiry alone."""
+        from hardpack.compaction.phase_two import expire_tombstones
 
-        opened = open_table(self.catalog, plan.table)
-        states = trusted_states(opened)
+        session = self.session(plan.table)
+        states = trusted_states(session.table)
         due = [
             p.partition
             for p in plan.doing("clean", "expire")
             if p.action == "expire" or state_of(states, p.partition).last_clean.get("now") == plan.now
         ]
-        again = make_plan(opened, plan.now, due, policy=self._policy(plan.table))
-        with self._marking(opened, self._policy(plan.table)):
-            return phase_two(self.door(plan.table), opened, again, self.home)
+        return expire_tombstones(session, make_plan(session, plan.now, due))
 
     def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:
-        """The expectations on the published table, with their Data Docs."""
-        from hardpack.verify import verify
+        """Returns the expectations on the published table, with their Data Docs."""
+        from hardpack.compaction.verify import verify
 
-        at = self._now(now)
-        opened = open_table(self.catalog, table)
-        return verify(self.door(table), opened, at, partitions, self.home, self._policy(table))
+        return verify(self.session(table), self._now(now), partitions)
 
     def explain(
         self, table: str, key: bytes, now: int | None = None, partitions: Sequence[Partition] | None = None
     ) -> KeyReport:
-        """What becomes of the rows of a key, and why; see `hardpack.explain.explain`."""
-        from hardpack.explain import explain
+        """Returns what becomes of the rows of a key, and why; see `hardpack.operations.explain.explain`."""
+        from hardpack.operations.explain import explain
 
-        at, opened = self._now(now), open_table(self.catalog, table)
-        return explain(self.door(table), opened, key, at, partitions, self._policy(table))
+        return explain(self.session(table), key, self._now(now), partitions)
 
-    def door(self, table: str) -> IceTable:
-        """The table by Iceberg's JVM API.
+    def session(self, table: str | Table) -> TableSession:
+        """Opens a table for one verb; it is loaded once.
+
+        Args:
+            table: its name, or the table when it is loaded already.
+
+        Raises:
+            BadInput: there is no such table.
+        """
+        if isinstance(table, str):
+            table = open_table(self.catalog, table)
+        name = table_name(table)
+        return TableSession(
+            table, lambda: self.jvm_table(name, table), self._policy(name), self.home, self.clock, self._memory
+        )
+
+    def jvm_table(self, name: str, table: Table | None = None) -> JvmTable:
+        """Loads a table through Iceberg's JVM API.
+
+        Args:
+            name: `namespace.table`.
+            table: the table when it is loaded already.
 
         Raises:
             BadInput: there is no such table, or a commit to it would delete files of others.
         """
-        from hardpack.lake.door import IceTable
+        from hardpack.spark.jvm_table import JvmTable
 
-        if "." not in table:
-            raise BadInput(f"{table!r} names no table; write it as namespace.table.")
-        check_metadata_log(open_table(self.catalog, table))
-        return IceTable(self.spark, f"{self.catalog.name}.{table}")
+        if "." not in name:
+            raise BadInput(f"{name!r} names no table; write it as namespace.table.")
+        check_metadata_log(open_table(self.catalog, name) if table is None else table)
+        return JvmTable(self.spark, f"{self.catalog.name}.{name}")

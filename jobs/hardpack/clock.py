@@ -1,11 +1,15 @@
-"""The clock, which is read at the outermost layer only, and the check of times that others give."""
+"""The clock, read at the outermost layer only; the check of times that others give; times written for people."""
 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 from hardpack.errors import BadInput
-from hardpack.log.times import HOUR_MS, plus
+from hardpack.rules.times import HOUR_MS, plus
+
+FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 and 9999 in ms, between which a date can be written."""
 
 
 def clock() -> int:
@@ -29,3 +33,17 @@ def not_ahead(now: int, at: int) -> int:
             "cleaned then could not be cleaned again before it has come (only a plan that is forced may)."
         )
     return now
+
+
+def moment(ms: int | None) -> str:
+    """Returns a time as text; `never` of one that no calendar reaches, as of Kafka's Long.MAX, `-` of none."""
+    if ms is None:
+        return "-"
+    if ms > LAST:
+        return "never"
+    return "long ago" if ms < FIRST else f"{date_of(ms):%Y-%m-%d %H:%M:%SZ}"
+
+
+def date_of(ms: int) -> datetime:
+    """Returns a time as a date, the nearest there is when a calendar does not reach it."""
+    return datetime.fromtimestamp(min(max(ms, FIRST), LAST) / 1000, UTC)

@@ -2,7 +2,10 @@
 
 
 def plain(text: str) -> str:
-    """The text on one line that no terminal takes for more; names in it are given by whoever made a table or calls."""
+    """Returns a text on one line that no terminal takes for more.
+
+    Names in it may be chosen by anybody who makes a table or calls.
+    """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

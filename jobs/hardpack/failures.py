@@ -43,8 +43,8 @@ def sentence(error: Exception) -> HardpackError:
     if found := IN_TASK.search(text):
         kind: type[HardpackError] = getattr(errors, found["kind"], HardpackError)
         return kind(found["message"])
-    from hardpack.lake.catalog import OUTAGES
-    from hardpack.lake.redaction import redacted
+    from hardpack.table.catalog import OUTAGES
+    from hardpack.table.redaction import redacted
 
     kind_name, message = java_error(error)
     told = redacted(f"{kind_name.rpartition('.')[2]}: {message}".rstrip(": .") if message else kind_name)
@@ -67,7 +67,7 @@ def sentence(error: Exception) -> HardpackError:
 
 
 def not_measured(table: str, trace: str) -> HardpackError:
-    """The error of a validation that could not be done, from what was raised, with its trace."""
+    """Returns the error of a validation that could not be done, from what was raised, with its trace."""
     told = sentence(RuntimeError(trace))
     if isinstance(told, Unforeseen):
         return Unavailable(f"{table}: the guarantees could not be measured ({_first(trace)}); run it again.")
@@ -79,7 +79,7 @@ def _first(text: str) -> str:
 
 
 def of_table(name: str, error: Exception) -> str:
-    """What is said of a table that could not be worked on."""
+    """Returns what is said of a table that could not be worked on."""
     return str(error) if isinstance(error, HardpackError) else f"{name}: {sentence(error)}"
 
 

@@ -61,12 +61,12 @@ def arm(fault: Fault | None) -> None:
 
 
 def armed() -> Fault | None:
-    """What is set; a task takes it along."""
+    """Returns what is set; a task takes it along."""
     return _armed
 
 
 def reach(point: Point) -> None:
-    """A point of the pass is reached; once the fault has happened it is over."""
+    """Says that a point of the pass is reached, where an armed fault happens, once."""
     global _passed
     if _armed is None or _armed.point != point:
         return

@@ -1,16 +1,21 @@
-"""The one folder outside the tables: jars, validation results, Data Docs, reports; none is needed to recover."""
+"""The one folder outside the tables: jars, validation results, Data Docs, reports. None is needed to recover."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import stat
 from pathlib import Path
 
 from hardpack.errors import BadInput
 
+MARKED = re.compile(r"-[0-9a-f]{12}$")
+"""How a file's name ends that was cut."""
+
 
 def default_home() -> Path:
-    """HARDPACK_HOME, else `.hardpack` in the current folder."""
+    """Returns HARDPACK_HOME, else `.hardpack` in the current folder."""
     return Path(os.environ.get("HARDPACK_HOME", ".hardpack")).absolute()
 
 
@@ -34,3 +39,20 @@ def trusted(path: Path) -> Path:
                 f"`chown` or `chmod go-w {place}`."
             )
     return path
+
+
+def file_name(text: str, most: int = 100, dots: bool = True, also: str = "\0") -> str:
+    """Return text as part of a file's name: as it is where that is plain and short, else cut and with its hash.
+
+    Args:
+        text: of whatever kind and length.
+        most: characters of the result, at least 20.
+        dots: whether a dot may stand in it.
+        also: what a plain text must not hold, as it divides the parts of a name.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_.-]" if dots else r"[^A-Za-z0-9_-]", "_", text).replace(also, "_")
+    # a text that looks like one of ours could be another's name
+    if plain == text and len(text) <= most and text.strip(".") and not MARKED.search(text):
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{plain[: most - 13].strip('.')}-{digest}"

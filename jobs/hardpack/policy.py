@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hardpack.errors import BadInput
 from hardpack.home import default_home, trusted
-from hardpack.log.settings import Order, PolicySettings, Settings, dotted, read_settings
+from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
 
 VARIABLE = "HARDPACK_POLICIES"
 Glob = Annotated[str, Field(min_length=1)]
@@ -43,7 +43,7 @@ class Policy(BaseModel):
     @field_validator("settings", mode="before")
     @classmethod
     def _as_text(cls, given: object) -> object:
-        """YAML's numbers and truth values as a table property has them."""
+        """Returns YAML's numbers and truth values as a table property has them."""
         if not isinstance(given, Mapping):
             return given
         return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
@@ -79,7 +79,7 @@ class Policy(BaseModel):
         return self
 
     def names(self, table: str) -> bool:
-        """Whether one of its globs is the table's name or matches it."""
+        """Returns whether one of its globs is the table's name or matches it."""
         return any(fnmatchcase(table, glob) for glob in self.tables)
 
 
@@ -98,17 +98,17 @@ class Policies(BaseModel):
         return self
 
     def of(self, table: str) -> Policy | None:
-        """The policy of a table, None when none names it."""
+        """Returns the policy of a table, None when none names it."""
         return next((p for p in self.policies if p.names(table)), None)
 
     def settings(self, table: str) -> Mapping[str, str]:
-        """What the table's policy sets."""
+        """Returns what the table's policy sets."""
         policy = self.of(table)
         return policy.given if policy else {}
 
 
 def policy_file() -> Path | None:
-    """The file in force: HARDPACK_POLICIES, else `hardpack.yaml` in the home when it is there."""
+    """Returns the file in force: HARDPACK_POLICIES, else `hardpack.yaml` in the home when it is there."""
     if given := os.environ.get(VARIABLE):
         return Path(given)
     usual = default_home() / "hardpack.yaml"
@@ -143,6 +143,6 @@ def load_policies(path: Path) -> Policies:
 
 
 def policies_in_force() -> Policies | None:
-    """Those of the file, None when there is no file."""
+    """Returns the policies of the policy file, None when there is no file."""
     path = policy_file()
     return load_policies(path) if path else None

@@ -11,7 +11,7 @@ COMPACTED = AssetAlias("hardpack_compacted")
 
 
 def asset_of(catalog: str, table: str) -> Asset:
-    """The asset of one table, `iceberg://CATALOG/NAMESPACE/TABLE`.
+    """Returns the asset of one table, `iceberg://CATALOG/NAMESPACE/TABLE`.
 
     Args:
         catalog: its name in pyiceberg's configuration.
@@ -21,7 +21,10 @@ def asset_of(catalog: str, table: str) -> Asset:
 
 
 def compacted(report: dict[str, Any]) -> dict[str, Any]:
-    """What an event says of a pass: its snapshot, and by log rows and bytes before and after and the checkpoint."""
+    """Returns what an asset event says of a pass.
+
+    It has the snapshot and, by log, rows and bytes before and after and the checkpoint.
+    """
     names = ("rows_before", "rows_after", "bytes_before", "bytes_after", "checkpoint_before", "checkpoint_after")
     return {
         "snapshot": report["snapshot"],

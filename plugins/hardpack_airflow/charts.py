@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hardpack.overview import Moment
+    from hardpack.operations.summary import Moment
 
 MOST_POINTS = 400
 COLORS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -15,8 +15,8 @@ COLORS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
 def charts(moments: Sequence[Moment]) -> list[str]:
-    """SVG of the dirty share, the size, and of what passes read, wrote and removed, over time."""
-    from hardpack.log.causes import Cause, removed_by_cause
+    """Draws SVG of the dirty share, the size, and of what passes read, wrote and removed, over time."""
+    from hardpack.rules.causes import Cause, removed_by_cause
 
     passes = [m for m in moments if m.report]
 
@@ -48,7 +48,7 @@ def _lines(
     legend: bool = True,
 ) -> str:
     import pygal
-    from hardpack.moments import date_of
+    from hardpack.clock import date_of
     from pygal.style import Style
 
     style = Style(
@@ -77,7 +77,7 @@ def _lines(
 
 def _marks(times: Sequence[int]) -> list[datetime]:
     """Four times at equal distances, for the axis."""
-    from hardpack.moments import date_of
+    from hardpack.clock import date_of
 
     if not times:
         return []

@@ -27,12 +27,12 @@ DEFAULTS = {
 
 
 def setting(name: str) -> str:
-    """A setting's value, else its default."""
+    """Returns a setting's value, else its default."""
     return str(conf.get(SECTION, name, fallback=DEFAULTS[name]))
 
 
 def default_policy() -> Policy:
-    """The one policy there is without a policy file.
+    """Returns the one policy there is without a policy file.
 
     Raises:
         ValidationError: a setting of the section is wrong.

@@ -39,7 +39,9 @@ Trigger it with *dry run* to read in the log of `plan` what a run would do; noth
 
 
 def compaction_dags() -> Iterator[DAG]:
-    """A DAG for each policy of the policy file; without a file one, of the section `[hardpack]` in Airflow's settings.
+    """Yields a DAG for each policy of the policy file.
+
+    Without a file there is one DAG, made from the section `[hardpack]` of Airflow's settings.
 
     Raises:
         BadInput: the policy file is wrong; Airflow shows the sentence as an import error of the DAG file.
@@ -52,12 +54,12 @@ def compaction_dags() -> Iterator[DAG]:
 
 
 def dag_id(policy: str) -> str:
-    """The id of a policy's DAG."""
+    """Returns the id of a policy's DAG."""
     return "hardpack" if policy == "hardpack" else f"hardpack_{policy}"
 
 
 def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
-    """The DAG of a policy: sense, plan, then per unit phase one, phase two and verify, then report.
+    """Returns the DAG of a policy: sense, plan, then per unit phase one, phase two and verify, then report.
 
     Args:
         policy: what is cleaned and when.
@@ -118,12 +120,12 @@ def _tasks(policy: Policy) -> None:
 
     @task
     def plan() -> list[dict[str, Any]]:
-        """The units of work in the policy's order; none of a dry run, which only says what would be done."""
+        """Returns the units of work in the policy's order; none of a dry run, which only says what would be done."""
         return _planned(text)
 
     @task_group
     def unit(of: dict[str, Any]) -> None:
-        """One unit: both phases and their check."""
+        """Cleans one unit: both phases and their check."""
         one, two, check = (
             HardpackOperator(task_id=verb, verb=verb, unit=of, map_index_template="{{ task.unit['label'] }}")
             for verb in VERBS
@@ -132,7 +134,7 @@ def _tasks(policy: Policy) -> None:
 
     @task(trigger_rule="none_skipped")
     def report() -> str:
-        """What the run did, also when all failed; fails when a table could not be cleaned."""
+        """Returns what the run did, also when all failed; fails when a table could not be cleaned."""
         return _reported(policy.name)
 
     units = plan()

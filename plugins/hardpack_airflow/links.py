@@ -39,13 +39,13 @@ class SparkLink(BaseOperatorLink):
     name = "Spark UI"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """The setting with the application's id in the place of `{application}`."""
+        """Returns the setting with the application's id in the place of `{application}`."""
         application = next((r["spark_application"] for r in _results(ti_key) if r.get("spark_application")), "")
         return setting("spark_ui").replace("{application}", application) if application else ""
 
 
 def _results(ti_key: Any) -> list[dict[str, Any]]:
-    """What the task returned, a report or failure for each plan; empty while it has not ended."""
+    """Returns what the task returned, a report or failure for each plan; empty while it has not ended."""
     from airflow.sdk.execution_time.xcom import XCom
 
     return XCom.get_value(ti_key=ti_key, key="return_value") or []

@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hardpack.units import Unit
-    from hardpack.watch import Watch
+    from hardpack.operations.plan_tables import PlanCache
+    from hardpack.operations.units import Unit
 
 LONGEST_LABEL = 200
-_WATCHES: dict[str, Watch] = {}
+_WATCHES: dict[str, PlanCache] = {}
 """What this process saw of each catalog."""
 _ONE_AT_A_TIME = threading.Lock()
 
 
 def run_time(context: Mapping[str, Any]) -> int:
-    """The run's `now` in ms: the end of its data interval; of a run by hand, and of one without, when it was to run.
+    """Returns the run's `now` in ms: the end of its data interval.
+
+    A run by hand, or without an interval, counts from when it was to run.
 
     The form gives a run by hand the last interval that has ended, which may lie before the last pass.
     """
@@ -31,7 +33,7 @@ def _kind(run: Any) -> str:
 
 
 def run_interval(context: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The data interval of a backfill in ms, the time whose rows it is about; None for other runs."""
+    """Returns the data interval of a backfill in ms, the time whose rows it is about; None for other runs."""
     run = context["dag_run"]
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if _kind(run) != "backfill" or start is None or end is None:
@@ -66,19 +68,19 @@ def look(
     Returns:
         `units` (each a label and plans as JSON text), `tables` (those with a unit, and the refused), `reasons`
         (why logs are cleaned or not, and which tables were passed over), `errors` (one per refused table, which is
-        adopted or named plainly), `gauges` (by name; see `hardpack.metrics`; none unless all of the policy's tables
-        were looked at).
+        adopted or named plainly), `gauges` (by name, those of `hardpack.operations.gauges`; none unless all of
+        the policy's tables were looked at).
     """
     from hardpack import Hardpack
     from hardpack.clock import clock
-    from hardpack.metrics import sensed
+    from hardpack.operations.gauges import sensed
+    from hardpack.operations.plan_tables import PlanCache
+    from hardpack.operations.units import find_work
     from hardpack.policy import Policy
-    from hardpack.units import find_work
-    from hardpack.watch import Watch
 
     own, span = Policy.model_validate(policy), (interval[0], interval[1]) if interval else None
     with _ONE_AT_A_TIME:
-        watch = _WATCHES.setdefault(catalog, Watch())
+        watch = _WATCHES.setdefault(catalog, PlanCache())
         hp = Hardpack.connect(catalog, memory=watch.memory)
         work = find_work(hp, watch, own, tables, now, partitions, force, span)
     again = work.refused + [plan.table for plan in work.plans if plan.doing("clean", "expire")]
@@ -96,5 +98,5 @@ def _mapped(unit: Unit) -> dict[str, Any]:
 
 
 def shortened(label: str) -> str:
-    """A label that fits Airflow's column for it."""
+    """Returns a label that fits Airflow's column for it."""
     return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 2] + " …"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardpack import Hardpack
-    from hardpack.log.settings import Settings
-    from hardpack.overview import Moment, TableSummary
+    from hardpack.operations.status import LogStatus
+    from hardpack.operations.summary import Moment, TableSummary
     from hardpack.policy import Policy
-    from hardpack.status import LogStatus
+    from hardpack.rules.settings import Settings
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
@@ -47,7 +47,7 @@ class _Seen:
 
 
 @dataclass
-class Lookout:
+class TableCache:
     """Looks at all tables of a catalog when somebody asks and the last look is old."""
 
     catalog: str
@@ -60,23 +60,23 @@ class Lookout:
     """When the last look ended, by `time.time`."""
 
     def __post_init__(self) -> None:
-        from hardpack.lake.sensing import Memory
+        from hardpack.table.log_views import Memory
 
         self._memory = Memory(most_files=500_000)
         self._busy, self._reading, self._opening = threading.Lock(), threading.Lock(), threading.Lock()
         self._catalog: Catalog | None = None
 
     def _open(self) -> Hardpack:
-        """The library with the one catalog there is for all pages, and the policies as they are now."""
+        """Returns the library with the one catalog there is for all pages, and the policies as they are now."""
         from hardpack import Hardpack
-        from hardpack.lake.catalog import open_catalog
+        from hardpack.table.catalog import open_catalog
 
         with self._opening:
             self._catalog = self._catalog or open_catalog(self.catalog)
         return Hardpack(self._catalog, memory=self._memory)
 
     def overview(self) -> list[TableSummary]:
-        """All topics as far as they were looked at; when that is long ago a look is begun and waited for a while."""
+        """Returns all topics as far as they were read; when that is long ago a look is begun and waited for a while."""
         if time.time() - self.looked > FRESH_SECONDS and self._busy.acquire(blocking=False):
             looking = threading.Thread(target=self._look, daemon=True, name="hardpack-lookout")
             looking.start()
@@ -103,8 +103,8 @@ class Lookout:
 
     def _look_at_all(self) -> None:
         from hardpack.failures import of_table
-        from hardpack.lake.catalog import find_tables, metadata_locations
-        from hardpack.overview import TableSummary
+        from hardpack.operations.summary import TableSummary
+        from hardpack.table.catalog import find_tables, metadata_locations
 
         hp = self._open()
         locations = metadata_locations(hp.catalog)
@@ -124,15 +124,15 @@ class Lookout:
             self.seen[name] = _Seen(location, time.time(), summary)
 
     def _summary(self, hp: Hardpack, name: str) -> tuple[str, TableSummary | None]:
-        from hardpack.lake.catalog import open_table
-        from hardpack.lake.layout import is_topic
+        from hardpack.table.catalog import open_table
+        from hardpack.table.columns import is_topic
 
         table = open_table(hp.catalog, name)
         return table.metadata_location, self._read(hp, table)[0] if is_topic(table) else None
 
     def _read(self, hp: Hardpack, table: Table) -> tuple[TableSummary, list[LogStatus], list[Moment]]:
         from hardpack.clock import clock
-        from hardpack.overview import history, summarize
+        from hardpack.operations.summary import history, summarize
 
         with self._reading:
             logs = hp.status_of(table, clock())
@@ -140,14 +140,14 @@ class Lookout:
         return summarize(table, logs, moments), logs, moments
 
     def table(self, name: str) -> TablePage:
-        """One table, read now.
+        """Returns one table, read now.
 
         Raises:
             HardpackError: it is not there, or not a topic.
         """
-        from hardpack.lake.catalog import open_table
-        from hardpack.lake.layout import settings_of
-        from hardpack.log.settings import origins
+        from hardpack.rules.settings import origins
+        from hardpack.table.catalog import open_table
+        from hardpack.table.columns import settings_of
 
         hp = self._open()
         table = open_table(hp.catalog, name)

@@ -23,7 +23,7 @@ Snapshots by which Kafka Connect, Flink or Spark's streaming find their way back
 
 
 def maintenance_dag(**dag_arguments: Any) -> DAG:
-    """The DAG that maintains all adopted tables.
+    """Returns the DAG that maintains all adopted tables.
 
     Args:
         dag_arguments: for the DAG, over those that the settings make.
@@ -54,7 +54,7 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
 
         @task
         def tables() -> list[dict[str, Any]]:
-            """The adopted tables, each an errand."""
+            """Returns the adopted tables, each an errand."""
             context = get_current_context()
             params = context["params"]
             return errands(globs(params["tables"]), run_time(context), params["dry_run"])
@@ -66,15 +66,18 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
 
 
 def errands(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
-    """What the operator is given for each adopted table that a name or glob matches; others cannot fail a run."""
+    """Returns what the operator is given for each adopted table that a name or glob matches.
+
+    Others cannot fail a run.
+    """
     from hardpack import Hardpack
-    from hardpack.adopted import adopted_tables
-    from hardpack.job import Errand
+    from hardpack.cli.spark_submit import TableRequest
+    from hardpack.operations.known_tables import adopted_tables
 
     hp = Hardpack.connect(setting("catalog"))
     adopted = adopted_tables(hp.home, hp.catalog.name)
     names = sorted({name for pattern in patterns for name in hp.tables(pattern, adopted)})
     return [
-        {"label": shortened(name), "plans": [Errand(table=name, now=now, dry_run=dry_run).model_dump_json()]}
+        {"label": shortened(name), "plans": [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json()]}
         for name in names
     ]

@@ -53,7 +53,7 @@ class HardpackOperator(SparkSubmitOperator):
 
     # the operator it builds on returns nothing
     def execute(self, context: Context) -> list[dict[str, Any]]:  # type: ignore[override]
-        """Submit, wait, and read for each plan the report or what ended the work on it."""
+        """Submits, waits, and reads for each plan the report or what ended the work on it."""
         self.log.info("%s of %s", self.verb, self.unit["label"])
         results = self._before(context) or [{} for _ in self.unit["plans"]]
         going = [n for n, result in enumerate(results) if "error" not in result]
@@ -75,7 +75,7 @@ class HardpackOperator(SparkSubmitOperator):
         return results
 
     def _before(self, context: Context, verb: str | None = None) -> list[dict[str, Any]]:
-        """What a verb, else the one before this, returned for the unit; empty when there is nothing."""
+        """Returns what a verb, else the one before this, returned for the unit; empty when there is nothing."""
         verb = verb or dict(zip(VERBS[1:], VERBS, strict=False)).get(self.verb)
         if not verb:
             return []
@@ -87,13 +87,16 @@ class HardpackOperator(SparkSubmitOperator):
 
     @staticmethod
     def _may_help(context: Context, failures: Sequence[dict[str, Any]]) -> bool:
-        """Whether to try again: not after a refusal, as its log is marked and the next try would pass over it."""
+        """Returns whether to try again.
+
+        After a refusal it would not help: the log is marked, and the next try would pass over it.
+        """
         codes = {failure["exit_code"] for failure in failures}
         ti = context["ti"]
         return bool(codes.intersection(AGAIN)) and REFUSED not in codes and ti.try_number <= ti.max_tries
 
     def _submit_all(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
-        """A result for each plan: what an application that died leaves undone, another goes on with."""
+        """Returns a result for each plan: what an application that died leaves undone, another goes on with."""
         done: list[dict[str, Any]] = []
         barren = 0
         while len(done) < len(plans) and barren < BARREN:
@@ -106,7 +109,7 @@ class HardpackOperator(SparkSubmitOperator):
         return done
 
     def _submit(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
-        """One application: the results it left, and a failure for the plan at which it died."""
+        """Returns one application: the results it left, and a failure for the plan at which it died."""
         from hardpack.spark.session import jar_paths
 
         self.application = str(job_file(self.verb))
@@ -135,7 +138,7 @@ class HardpackOperator(SparkSubmitOperator):
         return found
 
     def _tell(self, context: Context, number: int, table: str) -> None:
-        """An event of the table's asset: what the passes of one of the unit's plans did, log by log."""
+        """Adds an event of the table's asset: what the passes of one of the unit's plans did, log by log."""
         results = {verb: self._before(context, verb) for verb in VERBS[:-1]}
         passes = {verb: found[number] for verb, found in results.items() if found}
         done = {verb: report for verb, report in passes.items() if report.get("snapshot")}
@@ -145,7 +148,7 @@ class HardpackOperator(SparkSubmitOperator):
 
 
 def table_of(plan: str) -> str:
-    """The table of a plan or errand."""
+    """Returns the table of a plan or errand."""
     return str(json.loads(plan)["table"])
 
 
@@ -154,7 +157,9 @@ def _said(results: Sequence[dict[str, Any]]) -> str:
 
 
 def job_file(verb: str) -> Path:
-    """The entry point that spark-submit is given: from the setting `jobs`, else beside the package in a checkout.
+    """Returns the entry point that spark-submit is given.
+
+    It lies where the setting `jobs` says, else beside the package in a checkout.
 
     Raises:
         AirflowFailException: it is not there.

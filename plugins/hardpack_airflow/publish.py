@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def pages_of(report: dict[str, Any]) -> list[Path]:
-    """The pages of Data Docs that a report, or what stands in its place, names."""
+    """Returns the pages of Data Docs that a report, or what stands in its place, names."""
     pages = report.get("data_docs") or ()
     return [Path(page) for page in ([pages] if isinstance(pages, str) else pages)]
 

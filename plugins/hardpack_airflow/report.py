@@ -13,7 +13,7 @@ DAY_SECONDS = 86_400
 def write_report(
     dag: str, run: str, now: int, results: Mapping[str, Sequence[dict[str, Any]]], errors: Sequence[str]
 ) -> Path:
-    """Write what a run did; the schema is `hardpack.report.RunReport`'s, `docs/run_report.schema.json`.
+    """Write what a run did; the schema is `hardpack.compaction.report.RunReport`'s, `docs/run_report.schema.json`.
 
     Args:
         dag: Airflow's id of the DAG.
@@ -26,9 +26,8 @@ def write_report(
         The file, `reports/<dag>.<run id>.json` in the home; where an id is long or has other characters than letters,
         digits and `_.-`, its hash stands behind it.
     """
-    from hardpack.home import default_home
-    from hardpack.names import file_name
-    from hardpack.report import RunReport
+    from hardpack.compaction.report import RunReport
+    from hardpack.home import default_home, file_name
 
     report = RunReport.model_validate({"run": run, "dag": dag, "now": now, "errors": list(errors), **results})
     folder = default_home() / "reports"
@@ -62,7 +61,7 @@ def forget_reports(home: Path, before: float) -> int:
 
 
 def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> list[str]:
-    """What went wrong in a run's units, a sentence each.
+    """Returns what went wrong in a run's units, a sentence each.
 
     Args:
         pulled: per verb, in the order of work, what its task returned for each unit: empty if nothing, else for each
@@ -81,17 +80,17 @@ def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> lis
 
 
 def gauges(results: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, float]:
-    """What the passes of a run did, by the names of `hardpack.metrics`."""
-    from hardpack.metrics import cleaned
-    from hardpack.report import PassReport
+    """Returns what the passes of a run did, by the names of `hardpack.operations.gauges`."""
+    from hardpack.compaction.report import PassReport
+    from hardpack.operations.gauges import cleaned
 
     passes = [*results["phase_one"], *results["phase_two"]]
     return dict(cleaned(PassReport.model_validate(report) for report in passes))
 
 
 def lines(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
-    """One line per log and pass, and what was found of each table."""
-    from hardpack.log.causes import removed_by_cause
+    """Returns one line per log and pass, and what was found of each table."""
+    from hardpack.rules.causes import removed_by_cause
 
     out = []
     for verb in ("phase_one", "phase_two"):

@@ -71,7 +71,7 @@ class DirtyLogsSensor(BaseSensorOperator):
 
 
 def asked(policy: str, tables: str, partitions: str, force: str, context: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `look` from a DAG's rendered parameters and its run."""
+    """Returns the arguments of `look` from a DAG's rendered parameters and its run."""
     # Airflow's is a proxy, which is not None when it stands for None
     previous = context.get("prev_start_date_success")
     return {

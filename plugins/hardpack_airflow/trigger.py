@@ -25,12 +25,12 @@ patient = retry(
 
 
 def found(seen: dict[str, Any]) -> dict[str, Any]:
-    """The event of a look. It says what is due and why; plans are made anew by the next task."""
+    """Returns the event of a look. It says what is due and why; plans are made anew by the next task."""
     return {"due": bool(seen["units"]), **{name: seen[name] for name in ("tables", "reasons", "errors", "gauges")}}
 
 
 def failed(error: Exception) -> dict[str, Any]:
-    """The event of a look that raised: its sentence, and whether another try cannot help."""
+    """Returns the event of a look that raised: its sentence, and whether another try cannot help."""
     from hardpack.failures import sentence
 
     return {"failure": f"{sentence(error)}", "hopeless": type(error).__name__ in ("BadInput", "Unreadable")}
@@ -49,7 +49,7 @@ class DirtyLogsTrigger(BaseTrigger):
         self.question, self.wait, self.poke_interval = question, wait, poke_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Where the class is and how to make it again."""
+        """Returns where the class is and how to make it again."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {"question": self.question, "wait": self.wait, "poke_interval": self.poke_interval}
 

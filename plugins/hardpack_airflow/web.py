@@ -27,9 +27,9 @@ from hardpack_airflow.config import PREFIX, setting
 from hardpack_airflow.questions import ask
 
 if TYPE_CHECKING:
-    from hardpack.overview import TableSummary
+    from hardpack.operations.summary import TableSummary
 
-    from hardpack_airflow.lookout import Lookout
+    from hardpack_airflow.lookout import TableCache
 
 log = logging.getLogger(__name__)
 PAGES = Path(__file__).parent / "pages"
@@ -67,24 +67,24 @@ async def safe(request: Request, call_next: Any) -> Response:
     return answer
 
 
-def lookout() -> Lookout:
-    """One for the whole server process."""
+def lookout() -> TableCache:
+    """Returns one for the whole server process."""
     with _MAKING:
         return _lookout()
 
 
 @cache
-def _lookout() -> Lookout:
-    from hardpack_airflow.lookout import Lookout
+def _lookout() -> TableCache:
+    from hardpack_airflow.lookout import TableCache
 
-    return Lookout(setting("catalog"))
+    return TableCache(setting("catalog"))
 
 
 @app.get("/")
 def overview(
     sort: str = "due", find: Annotated[str, Query(max_length=200)] = "", page: Annotated[int, Query(ge=1)] = 1
 ) -> HTMLResponse:
-    """All tables: how dirty, how late, what the passes did."""
+    """Shows all tables: how dirty, how late, what the passes did."""
     tables = [s for s in lookout().overview() if find.lower() in s.table.lower()]
     tables.sort(key=lambda s: s.table)
     tables.sort(key=SORTS.get(sort, SORTS["due"]))
@@ -99,13 +99,13 @@ def overview(
 
 @app.get("/api/tables")
 def tables() -> JSONResponse:
-    """The overview as JSON."""
+    """Returns the overview as JSON."""
     return JSONResponse([s.model_dump() for s in lookout().overview()])
 
 
 @app.get("/tables/{name}")
 async def table(name: str) -> HTMLResponse:
-    """One table: its logs, its history, its settings."""
+    """Returns one table: its logs, its history, its settings."""
     from hardpack.failures import of_table
 
     try:
@@ -115,7 +115,7 @@ async def table(name: str) -> HTMLResponse:
 
 
 def _table_page(name: str) -> HTMLResponse:
-    from hardpack.log.causes import removed_by_cause
+    from hardpack.rules.causes import removed_by_cause
 
     from hardpack_airflow.charts import charts
 
@@ -140,7 +140,7 @@ def _table_page(name: str) -> HTMLResponse:
 
 @app.get("/api/tables/{name}")
 async def table_json(name: str) -> JSONResponse:
-    """One table as JSON."""
+    """Returns one table as JSON."""
     from hardpack.failures import of_table
 
     try:
@@ -160,7 +160,7 @@ async def table_json(name: str) -> JSONResponse:
 
 @app.get("/reports")
 def reports(page: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
-    """The reports of runs and the pages of Data Docs, the newest first."""
+    """Returns the reports of runs and the pages of Data Docs, the newest first."""
     files = _reports()
     pages = max(1, math.ceil(len(files) / PER_PAGE))
     page = min(page, pages)
@@ -172,24 +172,27 @@ def reports(page: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
 
 @app.get("/reports/{name}")
 def report(name: str) -> FileResponse:
-    """The report of one run, JSON."""
+    """Returns the report of one run, JSON."""
     return FileResponse(_inside("reports", name), media_type="application/json")
 
 
 @app.get("/docs/{path:path}", response_model=None)
 def docs(path: str) -> FileResponse | RedirectResponse:
-    """One file of Data Docs; nothing outside their folder. Their index needs scripts from elsewhere, ours does not."""
+    """Returns one file of Data Docs, and none outside their folder.
+
+    Their own index needs scripts from elsewhere; ours does not.
+    """
     return RedirectResponse(f"{PREFIX}/reports") if path == "index.html" else FileResponse(_inside("data_docs", path))
 
 
 @app.get("/style.css")
 def style() -> FileResponse:
-    """The pages' style."""
+    """Returns the pages' style."""
     return FileResponse(PAGES / "style.css", media_type="text/css")
 
 
 def _status(error: Exception) -> int:
-    """404 for what is not there or is no topic, 503 for what does not answer, else 500."""
+    """Returns 404 for what is not there or is no topic, 503 for what does not answer, else 500."""
     return {"BadInput": 404, "Unreadable": 404, "Unavailable": 503}.get(type(error).__name__, 500)
 
 
@@ -220,15 +223,15 @@ def _reports() -> list[Path]:
 
 
 def _validations(table: str = "") -> list[tuple[str, str]]:
-    """Title and address of each page of Data Docs, of one table or all, the newest first."""
-    from hardpack.data_docs import newest_pages
+    """Returns the title and address of each page of Data Docs, of one table or all, the newest first."""
+    from hardpack.compaction.data_docs import newest_pages
 
     found = newest_pages(_home() / "data_docs", PER_PAGE, table)
     return [(title, f"{PREFIX}/docs/{path}") for title, path in found]
 
 
 def _next_runs(tables: Sequence[str]) -> dict[str, int | None]:
-    """When the schedules of the tables' policies start a run again, ms.
+    """Returns when the schedules of the tables' policies start a run again, ms.
 
     None by hand, when no policy is theirs, and when the policy file is wrong, which Airflow shows at its DAGs.
     """
@@ -261,20 +264,20 @@ def _templates() -> Any:
 
 
 def _moment(ms: int | None) -> str:
-    from hardpack.moments import moment
+    from hardpack.clock import moment
 
     return moment(ms)
 
 
 def _value(value: Any) -> str:
-    """A setting's value for people."""
+    """Returns a setting's value for people."""
     if value is None:
         return "unset"
     return "unlimited" if value in (sys.maxsize, sys.float_info.max) else f"{value}"
 
 
 def _span(ms: int) -> str:
-    """A time between two moments, in the unit that fits."""
+    """Returns a time between two moments, in the unit that fits."""
     for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
         if ms >= length:
             return f"{ms / length:.1f} {unit}"

@@ -23,9 +23,9 @@ import numpy as np
 import psutil
 from hardpack import Hardpack
 from hardpack.home import default_home
-from hardpack.log.reference import Log, LogSegment, clean
-from hardpack.log.row import Row
-from hardpack.log.settings import Settings
+from hardpack.rules.reference.cleaner import Log, LogSegment, clean
+from hardpack.rules.reference.row import Row
+from hardpack.rules.settings import Settings
 
 from tests.benchmarks import datasets
 from tests.benchmarks.measure import Cost, cost_of

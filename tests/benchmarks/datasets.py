@@ -17,8 +17,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 from hardpack.demo.topic import create_topic
-from hardpack.lake.state import STATE_PROPERTY, write_state
-from hardpack.log.model import LogState
+from hardpack.rules.model import LogState
+from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io.pyarrow import schema_to_pyarrow

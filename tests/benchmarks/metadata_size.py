@@ -14,10 +14,13 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from hardpack.control import _commit
+from hardpack.compaction.report import LogReport, PassReport
 from hardpack.demo.topic import create_topic
-from hardpack.lake.packing import PassFolder
-from hardpack.lake.state import (
+from hardpack.operations.pause import _commit
+from hardpack.rules.horizons import Copied, after_clean
+from hardpack.rules.model import LogState
+from hardpack.table.packing import PassFolder
+from hardpack.table.state import (
     PASS_SUMMARY,
     PLAN_SUMMARY,
     STATE_PROPERTY,
@@ -26,9 +29,6 @@ from hardpack.lake.state import (
     read_state,
     write_state,
 )
-from hardpack.log.horizons import Copied, after_clean
-from hardpack.log.model import LogState
-from hardpack.report import LogReport, PassReport
 from pyiceberg.table import Table
 
 from tests.benchmarks.datasets import T0, open_lake

@@ -19,8 +19,8 @@ from typing import Any
 
 from hardpack import Hardpack
 from hardpack.demo.topic import create_topic
-from hardpack.watch import Watch
-from hardpack_airflow.lookout import Lookout
+from hardpack.operations.plan_tables import PlanCache
+from hardpack_airflow.lookout import TableCache
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
@@ -52,7 +52,7 @@ def main() -> None:
 
 def measure(catalog: Catalog, args: argparse.Namespace, commit: int) -> dict[str, Any]:
     """Seconds of a cold look and of two warm ones, and the process's peak memory."""
-    watch, found = Watch(), dict[str, Any]()
+    watch, found = PlanCache(), dict[str, Any]()
     names = [f"db.t{number:05}" for number in range(args.changed)]
 
     def look(now: int) -> None:
@@ -80,7 +80,7 @@ def measure(catalog: Catalog, args: argparse.Namespace, commit: int) -> dict[str
     return {n: round(v, 3) for n, v in (found | ratios).items()} | {"peak_memory": peak}
 
 
-class _Page(Lookout):
+class _Page(TableCache):
     """What Airflow's server keeps for the pages, over the catalog at hand."""
 
     catalog_object: Catalog

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlparse
 
-from hardpack.lake.history import trusted_states
-from hardpack.lake.state import state_of
-from hardpack.log.reference import Log, LogSegment, append_segment, clean
-from hardpack.log.settings import read_settings
+from hardpack.rules.reference.cleaner import Log, LogSegment, append_segment, clean
+from hardpack.rules.settings import read_settings
+from hardpack.table.history import trusted_states
+from hardpack.table.state import state_of
 
 from tests.topics import T0, append, name_of, new_topic, random_rows, rows_of
 

@@ -13,8 +13,8 @@ def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, t
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     from hardpack import Hardpack, api
-    from hardpack.adopted import note_adopted
     from hardpack.errors import Unreadable
+    from hardpack.operations.known_tables import note_adopted
     from hardpack_airflow.maintenance import errands
 
     good, ours, foreign = (name_of(new_topic(catalog)) for _ in range(3))

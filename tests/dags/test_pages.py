@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from hardpack.lake.state import PASS_SUMMARY, PLAN_SUMMARY
-from hardpack.log.settings import LONG_MAX
-from hardpack.report import LogReport, PassReport
+from hardpack.compaction.report import LogReport, PassReport
+from hardpack.rules.settings import LONG_MAX
+from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY
 
-from tests.lake.test_moments import FORGED, far_horizon, forge
+from tests.cli.test_moments import FORGED, far_horizon, forge
 from tests.topics import append, name_of, new_topic, row
 
 pytestmark = pytest.mark.dags
@@ -20,7 +20,7 @@ def client(catalog, tmp_path, monkeypatch):
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     from fastapi.testclient import TestClient
-    from hardpack.lake import catalog as module
+    from hardpack.table import catalog as module
     from hardpack_airflow import web
 
     monkeypatch.setattr(module, "open_catalog", lambda name: catalog)
@@ -52,12 +52,12 @@ def test_the_overview_has_all_topics_the_due_ones_first(client, topics):
 
 def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, topics, catalog, monkeypatch):
     from hardpack_airflow import web
-    from hardpack_airflow.lookout import Lookout
+    from hardpack_airflow.lookout import TableCache
 
     quiet, busy = topics
     client.get("/")
-    read, real = [], Lookout._summary
-    monkeypatch.setattr(Lookout, "_summary", lambda self, hp, name: (read.append(name), real(self, hp, name))[1])
+    read, real = [], TableCache._summary
+    monkeypatch.setattr(TableCache, "_summary", lambda self, hp, name: (read.append(name), real(self, hp, name))[1])
     append(catalog.load_table(busy), {0: [row(2, "a")]})
     client.get("/")
     assert read == []
@@ -140,12 +140,12 @@ def test_a_wrong_policy_file_is_said_beside_what_is_known(client, topics, tmp_pa
 
 
 def test_whatever_goes_wrong_with_a_table_is_a_sentence(client, topics, monkeypatch):
-    from hardpack_airflow.lookout import Lookout
+    from hardpack_airflow.lookout import TableCache
 
     def table(self, name):
         raise OSError("connection reset")
 
-    monkeypatch.setattr(Lookout, "table", table)
+    monkeypatch.setattr(TableCache, "table", table)
     for address in (f"/tables/{topics[0]}", f"/api/tables/{topics[0]}"):
         answer = client.get(address)
         assert (answer.status_code, "connection reset" in answer.text) == (500, True)

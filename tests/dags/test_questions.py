@@ -34,7 +34,7 @@ def site(tmp_path, monkeypatch):
     """The application with a catalog that hangs, and questions that are given up soon."""
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    from hardpack.lake import catalog as module
+    from hardpack.table import catalog as module
     from hardpack_airflow import questions, web
 
     hanging = Hanging()

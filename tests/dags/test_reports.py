@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hardpack.report import LogReport, PassReport, RunReport
+from hardpack.compaction.report import LogReport, PassReport, RunReport
 
 from tests.conftest import ROOT
 

@@ -12,10 +12,10 @@ from itertools import pairwise
 import httpx
 import psutil
 import pytest
-from hardpack.lake.history import commits
-from hardpack.log.reference import Log, LogSegment, clean
-from hardpack.log.settings import Settings
-from hardpack.report import PassReport
+from hardpack.compaction.report import PassReport
+from hardpack.rules.reference.cleaner import Log, LogSegment, clean
+from hardpack.rules.settings import Settings
+from hardpack.table.history import commits
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from tests.topics import append, name_of, new_topic, random_rows, rows_of

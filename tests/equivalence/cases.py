@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hardpack.log.reference import Log, LogSegment, Row
-from hardpack.log.settings import BYTES_PER_KEY, Settings
+from hardpack.rules.reference.cleaner import Log, LogSegment, Row
+from hardpack.rules.settings import BYTES_PER_KEY, Settings
 
 DATA = Path(__file__).with_name("data")
 UNLIMITED = 1_000_000_000

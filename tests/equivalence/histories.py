@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hardpack.log.reference import Log, LogSegment
-from hardpack.log.row import Row
-from hardpack.log.settings import BYTES_PER_KEY, LONG_MAX, Settings
+from hardpack.rules.reference.cleaner import Log, LogSegment
+from hardpack.rules.reference.row import Row
+from hardpack.rules.settings import BYTES_PER_KEY, LONG_MAX, Settings
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 

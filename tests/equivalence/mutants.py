@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = ("tests/log", "tests/equivalence/test_reference.py", "-k", "not history and not property")
+TESTS = ("tests/rules", "tests/equivalence/test_reference.py", "-k", "not history and not property")
 """The fast tests without those that search for a counterexample, which would find more but take longer."""
 
 
@@ -53,44 +53,45 @@ MUTANTS = (
            "checkpoint > log.log_end:"),
     Mutant("the active segment is cleaned", "selection.py",
            'return log.segments if settings.active_segment == "none" else log.segments[:-1]', "return log.segments"),
-    Mutant("map past its end", "offset_map.py", "if max_keys is not None and len(latest) >= max_keys:",
+    Mutant("map past its end", "reference/offset_map.py", "if max_keys is not None and len(latest) >= max_keys:",
            "if max_keys is not None and len(latest) > max_keys:"),
-    Mutant("a known key does not stop a full map", "offset_map.py", "len(latest) >= max_keys:",
+    Mutant("a known key does not stop a full map", "reference/offset_map.py", "len(latest) >= max_keys:",
            "len(latest) >= max_keys and row.key not in latest:"),
-    Mutant("aborted rows in the map", "offset_map.py", " and row.offset not in aborted:", ":"),
-    Mutant("a full map ends at the row before", "offset_map.py", "            end = max(end, row.offset)\n", ""),
-    Mutant("a batch read in part counts as read", "offset_map.py",
+    Mutant("aborted rows in the map", "reference/offset_map.py", " and row.offset not in aborted:", ":"),
+    Mutant("a full map ends at the row before", "reference/offset_map.py",
+           "            end = max(end, row.offset)\n", ""),
+    Mutant("a batch read in part counts as read", "reference/offset_map.py",
            "begins = row.offset if row.batch is None else row.batch", "begins = row.offset"),
-    Mutant("holes between segments are not jumped", "offset_map.py",
+    Mutant("holes between segments are not jumped", "reference/offset_map.py",
            "*(b - 1 for b in edges if last < b <= row.offset)", "*()"),
-    Mutant("the oldest row wins", "offset_map.py", "latest[row.key] = row.offset",
+    Mutant("the oldest row wins", "reference/offset_map.py", "latest[row.key] = row.offset",
            "latest.setdefault(row.key, row.offset)"),
-    Mutant("rows behind a full map are superseded", "reference.py", "elif row.offset <= offset_map.end:",
+    Mutant("rows behind a full map are superseded", "reference/cleaner.py", "elif row.offset <= offset_map.end:",
            "elif row.offset <= offset_map.end or row.key is None:"),
-    Mutant("horizon not reached by its own time", "reference.py", "and horizons[row.offset] <= now",
+    Mutant("horizon not reached by its own time", "reference/cleaner.py", "and horizons[row.offset] <= now",
            "and horizons[row.offset] < now"),
-    Mutant("horizon from the row's time", "reference.py", "        r.offset: horizon\n",
+    Mutant("horizon from the row's time", "reference/cleaner.py", "        r.offset: horizon\n",
            "        r.offset: (r.timestamp or 0) + 1000\n"),
-    Mutant("horizon moves with every pass", "reference.py", "for offset, ms in {**known, **fresh}.items()",
+    Mutant("horizon moves with every pass", "reference/cleaner.py", "for offset, ms in {**known, **fresh}.items()",
            "for offset, ms in {**known, **{o: horizon for o in known}, **fresh}.items()"),
-    Mutant("an empty value is a tombstone", "reference.py", "elif row.value is None and passed:",
+    Mutant("an empty value is a tombstone", "reference/cleaner.py", "elif row.value is None and passed:",
            "elif not row.value and passed:"),
-    Mutant("keyless rows stay", "reference.py", '                causes["null_key"].add(row.offset)',
+    Mutant("keyless rows stay", "reference/cleaner.py", '                causes["null_key"].add(row.offset)',
            "                pass"),
-    Mutant("aborted rows behind a full map stay", "reference.py", "        if row.offset in aborted:\n",
+    Mutant("aborted rows behind a full map stay", "reference/cleaner.py", "        if row.offset in aborted:\n",
            "        if row.offset in aborted and row.offset <= offset_map.end:\n"),
-    Mutant("a marker goes with its rows", "reference.py", "if row.offset in emptied and passed:",
+    Mutant("a marker goes with its rows", "reference/cleaner.py", "if row.offset in emptied and passed:",
            "if row.offset in emptied:"),
-    Mutant("the batch that ends a round is forgotten", "reference.py",
+    Mutant("the batch that ends a round is forgotten", "reference/cleaner.py",
            "last_batch=held_after(last_of_round(input_rows, decision.bound), log.last_batch, decision.bound)",
            "last_batch=None"),
-    Mutant("checkpoint at the map's end, not after it", "reference.py", "checkpoint=offset_map.end + 1",
+    Mutant("checkpoint at the map's end, not after it", "reference/cleaner.py", "checkpoint=offset_map.end + 1",
            "checkpoint=offset_map.end"),
-    Mutant("non-transactional rows of the producer are aborted", "transactions.py",
+    Mutant("non-transactional rows of the producer are aborted", "reference/transactions.py",
            'elif row.transactional and decided.get(row.producer) == "abort":',
            'elif row.producer is not None and decided.get(row.producer) == "abort":'),
-    Mutant("open transaction from its last row", "transactions.py", "first.setdefault(row.producer, row.offset)",
-           "first.update({row.producer: row.offset})"),
+    Mutant("open transaction from its last row", "reference/transactions.py",
+           "first.setdefault(row.producer, row.offset)", "first.update({row.producer: row.offset})"),
     Mutant("groups beyond segment.bytes", "grouping.py", "segment.bytes <= segment_bytes",
            "segment.bytes <= segment_bytes + segment.bytes"),
     Mutant("offset span one too long", "grouping.py", "<= OFFSET_SPAN)", "<= OFFSET_SPAN + 1)"),
@@ -118,7 +119,7 @@ def killed_by(mutant: Mutant) -> str:
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder, "hardpack")
         shutil.copytree(ROOT / "jobs" / "hardpack", package, ignore=shutil.ignore_patterns("__pycache__"))
-        file = package / "log" / mutant.file
+        file = package / "rules" / mutant.file
         text = file.read_text()
         if text.count(mutant.old) < 1:
             raise SystemExit(f"{mutant.file} no longer says {mutant.old!r}; mend the mutant {mutant.rule!r}.")
@@ -141,7 +142,7 @@ def main() -> None:
     for mutant in chosen:
         killer = killed_by(mutant)
         living += not killer
-        sys.stdout.write(f"{mutant.rule:{width}}  {mutant.file:16}  {killer or 'LIVES'}\n")
+        sys.stdout.write(f"{mutant.rule:{width}}  {mutant.file:26}  {killer or 'LIVES'}\n")
         sys.stdout.flush()
     sys.stdout.write(f"{len(chosen)} mutants, {living} live\n")
     sys.exit(bool(living))

@@ -12,17 +12,20 @@ from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
 import pyarrow as pa
-from hardpack.heads import Head, clean_heads, expire_heads, with_last_stable
-from hardpack.lake.door import IceTable
-from hardpack.lake.sensing import read_logs
-from hardpack.lake.state import STATE_PROPERTY, read_state, write_state
-from hardpack.log.horizons import horizon_of
-from hardpack.log.model import LogState, to_segments
-from hardpack.log.reference import LogSegment
-from hardpack.log.selection import checkpoint_of
-from hardpack.log.settings import Settings
-from hardpack.report import PassReport
-from hardpack.retention import retain
+from hardpack.compaction.phase_one import phase_one_work, with_last_stable
+from hardpack.compaction.phase_two import expire_logs, logs_to_expire
+from hardpack.compaction.pipeline import run
+from hardpack.compaction.retention import logs_past_retention, retain_logs
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.work import LogToClean, PassRequest
+from hardpack.rules.horizons import horizon_of
+from hardpack.rules.model import LogState, to_segments
+from hardpack.rules.reference.cleaner import LogSegment
+from hardpack.rules.selection import checkpoint_of
+from hardpack.rules.settings import Settings
+from hardpack.spark.jvm_table import JvmTable
+from hardpack.table.log_views import read_logs
+from hardpack.table.state import STATE_PROPERTY, read_state, write_state
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -102,13 +105,13 @@ class Batch:
         schema = self.table.schema().as_arrow()
         self.table.append(pa.table({n: pa.array(v, schema.field(n).type) for n, v in columns.items()}, schema=schema))
 
-    def heads(self, now: dict[int, int]):
+    def logs_at(self, now: dict[int, int]):
         """The logs as the engine sees them, each with its settings and time."""
         self.table.refresh()
         views = {v.partition: v for v in read_logs(self.table, COLUMNS)}
-        return [self._head(views[p], at) for p, at in now.items() if p in views]
+        return [self._log(views[p], at) for p, at in now.items() if p in views]
 
-    def _head(self, view, now):
+    def _log(self, view, now):
         log = self.logs[view.partition]
         files = [
             replace(f, bytes=self._sum(log.bytes, f, view.partition), modified=self._last(log.modified, f))
@@ -125,38 +128,42 @@ class Batch:
         # files that get a filter are read one by one, others together
         changes["key_filter_min_rows"] = (1, 100_000)[view.log_end % 2]
         changes["active_segment"] = "newest" if log.empty_active is None else "none"
-        return Head(view, log.settings.model_copy(update=changes), now)
+        return LogToClean(view, log.settings.model_copy(update=changes), now)
 
     def clean(self, now: dict[int, int]):
-        """One selection and, of the due logs, one whole pass; partition -> Head as it was decided."""
-        heads = self.heads(now)
-        base = self.table.current_snapshot().snapshot_id
-        door = IceTable(self.spark, f"hardpack.{self.name}")
-        heads = with_last_stable(door, self.table, heads, base)
-        due = [h for h in heads if h.decision.due]
+        """One selection and, of the due logs, one whole pass; partition -> LogToClean as it was decided."""
+        session = self.session()
+        logs = with_last_stable(session, COLUMNS, session.base, self.logs_at(now))
+        due = [log for log in logs if log.decision.due]
         dropped = {}
         if due:
-            report = clean_heads(door, self.table, due, self._report("one", base), self.home)
-            dropped = {entry.partition: entry for entry in report.logs}
-            self.table.refresh()
-            base = self.table.current_snapshot().snapshot_id
+            work = phase_one_work(session, self._request("one", session), due[0].settings, due)
+            dropped = {entry.partition: entry for entry in run(session, work).logs}
+            session = self.session()
             states = read_state(self.name, self.table.properties)
-            views = [v for v in read_logs(self.table, COLUMNS) if v.partition in {h.view.partition for h in due}]
+            cleaned = {log.view.partition: log for log in due}
+            views = [v for v in read_logs(self.table, COLUMNS) if v.partition in cleaned]
             assert all(v.state == states[str(v.partition)] for v in views)
-            door = IceTable(self.spark, f"hardpack.{self.name}")
-            times = {h.name: h.now for h in due}
-            expire_heads(door, self.table, views, times, self._report("two", base), due[0].settings, self.home)
-        return {h.view.partition: (h, dropped.get(h.view.partition)) for h in heads}
+            expiring = []
+            for view in views:
+                log = cleaned[view.partition]
+                expiring += logs_to_expire([view], log.settings, log.now)
+            expire_logs(session, self._request("two", session), due[0].settings, expiring)
+        return {log.view.partition: (log, dropped.get(log.view.partition)) for log in logs}
 
     def retain(self, now: dict[int, int]):
         """One run of retention; partition -> number of segments deleted."""
-        heads = self.heads(now)
-        base = self.table.current_snapshot().snapshot_id
-        door = IceTable(self.spark, f"hardpack.{self.name}")
-        before = {h.view.partition: len(h.view.segments) for h in heads}
-        retain(door, self.table, heads, self._report("retention", base))
-        after = {h.view.partition: len(h.view.segments) for h in self.heads(now)}
+        session, logs = self.session(), self.logs_at(now)
+        past = [past for log in logs for past in logs_past_retention([log.view], log.settings, log.now)]
+        before = {log.view.partition: len(log.view.segments) for log in logs}
+        retain_logs(session, self._request("retention", session), COLUMNS, past)
+        after = {log.view.partition: len(log.view.segments) for log in self.logs_at(now)}
         return {p: n - after.get(p, 0) for p, n in before.items()}
+
+    def session(self):
+        """The table as it stands now, to be worked on."""
+        self.table.refresh()
+        return TableSession(self.table, lambda: JvmTable(self.spark, f"hardpack.{self.name}"), home=self.home)
 
     def advance_log_start(self, offsets: dict[int, int]):
         """Move where logs start, as Kafka's DeleteRecords does."""
@@ -166,8 +173,8 @@ class Batch:
         with self.table.transaction() as transaction:
             transaction.set_properties({STATE_PROPERTY: write_state(states)})
 
-    def _report(self, phase, base):
-        return PassReport(table=self.name, phase=phase, plan=f"{next(self.passes)}", now=0, base=base)
+    def _request(self, phase, session):
+        return PassRequest(self.name, phase, f"{next(self.passes)}", 0, session.base)
 
     def observe(self):
         """What is left: partition -> survivors, checkpoint, horizons, log_start, layout (segments with rows)."""
@@ -178,8 +185,8 @@ class Batch:
             rows[r["partition"]].append(r)
         self.left = {p: {r["offset"] for r in found} for p, found in rows.items()}
         out = {}
-        for head in self.heads(dict.fromkeys(self.logs, 0)):
-            p, view = head.view.partition, head.view
+        for log in self.logs_at(dict.fromkeys(self.logs, 0)):
+            p, view = log.view.partition, log.view
             offsets = [r["offset"] for r in rows[p]]
             edges = [*(s.base_offset for s in view.segments), view.log_end]
             out[p] = {

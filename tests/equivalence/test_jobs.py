@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hardpack.log.reference import Log, LogSegment
-from hardpack.log.row import Row
-from hardpack.log.settings import BYTES_PER_KEY, Settings
+from hardpack.rules.reference.cleaner import Log, LogSegment
+from hardpack.rules.reference.row import Row
+from hardpack.rules.settings import BYTES_PER_KEY, Settings
 
 from tests.equivalence.spark_path import Batch
 

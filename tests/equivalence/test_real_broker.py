@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from hardpack.log.reference import Log, LogSegment
-from hardpack.log.row import Row
-from hardpack.log.settings import Settings
+from hardpack.rules.reference.cleaner import Log, LogSegment
+from hardpack.rules.reference.row import Row
+from hardpack.rules.settings import Settings
 
 from infra.kafka import Broker
 from tests.conftest import ROOT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hardpack.log.reference import append_segment, clean, retain
+from hardpack.rules.reference.cleaner import append_segment, clean, retain
 
 from tests.equivalence.cases import catalogue, compare, golden
 

@@ -7,9 +7,9 @@ Rows come from `java.util.Random(1)`: key `nextInt(messages / dups)`, a tombston
 from __future__ import annotations
 
 import pytest
-from hardpack.log.reference import Log, LogSegment, clean
-from hardpack.log.row import Row
-from hardpack.log.settings import Settings
+from hardpack.rules.reference.cleaner import Log, LogSegment, clean
+from hardpack.rules.reference.row import Row
+from hardpack.rules.settings import Settings
 
 from tests.equivalence.spark_path import Batch
 

@@ -1,38 +1,44 @@
-"""The stand-in for Spark: passes, gate and verification in memory by the plain rules, and the patches that plant it."""
+"""The stand-in for Spark: dead rows, new files, gate and verification by the plain rules; the patches that plant it.
+
+All other steps of a pass are the real ones: what is chosen, how it is counted, what is published.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-import hardpack.control
-import hardpack.heads
-import hardpack.maintenance
-import hardpack.verify
-from hardpack.errors import GateRefused, HardpackError, UncleanableLog
-from hardpack.lake.packing import PassFolder
-from hardpack.lake.sensing import late_files
-from hardpack.lake.state import STATE_PROPERTY
-from hardpack.log.causes import CAUSES
-from hardpack.log.grouping import files_to_rewrite
-from hardpack.log.offset_map import build_offset_map
-from hardpack.log.row import Row as LogRow
-from hardpack.log.selection import first_dirty_offset
-from hardpack.passes import change_of
-from hardpack.report import LogReport
-from hardpack.spark.duplicates import may_repeat
+import hardpack.spark.log_rows
+from hardpack.compaction import alter_states, inputs, phase_one, phase_two, pipeline, verify
+from hardpack.compaction.dead_rows import DeadRows
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.staging import Staged
+from hardpack.compaction.work import LogFacts
+from hardpack.errors import GateRefused, UncleanableLog
+from hardpack.files.content_file import ContentFile, listed_file
+from hardpack.operations import maintenance
+from hardpack.rules.causes import CAUSES, DUPLICATE, EXPIRED_TOMBSTONE, NULL_KEY, SUPERSEDED, Cause
+from hardpack.rules.reference.offset_map import build_offset_map
+from hardpack.rules.reference.row import Row as LogRow
+from hardpack.spark.causes.dead_rows import FileDeadRows
+from hardpack.spark.causes.duplicates import may_repeat
+from hardpack.spark.rewrite import Made
+from hardpack.table.log_views import late_files
+from hardpack.table.state import STATE_PROPERTY
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.snapshots import Snapshot
+from pyroaring import BitMap
 
 from tests.histories.ice import Row
 
-Dead = dict[int, str]
-"""Cause by row."""
+Place = tuple[str, int]
+"""File and position."""
+Dead = dict[Place, Cause]
 
 
 @dataclass
@@ -53,55 +59,26 @@ class Frame:
     where = join
 
 
-@dataclass
-class _Log:
-    """One log at the base of a pass."""
+class SimFiles:
+    """Stands for `DataFiles`: nothing is hidden under deletion vectors, and what is discarded leaves the store."""
 
-    rows: dict[str, list[Row]]
-    """Visible rows by file."""
-    dead: Dead = field(default_factory=dict)
+    merge_on_read = False
 
-    @property
-    def all(self) -> list[Row]:
-        return [r for rows in self.rows.values() for r in rows]
+    def __init__(self, session: Any) -> None:
+        self.schema, self.store = session.table.schema(), session.jvm.tab.store
+
+    def log_of(self, file: Any, columns: Any) -> str:
+        return str(file.partition[0])
+
+    def discard(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.store.delete(path)
 
 
-def run(door: Any, files: Any, job: Any, find_dead: Any = None, scan: Any = None) -> Any:
-    """A pass: find dead rows, write the hit files anew, judge, commit. Takes what `hardpack.passes.run` takes."""
-    report, base, tab = job.report, job.report.base, door.tab
-    snapshot = tab.meta.snapshot_by_id(base)
-    visible, columns = tab.visible(snapshot), Columns.of(tab, job.settings)
-    logs, reports, remove, add = {}, [], [], []
-    for view in job.views:
-        name = str(view.partition)
-        own = _Log({f.path: visible[f.path] for f in view.files})
-        own.dead = _dead(own.all, job, view, columns)
-        logs[name] = own
-        _refuse_keyless(job, view, own, columns)
-    for view in job.views:
-        name = str(view.partition)
-        own, gone, new = logs[name], [], []
-        hit = {p for p, rows in own.rows.items() if any(r.rid in own.dead for r in rows)}
-        living = {p: _bytes(p, own, tab) for p in hit}
-        for group in files_to_rewrite(job.groups[name], living):
-            rows = [r for f in group for r in own.rows[f.path] if r.rid not in own.dead]
-            gone += [f.path for f in group]
-            new += [tab.file(rows, door.world.clock)] if rows else []
-        reports.append(_report(job, view, own, gone, new, tab))
-        remove, add = remove + gone, add + new
-    report = report.model_copy(update={"logs": tuple(reports)})
-    try:
-        _gate(tab, logs, reports, add, columns)
-        if planted := door.world.refuse_gate():
-            raise GateRefused("a planted refusal.", tuple(str(v.partition) for v in job.views)[:planted])
-        made = door.commit(
-            base, change_of(_emptied(job, reports), report, PassFolder(tab.io, tab.meta.location), remove, add)
-        )
-    except HardpackError:
-        for file in add:
-            tab.store.delete(file.file_path)
-        raise
-    return report.model_copy(update={"snapshot": made})
+def deleted_rows(files: Any, deletes: Mapping[str, Iterable[str]], sizes: Any, rows: Frame) -> dict[str, BitMap]:
+    """The positions that others' position deletes took, by data file."""
+    positions = files.store.positions
+    return {path: BitMap.union(*(BitMap(positions[d][path]) for d in lying)) for path, lying in deletes.items()}
 
 
 @dataclass(frozen=True)
@@ -112,58 +89,122 @@ class Columns:
     value: int
 
     @classmethod
-    def of(cls, tab: Any, settings: Any) -> Columns:
-        schema = tab.meta.schema()
-        return cls(*(schema.find_field(c).field_id for c in (settings.column_key, settings.column_value)))
+    def of(cls, columns: Any) -> Columns:
+        return cls(columns.key.field_id, columns.value.field_id)
 
 
-def _bytes(path: str, own: _Log, tab: Any) -> int:
-    rows = len(tab.store.files[path])
-    return (100 + 50 * rows) * sum(r.rid not in own.dead for r in own.rows[path]) // rows
+def standing(inputs: Any, log: Any) -> dict[tuple[str, int], Row]:
+    """The rows of a log at the base of a pass that a reader sees, by file and position."""
+    store, none = inputs.files.store, BitMap()
+    return {
+        (f.path, at): row
+        for f in log.view.files
+        for at, row in enumerate(store.files[f.path])
+        if at not in inputs.deleted.get(f.path, none)
+    }
 
 
-def _dead(rows: list[Row], job: Any, view: Any, at: Columns) -> Dead:
-    name = str(view.partition)
-    ranges = job.expired.get(name, ())
-    if job.report.phase == "two":
-        return {r.rid: "expired_tombstone" for r in rows if r[at.value] is None and r[at.key] is not None
-                and any(low <= r.offset <= high for low, high in ranges)}  # fmt: skip
-    first, end = first_dirty_offset(view), _reached(job.after[name])
+def find_dead_rows(session: Any, inputs: Any) -> DeadRows:
+    """Stands for the third step of a pass, by the plain rules."""
+    work, at = inputs.work, Columns.of(inputs.work.columns)
+    files: dict[str, FileDeadRows] = {}
+    for log in work.logs:
+        rows = standing(inputs, log)
+        dead = _expired(rows, log, at) if work.request.phase == "two" else _dead(rows, log, at)
+        keyless = sum(cause is NULL_KEY for cause in dead.values())
+        if keyless and log.settings.null_keys == "refuse":
+            raise UncleanableLog("keyless rows.", (log.name,), f"{keyless} rows without a key")
+        for (path, position), cause in dead.items():
+            files.setdefault(path, FileDeadRows(log.name)).add(cause, BitMap([position]))
+    for path, rows in files.items():
+        rows.deleted_before = inputs.deleted.get(path, BitMap())
+    return DeadRows(
+        files, {log.name: _facts(session, inputs, log, at) for log in work.logs} if work.request.phase == "one" else {}
+    )
+
+
+def _expired(rows: Mapping[Place, Row], log: Any, at: Columns) -> Dead:
+    return {
+        place: EXPIRED_TOMBSTONE
+        for place, r in rows.items()
+        if r[at.value] is None and r[at.key] is not None and any(low <= r.offset <= high for low, high in log.ranges)
+    }
+
+
+def _dead(rows: Mapping[Place, Row], log: Any, at: Columns) -> Dead:
+    first, end = log.reach.first_dirty, log.reach.checkpoint
     dead: Dead = {}
     seen: dict[int, Row] = {}
-    for row in sorted(rows, key=lambda r: (r.offset, r.rid)):
-        if row.offset < end and row.offset in seen and may_repeat(view) and row[1:] == seen[row.offset][1:]:
-            dead[row.rid] = "duplicate"
+    for place, row in sorted(rows.items(), key=lambda entry: (entry[1].offset, entry[1].rid)):
+        if row.offset < end and row.offset in seen and may_repeat(log.view) and row[1:] == seen[row.offset][1:]:
+            dead[place] = DUPLICATE
         seen.setdefault(row.offset, row)
     latest: dict[str, int] = {}
-    for row in rows:
-        if row[at.key] is not None and first <= row.offset < end and row.rid not in dead:
+    for place, row in rows.items():
+        if row[at.key] is not None and first <= row.offset < end and place not in dead:
             latest[row[at.key]] = max(latest.get(row[at.key], -1), row.offset)
-    for row in rows:
-        if row.rid in dead or row.offset >= end:
+    for place, row in rows.items():
+        if place in dead or row.offset >= end:
             continue
         if row[at.key] is None:
-            dead |= {row.rid: "null_key"} if row.offset >= first else {}
+            dead |= {place: NULL_KEY} if row.offset >= first else {}
         elif row.offset < latest.get(row[at.key], -1):
-            dead[row.rid] = "superseded"
+            dead[place] = SUPERSEDED
     return dead
 
 
-def _refuse_keyless(job: Any, view: Any, own: _Log, at: Columns) -> None:
-    keyless = sum(cause == "null_key" for cause in own.dead.values())
-    if keyless and job.settings.null_keys == "refuse":
-        raise UncleanableLog("keyless rows.", (str(view.partition),), f"{keyless} rows without a key")
+def _facts(session: Any, inputs: Any, log: Any, at: Columns) -> LogFacts:
+    """Which tombstones came late."""
+    late = late_files(session.table, log.settings, log.view)
+    if not late:
+        return LogFacts()
+    state, tab = log.view.state, session.jvm.tab
+    read = (state.seen or (0, 0))[0]
+    before = next((s for s in tab.meta.snapshots if read and s.sequence_number == read), None)
+    known = {
+        (r.log, r.offset, r[at.key]) for found in tab.visible(before).values() for r in found if r[at.value] is None
+    }
+    shown = tab.visible(tab.meta.snapshot_by_id(inputs.work.base))
+    mine = [r for f in late for r in shown[f.path]]
+    end = state.horizons[-1][0]
+    offsets = {r.offset for r in mine if r[at.value] is None and r.offset <= end
+               and (r.log, r.offset, r[at.key]) not in known}  # fmt: skip
+    return LogFacts(late_tombstones=sorted((o, o) for o in offsets))
 
 
-def _reached(state: Any) -> int:
-    """Where the pass that leaves a state ended."""
-    return state.unseen.late if state.unseen else state.checkpoint or 0
+def write(session: Any, choice: Any) -> Staged:
+    """Stands for the fourth step: living rows in new files of the store."""
+    tab, made, new = session.jvm.tab, [], []
+    for run in choice.rewrite:
+        rows = [r for p in run for at, r in enumerate(tab.store.files[p]) if at not in choice.skipped(p)]
+        files = [tab.file(rows, session.jvm.world.clock)] if rows else []
+        new += files
+        made.append(Made(tuple(run), [_content_file(tab, file) for file in files]))
+    return Staged(choice, made, (), new)
 
 
-def _emptied(job: Any, reports: Sequence[LogReport]) -> Any:
-    """The job, knowing which logs it leaves without a row."""
-    left = {str(entry.partition): entry.rows_after for entry in reports}
-    return replace(job, after={name: replace(state, empty=not left[name]) for name, state in job.after.items()})
+def _content_file(tab: Any, file: Any) -> ContentFile:
+    rows = tab.store.files[file.file_path]
+    nulls = {
+        "null-value-counts": {"keys": list(file.null_value_counts), "values": list(file.null_value_counts.values())}
+    }
+    return listed_file(
+        file.file_path, "parquet", tab.meta.default_spec_id, [rows[0].log], file.file_size_in_bytes, len(rows), **nulls
+    )
+
+
+def judge_pass(session: Any, ledger: Any) -> Any:
+    """Stands for the gate: the guarantees on the rows before and after, by log."""
+    choice, world = ledger.choice, session.jvm.world
+    at = Columns.of(choice.work.columns)
+    for log, entry in zip(choice.work.logs, ledger.logs, strict=True):
+        before = standing(choice.inputs, log)
+        after = [r for (path, position), r in before.items() if position not in choice.skipped(path)]
+        if found := broken(list(before.values()), after, entry, at):
+            raise GateRefused(f"{entry.partition}: {', '.join(found)}.", (str(entry.partition),))
+    if planted := world.refuse_gate():
+        raise GateRefused("a planted refusal.", tuple(log.name for log in choice.work.logs)[:planted])
+    return SimpleNamespace(page="")
 
 
 def repeated_rows(spark: Any, name: str, snapshot: int, columns: Any, partitions: Iterable[Any]) -> Frame:
@@ -196,32 +237,12 @@ def map_ends(rows: Any, live: Any, bounded: Mapping[str, int], bases: Mapping[st
     return ends
 
 
-def narrow_scan(door: Any, name: str, snapshot: int, columns: Any, partitions: Iterable[Any]) -> Frame:
+def log_rows(door: Any, name: str, snapshot: int, columns: Any, partitions: Iterable[Any]) -> Frame:
     """The rows of the table at a snapshot."""
     tab = door.tab
     shown = tab.visible(tab.meta.snapshot_by_id(snapshot))
-    return Frame([r for rows in shown.values() for r in rows], Columns.of(tab, columns), (), shown)
-
-
-def _report(job: Any, view: Any, own: _Log, gone: list[str], new: list[Any], tab: Any) -> LogReport:
-    name, causes = str(view.partition), Counter(own.dead.values())
-    left = [f for f in view.files if f.path not in gone]
-    return LogReport(
-        partition=view.partition,
-        checkpoint_before=view.state.checkpoint,
-        checkpoint_after=job.after[name].checkpoint,
-        copied_to=job.copied_to[name],
-        latest_to=job.after[name].unseen.late if job.after[name].unseen else None,
-        log_end=view.log_end,
-        rows_before=len(own.all),
-        rows_after=len(own.all) - len(own.dead),
-        bytes_before=view.bytes,
-        bytes_after=sum(f.bytes for f in left) + sum(f.file_size_in_bytes for f in new),
-        expired=job.expired.get(name, ()),
-        files_rewritten=len(gone),
-        files_written=len(new),
-        **causes,
-    )
+    at = Columns.of(columns)
+    return Frame([r for rows in shown.values() for r in rows], at, (), shown)
 
 
 def broken(before: list[Row], after: list[Row], entry: Any, at: Columns) -> list[str]:
@@ -254,28 +275,19 @@ def broken(before: list[Row], after: list[Row], entry: Any, at: Columns) -> list
     return found
 
 
-def _gate(tab: Any, logs: Mapping[str, _Log], reports: Sequence[LogReport], new: list[Any], at: Columns) -> None:
-    for entry in reports:
-        own = logs[str(entry.partition)]
-        if found := broken(own.all, [r for r in own.all if r.rid not in own.dead], entry, at):
-            raise GateRefused(f"{entry.partition}: {', '.join(found)}.", (str(entry.partition),))
-
-
 def compare(
-    door: Any,
-    settings: Any,
-    name: str,
+    session: Any,
+    columns: Any,
     snapshots: tuple[int, int],
     logs: list[Any],
-    home: Any,
     did: str = "",
     own: bool = False,
 ) -> Any:
-    """Stands for `hardpack.verify._compare`."""
-    tab, at = door.tab, Columns.of(door.tab, settings)
+    """Stands for `verify._compare`."""
+    tab, at = session.jvm.tab, Columns.of(columns)
     sides = []
     for number in snapshots:
-        door.scan_tasks(number, settings.column_partition, [])
+        session.jvm.scan_tasks(number, columns.partition.name, [])
         sides.append(tab.visible(tab.meta.snapshot_by_id(number)))
     if own:
         wrote = tab.meta.snapshot_by_id(snapshots[1])
@@ -295,24 +307,9 @@ def compare(
     return SimpleNamespace(success=not failed, failed=list(failed), results=results, page="", broken=())
 
 
-def _late_tombstones(door: Any, table: Any, head: Any, rows: Frame) -> list[tuple[int, int]]:
-    """Stands for `hardpack.heads._late_tombstones`."""
-    late = late_files(table, head.settings, head.view)
-    if not late:
-        return []
-    state, at, tab = head.view.state, rows.columns, door.tab
-    read, paths = (state.seen or (0, 0))[0], {f.path for f in late}
-    before = next((s for s in tab.meta.snapshots if read and s.sequence_number == read), None)
-    mine = [r for p, found in rows.files.items() if p in paths for r in found]
-    shown = [r for found in tab.visible(before).values() for r in found]
-    known = {(r.log, r.offset, r[at.key]) for r in shown if r[at.value] is None}
-    end = state.horizons[-1][0]
-    return sorted({(r.offset, r.offset) for r in mine if r[at.value] is None and r.offset <= end
-                   and (r.log, r.offset, r[at.key]) not in known})  # fmt: skip
-
-
-def _files(door: Any, table: Any, settings: Any) -> Any:
-    return SimpleNamespace(merge_on_read=False)
+def with_bounds(rows: Frame, bounds: Iterable[Any]) -> Frame:
+    """The rows, which know the bounds of a pass."""
+    return Frame(rows.rows, rows.columns, list(bounds), rows.files)
 
 
 def _manifests(snapshot: Snapshot, io: Any) -> list[ManifestFile]:
@@ -325,7 +322,7 @@ def _entries(manifest: ManifestFile, io: Any, discard_deleted: bool = True) -> l
 
 
 def commit_state(table: Any, state: str, summary: Mapping[str, str]) -> None:
-    """Stands for `hardpack.control._commit`: a snapshot that adds nothing, if the table is as it was loaded."""
+    """Stands for `alter_states._commit`: an empty snapshot, if the table is as it was loaded."""
     tab = table.catalog.tabs[".".join(table.name())]
     if tab.meta.format_version == 3:
         # as pyiceberg does
@@ -338,18 +335,21 @@ def commit_state(table: Any, state: str, summary: Mapping[str, str]) -> None:
 PATCHES: list[tuple[Any, str, Any]] = [
     (Snapshot, "manifests", _manifests),
     (ManifestFile, "fetch_manifest_entry", _entries),
-    (hardpack.heads, "run", run),
-    (hardpack.heads, "_files", _files),
-    (hardpack.heads, "_late_tombstones", _late_tombstones),
-    (hardpack.heads, "narrow_scan", narrow_scan),
-    (hardpack.heads, "with_bounds", lambda rows, bounds: Frame(rows.rows, rows.columns, list(bounds), rows.files)),
-    (hardpack.heads, "below", lambda rows, _: rows),
-    (hardpack.heads, "live_rows", lambda rows, _: rows),
-    (hardpack.heads, "repeated_rows", repeated_rows),
-    (hardpack.heads, "map_ends", map_ends),
-    (hardpack.maintenance, "_stale_filters", lambda *_: 0),
-    (hardpack.control, "_commit", commit_state),
-    (hardpack.verify, "_compare", compare),
+    (inputs, "deleted_rows", deleted_rows),
+    (pipeline, "find_dead_rows", find_dead_rows),
+    (pipeline, "write", write),
+    (pipeline, "judge_pass", judge_pass),
+    (TableSession, "data_files", lambda session, settings: SimFiles(session)),
+    (phase_one, "log_rows", log_rows),
+    (phase_two, "log_rows", log_rows),
+    (phase_one, "live_rows", lambda rows, _: rows),
+    (phase_one, "repeated_rows", repeated_rows),
+    (phase_one, "map_ends", map_ends),
+    (hardpack.spark.log_rows, "with_bounds", with_bounds),
+    (hardpack.spark.log_rows, "below", lambda rows, _: rows),
+    (maintenance, "_stale_filters", lambda *_: 0),
+    (alter_states, "_commit", commit_state),
+    (verify, "_compare", compare),
 ]
 """All that is replaced of hardpack and of pyiceberg, and by what."""
 

@@ -1,4 +1,4 @@
-"""hardpack as the world calls it: the public interface, its clock the world's, its door the stand-in."""
+"""hardpack as the world calls it: the public interface, its clock and its tables by the JVM the world's."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from hardpack.api import Hardpack
-from hardpack.lake.catalog import open_table
-from hardpack.lake.history import trusted_states
 from hardpack.policy import policies_in_force
+from hardpack.table.catalog import open_table
+from hardpack.table.history import trusted_states
 
-from tests.histories.door import SimDoor
+from tests.histories.jvm_table import SimJvmTable
 from tests.histories.oracle import Said
 
 
@@ -57,6 +57,6 @@ class SimHardpack(Telling):
     def spark(self) -> Any:
         raise AssertionError("no pass in memory asks for Spark")
 
-    def door(self, table: str) -> Any:
-        open_table(self.catalog, table)
-        return SimDoor(self.world, table)
+    def jvm_table(self, name: str, table: Any = None) -> Any:
+        open_table(self.catalog, name)
+        return SimJvmTable(self.world, name)

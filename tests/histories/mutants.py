@@ -16,12 +16,15 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from hardpack import api, clean, heads, maintenance, passes, verify
+from hardpack import api
+from hardpack.compaction import phase_one, phase_two, publish, verify, work
 from hardpack.errors import BadInput
-from hardpack.lake import layout, sensing
-from hardpack.lake.history import ancestors, is_append, is_ours, summary_of, trusted_states
-from hardpack.lake.lineage import SEEN, Lineage
-from hardpack.log import model, selection
+from hardpack.operations import maintenance
+from hardpack.rules import model, selection
+from hardpack.table import columns as layout
+from hardpack.table import log_views as sensing
+from hardpack.table.history import ancestors, is_append, is_ours, summary_of, trusted_states
+from hardpack.table.lineage import SEEN, Lineage
 
 from tests.histories.generator import generate
 from tests.histories.oracle import Violation
@@ -64,8 +67,8 @@ def _by_data_sequence(real: Any) -> Any:
 def _start_recorded(real: Any) -> Any:
     """A first pass sets where the log starts, for ever."""
 
-    def state_after(head: Any, *rest: Any) -> Any:
-        return replace(real(head, *rest), log_start=head.view.log_start)
+    def state_after(log: Any, *rest: Any) -> Any:
+        return replace(real(log, *rest), log_start=log.view.log_start)
 
     return state_after
 
@@ -96,7 +99,7 @@ def _any_base(real: Any) -> Any:
         def __contains__(self, _: object) -> bool:
             return True
 
-    return lambda job, standing: real(job, replace(standing, ancestors=Everything()))
+    return lambda ledger, standing: real(ledger, replace(standing, ancestors=Everything()))
 
 
 def _touches_all(real: Any) -> Any:
@@ -106,7 +109,7 @@ def _touches_all(real: Any) -> Any:
 
 def _of_the_plan(real: Any) -> Any:
     """Delete horizons count from the plan's time."""
-    return property(lambda head: heads.horizon_from(head.now, head.settings.delete_retention_ms))
+    return lambda log, facts, seen, _: real(log, facts, seen, log.now)
 
 
 def _neighbours_too(real: Any) -> Any:
@@ -183,13 +186,10 @@ def _both_sums(real: Any) -> Any:
 def _whole_table(real: Any) -> Any:
     """One bad log stops the others."""
 
-    def run(door: Any, table: Any, plan: Any, home: Any, clock: Any, mark: Any) -> Any:
-        def stop(logs: Any, reason: str) -> None:
-            raise BadInput(f"{logs}: {reason}")
+    def stop(session: Any, logs: Any, reason: str) -> None:
+        raise BadInput(f"{logs}: {reason}")
 
-        return real(door, table, plan, home, clock, stop)
-
-    return run
+    return stop
 
 
 def _due_at_once(real: Any) -> Any:
@@ -211,22 +211,22 @@ def _serves_all(real: Any) -> Any:
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
-        heads,
-        "_state_after",
+        work.LogToClean,
+        "state_after",
         _start_recorded,
         ("retention", "I9", "pinned"),
         ((model.LogView, "log_start", _start_stays),),
     ),
     Mutant("A4 all rows taken is a new table", sensing, "_view", _all_removed_is_anew, ("state-survives", "I6")),
-    Mutant("A5 any base", passes, "_next_state", _any_base, ("base-lost",)),
-    Mutant("A7 nothing is left alone", heads, "left_alone", _touches_all, ("paused", "policy")),
+    Mutant("A5 any base", publish, "_next_state", _any_base, ("base-lost",)),
+    Mutant("A7 nothing is left alone", phase_two, "left_alone", _touches_all, ("paused", "policy")),
     Mutant("A9 format v1", layout, "_check_format", _v1, ("v1",)),
-    Mutant("A10 horizons from the plan", heads.Head, "horizon", _of_the_plan, ("horizon-early", "I5")),
-    Mutant("A11 late rows date neighbours", heads, "after_clean", _neighbours_too, ("horizon-once",)),
+    Mutant("A10 horizons from the plan", work.LogToClean, "state_after", _of_the_plan, ("horizon-early", "I5")),
+    Mutant("A11 late rows date neighbours", work, "after_clean", _neighbours_too, ("horizon-once",)),
     Mutant("A18 late rows are never told", Lineage, "origin", _never_unseen, ("I9", "I9-risen", "state-survives")),
     Mutant("A20 verify blames for what came", verify, "_by_themselves", _blames, ("verify",)),
     Mutant("A21 a rewrite brings nothing", Lineage, "origin", _by_data_sequence, ("I9", "I9-risen")),
-    Mutant("B1 times overflow", heads, "horizon_from", _overflows, ("state", "errors", "isolation")),
+    Mutant("B1 times overflow", work, "horizon_from", _overflows, ("state", "errors", "isolation")),
     Mutant("B2 expiry is pinned", maintenance, "expire_before", _pinned_by_all, ("snapshots", "storage")),
     Mutant("B4 a clock ahead", api, "not_ahead", _any_time, ("ahead",)),
     Mutant(
@@ -238,9 +238,9 @@ MUTANTS = [
         ((selection, "_stuck", _unnoticed),),
     ),
     Mutant("B7 both sums", selection, "_bytes_around", _both_sums, ("ratio",)),
-    Mutant("C1 one bad log", clean, "phase_one", _whole_table, ("isolation",)),
-    Mutant("a horizon is an hour early", heads, "after_clean", _due_at_once, ("horizon-early", "I5")),
-    Mutant("one due tombstone takes all with it", heads, "due", _serves_all, ("I5",)),
+    Mutant("C1 one bad log", phase_one, "mark_uncleanable", _whole_table, ("isolation",)),
+    Mutant("a horizon is an hour early", work, "after_clean", _due_at_once, ("horizon-early", "I5")),
+    Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""
 

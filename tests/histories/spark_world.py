@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-from hardpack.lake.catalog import open_table
-from hardpack.lake.door import IceTable
+from hardpack.spark.jvm_table import JvmTable
+from hardpack.table.catalog import open_table
 from pyiceberg.catalog import Catalog
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
@@ -23,12 +23,12 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
-from tests.histories.door import Landed
 from tests.histories.drain import drain
 from tests.histories.foreign import FOREIGN
 from tests.histories.generator import Maker
 from tests.histories.hp import Telling
 from tests.histories.ice import SCHEMA, SPEC, Row
+from tests.histories.jvm_table import Landed
 from tests.histories.steps import Step
 from tests.histories.world import World
 
@@ -165,25 +165,25 @@ class SparkWorld(World):
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """While this holds, each commit of hardpack's is seen, and others may come before it."""
-        real = IceTable.commit
+        real = JvmTable.commit
 
-        def commit(door: Any, base: int, change: Any) -> int:
+        def commit(jvm: Any, base: int, change: Any) -> int:
             self.meanwhile()
-            made = real(door, base, change)
-            name = door.name.partition(".")[2]
+            made = real(jvm, base, change)
+            name = jvm.name.partition(".")[2]
             parent = self.lake.tabs[name].meta.snapshot_by_id(made).parent_snapshot_id
             phase = change.summary["hardpack.plan"].partition(":")[0]
             self.landed.append(Landed(name, made, parent, base, phase, self.now, dict(change.summary), self.settings))
             self.look(name)
             return made
 
-        # every door that hardpack opens by itself has to tell of its commits, until the world is over
-        IceTable.commit = commit  # type: ignore[method-assign]
+        # every table that hardpack opens by itself has to tell of its commits, until the world is over
+        JvmTable.commit = commit  # type: ignore[method-assign]
         try:
             yield
         finally:
             # as mypy takes methods for constants
-            IceTable.commit = real  # type: ignore[method-assign]
+            JvmTable.commit = real  # type: ignore[method-assign]
 
 
 def _where(key: str | None, log: int | None = None) -> str:

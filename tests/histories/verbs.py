@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hardpack.plan import Plan
+from hardpack.compaction.plan import Plan
 
 from tests.histories.expiry import referred_snapshots
 from tests.histories.ice import Tab, replaced, unfit

@@ -8,16 +8,16 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from hardpack.errors import BadInput, Conflict, GateRefused, HardpackError
-from hardpack.lake.catalog import open_table
-from hardpack.lake.layout import settings_of
+from hardpack.table.catalog import open_table
+from hardpack.table.columns import settings_of
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from tests.histories.door import Landed
 from tests.histories.drain import bad, drain
 from tests.histories.engine import simulated
 from tests.histories.foreign import FOREIGN
 from tests.histories.hp import SimHardpack
 from tests.histories.ice import Lake, Row, Store, Tab, unfit
+from tests.histories.jvm_table import Landed
 from tests.histories.oracle import Oracle, Pass, Rows, Violation, must
 from tests.histories.steps import Step
 from tests.histories.verbs import VERBS
@@ -95,7 +95,7 @@ class World:
         return planted
 
     def meanwhile(self) -> None:
-        """Called by the door before it reads what it commits to, and before it swaps."""
+        """Called before it reads what it commits to, and before it swaps."""
         if self.ambush:
             at, step = self.ambush[0]
             if at:

@@ -4,11 +4,11 @@ import json
 import re
 
 import yaml
-from hardpack.metrics import cleaned, sensed
-from hardpack.report import LogReport, PassReport
+from hardpack.compaction.report import LogReport, PassReport
+from hardpack.operations.gauges import cleaned, sensed
 
 from tests.conftest import ROOT
-from tests.log.test_metrics import log, plan
+from tests.operations.test_gauges import log, plan
 
 FOLDER = ROOT / "infra" / "monitoring"
 

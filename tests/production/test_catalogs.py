@@ -11,9 +11,9 @@ from urllib.parse import urlparse
 
 import pytest
 from hardpack.errors import Unavailable
-from hardpack.lake.catalog import open_catalog, open_table
-from hardpack.lake.key_filter import FOLDER as KEY_FILTERS
-from hardpack.lake.key_filter import filter_name
+from hardpack.files.key_filter import FOLDER as KEY_FILTERS
+from hardpack.files.key_filter import filter_name
+from hardpack.table.catalog import open_catalog, open_table
 from pyiceberg.catalog import load_catalog
 from sqlalchemy import create_engine, text
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from hardpack import Hardpack
-from hardpack.data_docs import newest_pages
+from hardpack.compaction.data_docs import newest_pages
 from hardpack.demo.topic import create_topic
-from hardpack.lake.upkeep import literal, quoted
+from hardpack.spark.procedures import literal, quoted
 from hardpack.spark.session import open_session
 from pyiceberg.catalog import load_catalog
 

@@ -33,7 +33,7 @@ def test_a_given_session_is_looked_at_when_it_is_first_used(catalog, home):
     name = name_of(new_topic(catalog))
     hp.tables("t.*")
     with pytest.raises(BadInput, match=r"this is Spark 4\.0\.1"):
-        hp.door(name)
+        hp.jvm_table(name)
 
 
 @pytest.mark.spark

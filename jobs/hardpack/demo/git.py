@@ -48,7 +48,7 @@ def git(repository: Path, *arguments: str) -> bytes:
 
 
 def changes(repository: Path) -> Iterator[Change]:
-    """Every change of every path, oldest first; a merge counts as its difference to the first parent."""
+    """Yields every change of every path, oldest first; a merge counts as its difference to the first parent."""
     raw = git(
         repository, "log", "--reverse", "--first-parent", "--diff-merges=first-parent", "--root", "--raw", "-z",
         "--no-renames", "--no-abbrev", "--format=%x01%ct", "HEAD",
@@ -65,7 +65,7 @@ def changes(repository: Path) -> Iterator[Change]:
 
 
 def tree(repository: Path) -> dict[bytes, str]:
-    """`git ls-tree -r HEAD` as path to `mode blob`."""
+    """Returns `git ls-tree -r HEAD` as path to `mode blob`."""
     out: dict[bytes, str] = {}
     for line in git(repository, "ls-tree", "-r", "-z", "HEAD").split(b"\0")[:-1]:
         meta, _, path = line.partition(b"\t")

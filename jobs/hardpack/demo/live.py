@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from hardpack.demo.flights import PROPERTIES, ZONE, records
 from hardpack.demo.topic import create_topic
-from hardpack.lake.catalog import open_table
+from hardpack.table.catalog import open_table
 
 log = logging.getLogger(__name__)
 FIRST_DAYS = 14

@@ -37,7 +37,7 @@ SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
 
 
 def create_topic(catalog: Catalog, name: str, properties: dict[str, str]) -> Table:
-    """A new table of the topic's layout, adopted with the settings given as properties.
+    """Returns a new table of the topic's layout, adopted with the settings given as properties.
 
     Raises:
         BadInput: the table is there already.
@@ -63,7 +63,7 @@ class Partitioner:
         self._of = lru_cache(maxsize=None)(lambda key: (murmur2(key) & 0x7FFFFFFF) % partitions)
 
     def __call__(self, key: bytes | None) -> int:
-        """The partition of a record."""
+        """Returns the partition of a record."""
         return next(self._keyless) % self._partitions if key is None else int(self._of(key))
 
 
@@ -74,5 +74,5 @@ class Offsets:
         self._next: dict[int, Iterator[int]] = {}
 
     def __call__(self, partition: int) -> int:
-        """The partition's next offset."""
+        """Returns the partition's next offset."""
         return next(self._next.setdefault(partition, count()))

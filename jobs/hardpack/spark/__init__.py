@@ -1,1 +1,1 @@
-"""What runs on Spark: the offset map, dead positions, the rewrite, the evidence."""
+"""The engine on executors, and Iceberg's JVM API behind it. Imports files, table and rules."""

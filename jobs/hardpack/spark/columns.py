@@ -1,25 +1,83 @@
-"""Columns of a user's table in Spark's expressions, whatever they are called."""
+"""Columns of a user's table in Spark's expressions, whatever they are called: the one projection of roles."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hardpack.table.columns import LogColumns
+
 if TYPE_CHECKING:
+    from pyiceberg.types import NestedField
     from pyspark.sql import Column
 
-    from hardpack.log.settings import Settings
 
-
-def column(name: str | None) -> Column:
-    """The top-level column of this very name; Spark takes a bare dot for a field and a backtick for a quote."""
+def column(name: str) -> Column:
+    """Returns the top-level column of this very name; Spark takes a bare dot for a field and a backtick for a quote."""
     from pyspark.sql import functions as F
 
-    return F.col("`" + (name or "").replace("`", "``") + "`")
+    return F.col("`" + name.replace("`", "``") + "`")
 
 
-def key_column(settings: Settings) -> Column:
-    """The key of each row, null where there is none."""
+def key_column(columns: LogColumns) -> Column:
+    """Returns the key of each row, null where there is none."""
     from pyspark.sql import functions as F
 
-    key = column(settings.column_key)
-    return F.when(F.length(key) > 0, key) if settings.key_absent == "empty" else key
+    key = column(columns.key.name)
+    return F.when(F.length(key) > 0, key) if columns.empty_key_is_absent else key
+
+
+def control_type(columns: LogColumns) -> Column:
+    """Returns `commit` or `abort` for a control row, null for every other; Kafka writes them as 1 and 0."""
+    from pyspark.sql import functions as F
+
+    if columns.control is None:
+        return F.lit(None).cast("string")
+    text = F.lower(column(columns.control.name).cast("string"))
+    return F.when(text == "1", "commit").when(text == "0", "abort").otherwise(text)
+
+
+def role_columns(columns: LogColumns, tombstones: bool = True) -> dict[str, Column]:
+    """Returns what the rules ask of a row, by the names that Spark's jobs give it.
+
+    Args:
+        columns: of the rows' table, as it calls them.
+        tombstones: whether tombstones are told, for which the value is read; else no row counts as one.
+
+    Returns:
+        p (text of the partition), k (key), o (offset), tombstone and control; with transactions pid and tx; where they
+        are mapped batch and epoch.
+    """
+    from pyspark.sql import functions as F
+
+    control = control_type(columns)
+    # a control row may have no value, but it deletes nothing
+    dead = column(columns.value.name).isNull() & control.isNull() if tombstones else F.lit(False)
+    roles = {
+        "p": column(columns.partition.name).cast("string"),
+        "k": key_column(columns),
+        "o": column(columns.offset.name).cast("long"),
+        "tombstone": dead,
+        "control": control,
+    }
+    if columns.producer_id and columns.transactional:
+        in_transaction = F.coalesce(column(columns.transactional.name), F.lit(False)) & control.isNull()
+        roles |= {"pid": _long(columns.producer_id), "tx": in_transaction}
+    if columns.batch:
+        roles["batch"] = _long(columns.batch)
+    if columns.leader_epoch:
+        roles["epoch"] = _long(columns.leader_epoch)
+    return roles
+
+
+def _long(field: NestedField) -> Column:
+    return column(field.name).cast("long")
+
+
+def named(roles: dict[str, Column], *names: str) -> list[Column]:
+    """Returns columns of a projection under their names.
+
+    Args:
+        roles: the projection.
+        names: which of them; all when none is named.
+    """
+    return [roles[name].alias(name) for name in names or roles]

@@ -35,7 +35,7 @@ _worker = daemon.worker
 
 
 def worker(sock: Any, authenticated: bool) -> int:
-    """Spark's worker, silent when Spark has closed it for being idle.
+    """Runs Spark's worker, silent when Spark has closed it for being idle.
 
     Returns:
         0 to be asked again; anything else ends the process.

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from hardpack.lake.door import IceTable
-from hardpack.log.settings import Settings
-from hardpack.spark.columns import column, key_column
-from hardpack.spark.narrow import control_type
-from hardpack.spark.transactions import decided
+from hardpack.spark.columns import column, control_type, key_column, named, role_columns
+from hardpack.spark.jvm_table import JvmTable
+from hardpack.spark.outcomes import decided
+from hardpack.table.columns import LogColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -54,7 +53,7 @@ class Sample:
     seed: int
 
     def holds(self, key: Column, control: Column) -> Column:
-        """Whether a row is looked at."""
+        """Returns whether a row is looked at."""
         from pyspark.sql import functions as F
 
         # as text the seed is no part of the code that Spark generates, which then serves the next sample too
@@ -63,46 +62,46 @@ class Sample:
 
 
 def evidence(
-    table: IceTable,
-    settings: Settings,
+    table: JvmTable,
+    columns: LogColumns,
     sides: Iterable[Side],
     hold: ExitStack,
     published: bool,
     sample: Sample | None = None,
 ) -> DataFrame:
-    """One row per row and side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
+    """Returns one row per row and side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
 
     `kind` is data, control, aborted, or truncated (a greater leader epoch has a row at the same offset).
 
     Args:
-        table: the table's door.
-        settings: its settings.
+        table: the table by Iceberg's JVM API.
+        columns: the table's.
         sides: the files of both sides.
         hold: keeps the staged tasks until the caller has read the frame.
         published: whether the files after are committed; format v3's lineage can be read only then.
         sample: which keys are looked at, None for all.
     """
-    frames = [_side(table, settings, side, hold, published, sample) for side in sides if side.tasks]
+    frames = [_side(table, columns, side, hold, published, sample) for side in sides if side.tasks]
     if not frames:
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
-    return _with_kind(rows, settings)
+    return _with_kind(rows, columns)
 
 
 NOTHING = "p string, k binary, o long, tombstone boolean, kind string, stands string, content long"
 
 
-def _with_kind(rows: DataFrame, settings: Settings) -> DataFrame:
+def _with_kind(rows: DataFrame, columns: LogColumns) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    if settings.column_leader_epoch:
+    if columns.leader_epoch:
         newest = F.max("epoch").over(Window.partitionBy("p", "o"))
         truncated = F.when(newest > F.coalesce("epoch", F.lit(-1)), "truncated")
         rows = rows.withColumn("truncated", truncated).drop("epoch")
-        kinds = _with_kind(rows, settings.model_copy(update={"column_leader_epoch": None}))
+        kinds = _with_kind(rows, replace(columns, leader_epoch=None))
         return kinds.withColumn("kind", F.coalesce("truncated", "kind")).drop("truncated")
-    if not settings.transactions:
+    if not columns.transactions:
         return rows.withColumn("kind", F.lit("data"))
     own = [c for c in rows.columns if c not in ("pid", "tx", "control")]
     kind = F.when(F.col("outcome") == "abort", "aborted").otherwise("data")
@@ -114,7 +113,7 @@ def _with_kind(rows: DataFrame, settings: Settings) -> DataFrame:
 
 
 def _side(
-    table: IceTable, settings: Settings, side: Side, hold: ExitStack, lineage: bool, sample: Sample | None
+    table: JvmTable, columns: LogColumns, side: Side, hold: ExitStack, lineage: bool, sample: Sample | None
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
@@ -122,33 +121,23 @@ def _side(
     if not lineage:
         rows = rows.drop(*LINEAGE)
     if sample:
-        rows = rows.where(sample.holds(key_column(settings), control_type(settings)))
+        rows = rows.where(sample.holds(key_column(columns), control_type(columns)))
     content = content_hash(rows) if side.wide else F.lit(None).cast("long")
-    control = control_type(settings)
-    tombstone = column(settings.column_value).isNull() & control.isNull() if side.values else F.lit(False)
-    transactional = []
-    if settings.column_leader_epoch:
-        transactional.append(column(settings.column_leader_epoch).cast("long").alias("epoch"))
-    if settings.transactions:
-        transactional += [
-            column(settings.column_producer_id).cast("long").alias("pid"),
-            (F.coalesce(column(settings.column_transactional), F.lit(False)) & control.isNull()).alias("tx"),
-            control.alias("control"),
-        ]
+    roles = role_columns(columns, side.values)
+    kept = ["p", "k", "o", "tombstone", *(r for r in ("epoch", "pid", "tx") if r in roles)]
     return rows.select(
-        column(settings.column_partition).cast("string").alias("p"),
-        key_column(settings).alias("k"),
-        column(settings.column_offset).cast("long").alias("o"),
-        tombstone.alias("tombstone"),
+        *named(roles, *kept, *(["control"] if columns.transactions else [])),
         # a text is no part of the code that Spark generates, compiles and warms up, so all sides share it
         F.lit(side.stands).alias("stands"),
         content.alias("content"),
-        *transactional,
     )
 
 
 def content_hash(rows: DataFrame) -> Column:
-    """Hash of all columns, on format v3 the row's lineage too; xxhash64 passes over nulls, so they are hashed apart."""
+    """Returns a hash of all columns, on format v3 the row's lineage too.
+
+    Nulls are hashed apart, as xxhash64 passes over them.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
 

@@ -33,7 +33,7 @@ class Progress:
         self._bytes.add(size)
 
     def line(self, seconds: float) -> str:
-        """Where it stands after so many seconds."""
+        """Returns where it stands after so many seconds."""
         files, size = self._files.value, self._bytes.value
         if not size or seconds <= 0:
             return f"{self.what}: 0 of {self.files:,} files, {decimal(self.bytes)}"
@@ -45,7 +45,7 @@ class Progress:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Log a line every few seconds while the work goes on, and one when it is done."""
+        """Logs a line every few seconds while the work goes on, and one when it is done."""
         over = threading.Event()
 
         def tell() -> None:

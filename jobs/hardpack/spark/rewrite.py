@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardpack import faults
-from hardpack.lake.files import DataFiles, FileRef
-from hardpack.spark.kernel import living_mask, longs
+from hardpack.files.content_file import ContentFile
+from hardpack.files.data_files import DataFiles
+from hardpack.files.key_hash import living_mask, longs
+from hardpack.files.writer import write_files
 from hardpack.spark.progress import Progress
 
 if TYPE_CHECKING:
@@ -34,23 +36,23 @@ class _OutOfOrder(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Living:
+class RewriteInput:
     """A file and the bitmap of its rows that are not copied."""
 
-    ref: FileRef
-    unread: bytes
+    file: ContentFile
+    skipped: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The files that became one, and Iceberg's JSON of what was made of them: one file, or several when it grew."""
+    """Paths of the files that became one, and what was made of them: one file, or several when it grew."""
 
     read: tuple[str, ...]
-    new: list[dict[str, Any]]
+    new: list[ContentFile]
 
 
 def rewrite(
-    spark: SparkSession, files: DataFiles, groups: Iterable[Sequence[Living]], offset: str, target_bytes: int
+    spark: SparkSession, files: DataFiles, groups: Iterable[Sequence[RewriteInput]], offset: str, target_bytes: int
 ) -> list[Made]:
     """Write the living rows of each group's files.
 
@@ -65,7 +67,7 @@ def rewrite(
         What became of which files; the new ones are known to no snapshot yet.
     """
     # files of different specs or partition values cannot become one
-    tasks = [list(same) for group in groups for _, same in groupby(group, key=lambda file: file.ref.home)]
+    tasks = [list(same) for group in groups for _, same in groupby(group, key=lambda file: file.file.home)]
     if not tasks:
         return []
     # the longest first, so that none is left to run alone at the end
@@ -80,7 +82,7 @@ def rewrite(
 
     fault = faults.armed()
 
-    def rewritten(pack: list[list[Living]]) -> list[list[dict[str, Any]]]:
+    def rewritten(pack: list[list[RewriteInput]]) -> list[list[ContentFile]]:
         faults.arm(fault)
         done = _rewrite_all(files, pack, offset, target_bytes)
         progress.did(*_size(pack))
@@ -88,21 +90,21 @@ def rewrite(
 
     with progress.told():
         made = work.flatMap(rewritten).collect()
-    return [Made(tuple(file.ref.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
+    return [Made(tuple(file.file.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
 
 
-def _bytes(group: Sequence[Living]) -> int:
-    return sum(file.ref.bytes for file in group)
+def _bytes(group: Sequence[RewriteInput]) -> int:
+    return sum(file.file.bytes for file in group)
 
 
-def _size(groups: Iterable[Sequence[Living]]) -> tuple[int, int]:
-    """Files and bytes."""
+def _size(groups: Iterable[Sequence[RewriteInput]]) -> tuple[int, int]:
+    """Returns files and bytes."""
     found = list(groups)
     return sum(map(len, found)), sum(map(_bytes, found))
 
 
-def _packed(groups: Iterable[list[Living]]) -> list[list[list[Living]]]:
-    packs: list[list[list[Living]]] = []
+def _packed(groups: Iterable[list[RewriteInput]]) -> list[list[list[RewriteInput]]]:
+    packs: list[list[list[RewriteInput]]] = []
     size = 0
     for group in groups:
         if not packs or size + _bytes(group) > TASK_BYTES:
@@ -114,38 +116,38 @@ def _packed(groups: Iterable[list[Living]]) -> list[list[list[Living]]]:
 
 
 def _rewrite_all(
-    files: DataFiles, groups: Iterable[Sequence[Living]], offset: str, target_bytes: int
-) -> list[list[dict[str, Any]]]:
-    """The new files of each group; those of none stay behind when one fails."""
-    done: list[list[dict[str, Any]]] = []
+    files: DataFiles, groups: Iterable[Sequence[RewriteInput]], offset: str, target_bytes: int
+) -> list[list[ContentFile]]:
+    """Returns the new files of each group; those of none stay behind when one fails."""
+    done: list[list[ContentFile]] = []
     try:
         for group in groups:
             done.append(_rewrite(files, group, offset, target_bytes))
             faults.reach("file written")
     except BaseException:
-        files.discard(entry for new in done for entry in new)
+        files.discard(file.path for new in done for file in new)
         raise
     return done
 
 
-def _rewrite(files: DataFiles, group: Sequence[Living], offset: str, target_bytes: int) -> list[dict[str, Any]]:
+def _rewrite(files: DataFiles, group: Sequence[RewriteInput], offset: str, target_bytes: int) -> list[ContentFile]:
     import pyarrow as pa
 
     pa.set_cpu_count(1)
     try:
-        return files.write(_rising(_living(files, group), offset), group[0].ref, target_bytes)
+        return write_files(files, _rising(_living(files, group), offset), group[0].file, target_bytes)
     except _OutOfOrder:
         # inside, the error's trace would hold on to the reader that stopped, and to what it had read
         pass
-    return files.write(_sorted(files, group, offset), group[0].ref, target_bytes)
+    return write_files(files, _sorted(files, group, offset), group[0].file, target_bytes)
 
 
-def _living(files: DataFiles, group: Iterable[Living]) -> Iterator[pa.RecordBatch]:
+def _living(files: DataFiles, group: Iterable[RewriteInput]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     for file in group:
-        mask, at = living_mask(file.ref.rows, file.unread), 0
-        for batch in files.read_whole(file.ref):
+        mask, at = living_mask(file.file.rows, file.skipped), 0
+        for batch in files.read_whole(file.file):
             living = mask[at : at + len(batch)]
             at += len(batch)
             if living.all():
@@ -164,8 +166,8 @@ def _rising(batches: Iterable[pa.RecordBatch], offset: str) -> Iterator[pa.Recor
         yield batch
 
 
-def _sorted(files: DataFiles, group: Sequence[Living], offset: str) -> Iterator[pa.RecordBatch]:
-    """The rows by offset: as many rounds over the files as it takes to hold a slice of the offsets at a time."""
+def _sorted(files: DataFiles, group: Sequence[RewriteInput], offset: str) -> Iterator[pa.RecordBatch]:
+    """Yields the rows by offset: as many rounds over the files as it takes to hold a slice of the offsets at a time."""
     import pyarrow as pa
 
     bytes_seen, seen = 0, []

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from hardpack.errors import BadInput, HardpackError, Unavailable
 from hardpack.failures import FULL, java_error, sentence
 from hardpack.home import default_home, trusted
-from hardpack.lake.redaction import SECRET
-from hardpack.lake.spark_catalog import CATALOGS, spark_conf
+from hardpack.spark.catalog_conf import CATALOGS, spark_conf
+from hardpack.table.redaction import SECRET
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -75,7 +75,7 @@ def _sockets() -> str:
 
 
 def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
-    """The running session, else a new one, that knows the catalog under its own name.
+    """Returns the running session, else a new one, that knows the catalog under its own name.
 
     Settings that spark-submit or spark-defaults gave win over the defaults here.
 
@@ -123,7 +123,7 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
 def fit(spark: SparkSession) -> None:
     """See that a session runs what hardpack was tested with, and keep it from substituting variables in our SQL.
 
-    Iceberg's classes behind the door are internal: with others a staged read may silently be one of the whole table.
+    Iceberg's classes that hardpack calls are internal. With others a staged read may silently be of the whole table.
 
     Raises:
         BadInput: another version of Spark, Scala or Iceberg's runtime, or no such runtime.
@@ -182,7 +182,7 @@ def _not_started(error: Exception, master: str) -> HardpackError:
 
 
 def versions(spark: SparkSession) -> str:
-    """What runs where: Spark and its master, Java, Iceberg's runtime."""
+    """Returns what runs where: Spark and its master, Java, Iceberg's runtime."""
     jvm: Any = spark._jvm
     java, iceberg = jvm.java.lang.System.getProperty("java.version"), jvm.org.apache.iceberg.IcebergBuild.version()
     return f"Spark {spark.version} on {spark.sparkContext.master}, Java {java}, Iceberg {iceberg}"

@@ -1,0 +1,28 @@
+"""How a process of ours logs: one line a record, and no credential in it or in the trace below."""
+
+from __future__ import annotations
+
+import logging
+from typing import TextIO
+
+from hardpack.table.redaction import redacted
+
+
+class Redacting(logging.Formatter):
+    """Strikes the credentials of pyiceberg's configuration out of messages and traces."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the record's text."""
+        return redacted(super().format(record))
+
+
+def begin_logging(level: int, stream: TextIO) -> None:
+    """Begins to log from a level on, once for the process.
+
+    Args:
+        level: one of logging's.
+        stream: where to.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Redacting("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])

@@ -1,0 +1,179 @@
+"""Reports as tables for a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
+from hardpack.clock import moment
+from hardpack.compaction.plan import Plan
+from hardpack.compaction.report import KeyReport, LogReport, MaintenanceReport, PassReport, VerifyReport
+from hardpack.errors import plain
+from hardpack.operations.status import LogStatus
+from hardpack.policy import Policy
+from hardpack.rules.causes import Cause, removed_by_cause, rows_removed
+from hardpack.rules.settings import Settings, dotted
+
+if TYPE_CHECKING:
+    from hardpack.operations.doctor import DoctorReport
+
+
+def unknown(number: int | None) -> int | str:
+    """Returns a number, or a mark that the metadata does not tell it."""
+    return "?" if number is None else number
+
+
+def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Returns a table with numbers at the right; only the last column wraps."""
+    out = Table(title=_shown(title), title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
+    cells = [list(row) for row in rows]
+    for at, name in enumerate(columns):
+        numeric = bool(cells) and all(isinstance(row[at], int | float) for row in cells)
+        out.add_column(name, justify="right" if numeric else "left", no_wrap=at < len(columns) - 1)
+    for row in cells:
+        out.add_row(*(f"{c:,}" if isinstance(c, int) else _shown(str(c)) for c in row))
+    return out
+
+
+def _shown(text: str) -> str:
+    return "\n".join(map(plain, text.split("\n")))
+
+
+def terminal() -> Console:
+    """Returns where tables are shown. Brackets and colons of a name are no markup.
+
+    A pipe, which has no width, counts as wide.
+    """
+    return Console(width=None if sys.stdout.isatty() else 150, markup=False, emoji=False)
+
+
+def status_table(logs: Iterable[LogStatus]) -> Table:
+    """Returns how every log stands."""
+    return grid(
+        "",
+        ("log", "rows", "size", "files", "dirty", "checkpoint", "tombstones", "next horizon", "verdict"),
+        (
+            (
+                f"{s.table}/{s.partition}", s.rows, decimal(s.bytes), s.files, f"{s.ratio:.3f}",
+                "-" if s.checkpoint is None else f"{s.checkpoint:,}", unknown(s.tombstones_waiting),
+                moment(s.next_horizon),
+                ("due: " if s.due else "") + s.reason,
+            )
+            for s in logs
+        ),
+    )  # fmt: skip
+
+
+def settings_table(title: str, settings: Settings) -> Table:
+    """Returns the settings in force, with what they mean."""
+    meaning = {name: str(field.description) for name, field in type(settings).model_fields.items()}
+    values = settings.model_dump()
+    return grid(title, ("setting", "value", ""), ((dotted(n), str(v), meaning[n]) for n, v in values.items()))
+
+
+def policies_table(policies: Iterable[Policy]) -> Table:
+    """Returns what each policy names, when and how."""
+    return grid(
+        "policies, the first that names a table is the table's",
+        ("policy", "tables", "schedule", "order", "unit", "pool", "settings"),
+        (
+            (
+                p.name, "\n".join(p.tables), p.schedule or "by hand", p.order, decimal(p.unit_bytes), p.pool,
+                "\n".join([f"{k}={v}" for k, v in p.settings.items()] + [f"{k} locked" for k in p.given.locked]) or "-",
+            )
+            for p in policies
+        ),
+    )  # fmt: skip
+
+
+def plan_table(plan: Plan) -> Table:
+    """Returns what a plan would do and why."""
+    title = f"plan {plan.id} of {plan.table} at {moment(plan.now)}"
+    if plan.merge_on_read and (share := plan.settings.deletion_vector_max_ratio):
+        least = decimal(plan.settings.deletion_vector_min_bytes)
+        title += f"; files of {least} or more with at most {share:.0%} dead rows stay, under deletion vectors"
+    return grid(
+        title,
+        ("partition", "action", "from", "to", "clean", "cleanable", "dirty", "why"),
+        (
+            (
+                str(p.partition), p.action, p.first_dirty, p.first_uncleanable, decimal(p.clean_bytes),
+                decimal(p.cleanable_bytes), f"{p.ratio:.3f}", p.reason,
+            )
+            for p in plan.logs
+        ),
+    )  # fmt: skip
+
+
+def maintenance_table(report: MaintenanceReport) -> Table:
+    """Returns what maintenance did."""
+    told = report.model_dump(exclude={"version", "table", "now", "notes", "expired_before"})
+    rows = [(name.replace("_", " "), value) for name, value in told.items()]
+    rows += [("snapshots may go that are older than", moment(report.expired_before))]
+    return grid(f"maintenance of {report.table}", ("", ""), [*rows, *(("note", note) for note in report.notes)])
+
+
+def doctor_table(report: DoctorReport) -> Table:
+    """Returns what was tried, in order."""
+    title = f"catalog {report.catalog}: {'all is well' if report.well else 'SOMETHING IS WRONG'}"
+    return grid(title, ("", "", ""), ((f.check, "well" if f.well else "NOT WELL", f.found) for f in report.findings))
+
+
+def pass_table(report: PassReport) -> Table:
+    """Returns what a pass did, log by log."""
+    outcome = "nothing to do" if report.snapshot is None else f"snapshot {report.snapshot}"
+    if report.repeated:
+        outcome += ", applied before"
+    title = f"{report.table}, phase {report.phase}: {outcome}, {report.seconds:g} s"
+    causes = list(removed_by_cause(report.logs))
+    columns = ("log", "rows", "bytes", *(cause.label for cause in causes), *PASS_COLUMNS)
+    out = grid(title, columns, (_pass_row(entry, causes) for entry in report.logs))
+    out.caption, out.caption_justify = _shown("\n".join(report.notes)), "left"
+    return out
+
+
+PASS_COLUMNS = ("waiting", "checkpoint", "rewritten", "vectors", "left alone")
+"""Behind the removed rows by cause: tombstones below the checkpoint, where it is, and files."""
+
+
+def _pass_row(entry: LogReport, causes: Sequence[Cause]) -> tuple[object, ...]:
+    return (
+        str(entry.partition), f"{entry.rows_before:,} → {entry.rows_after:,}",
+        f"{decimal(entry.bytes_before)} → {decimal(entry.bytes_after)}",
+        *(rows_removed(entry, cause) for cause in causes), unknown(entry.tombstones_waiting),
+        entry.checkpoint_after or 0, entry.files_rewritten, entry.files_under_vectors,
+        entry.files_left_alone,
+    )  # fmt: skip
+
+
+def verify_table(report: VerifyReport) -> Table:
+    """Returns what the expectations found."""
+    title = f"{report.table}: {'every guarantee holds' if report.success else 'A GUARANTEE IS BROKEN'}"
+    if report.note:
+        title += f" ({report.note})"
+    rows = ((c.expectation, "holds" if c.success else "BROKEN", c.observed) for c in report.checks)
+    return grid(title, ("expectation", "finding", "observed"), rows)
+
+
+def key_table(report: KeyReport) -> Table:
+    """Returns what becomes of the rows of a key."""
+    title = f"{report.table}: {len(report.rows):,} rows of the key" if report.rows else f"{report.table}: no such key"
+    if report.more:
+        title += ", the newest; there are older ones"
+    return grid(
+        title,
+        ("log", "offset", "row", "file", "verdict", "not before", "why"),
+        (
+            (
+                str(r.partition), r.offset, "tombstone" if r.tombstone else "value", r.file.rpartition("/")[2],
+                r.becomes, moment(r.not_before), r.reason,
+            )
+            for r in report.rows
+        ),
+    )  # fmt: skip

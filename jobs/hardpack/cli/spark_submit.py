@@ -1,0 +1,110 @@
+"""What the spark-submit entry points share: arguments in, a call for each plan, a result file, an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from hardpack.api import Hardpack
+from hardpack.cli.log_output import begin_logging
+from hardpack.cli.main import read_plan
+from hardpack.errors import BadInput, GateRefused, Unavailable, Unforeseen
+from hardpack.failures import of_table, sentence
+from hardpack.table.redaction import redacted
+
+
+class Failure(BaseModel):
+    """What stands in the result file in place of a report when an error ended the work on a plan."""
+
+    table: str = ""
+    error: str
+    exit_code: int
+    data_docs: tuple[str, ...] = ()
+    """Pages that show what broke."""
+
+
+class TableRequest(BaseModel):
+    """What to do to a whole table at a time, ms; verbs that need no plan take it in its place."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: str
+    now: int
+    dry_run: bool = False
+
+
+def read_table_request(path: Path) -> TableRequest:
+    """Returns an errand from a file.
+
+    Raises:
+        BadInput: it is none.
+    """
+    try:
+        return TableRequest.model_validate_json(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} is no errand ({error}); it holds table, now and perhaps dry_run as JSON.") from None
+
+
+def run_job(
+    verb: Callable[[Hardpack, Any], BaseModel], description: str, read: Callable[[Path], Any] = read_plan
+) -> None:
+    """Run a verb on pieces of work, one after the other in one Spark application, and write its reports as JSON.
+
+    The result is a list with a report or failure for each piece, written anew after each. An error ends the work on its
+    own piece alone, but when a service is away or nobody foresaw it, those behind it are left to another application.
+    The exit code is that of the first error.
+
+    Args:
+        verb: what to do.
+        description: for --help.
+        read: takes a piece of work from a file given with --plan.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--catalog", default="hardpack", help="catalog name in pyiceberg's configuration")
+    parser.add_argument("--plan", type=Path, nargs="+", required=True, help="a unit's plans, JSON, a file for each")
+    parser.add_argument("--result", type=Path, help="file for the reports, JSON")
+    arguments = parser.parse_args()
+    begin_logging(logging.INFO, sys.stdout)
+    for noisy in ("py4j", "great_expectations"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    connect = cache(lambda: Hardpack.connect(arguments.catalog))
+    done: list[dict[str, Any]] = []
+    for path in arguments.plan:
+        done.append(_done(verb, connect, read, path))
+        if arguments.result:
+            # whoever reads it when this dies finds it whole
+            written = arguments.result.with_suffix(".new")
+            written.write_text(json.dumps(done))
+            written.replace(arguments.result)
+        if done[-1].get("exit_code") in (Unforeseen.exit_code, Unavailable.exit_code):
+            break
+    sys.exit(next((one["exit_code"] for one in done if "error" in one), 0))
+
+
+def _done(
+    verb: Callable[[Hardpack, Any], BaseModel], connect: Callable[[], Hardpack], read: Callable[[Path], Any], path: Path
+) -> dict[str, Any]:
+    table = ""
+    try:
+        work = read(path)
+        table = work.table
+        hp = connect()
+        report = verb(hp, work)
+    except Exception as error:
+        told = sentence(error)
+        text = redacted(of_table(table, error) if table else str(told))
+        logging.getLogger("hardpack").error("%s", text, exc_info=error if isinstance(told, Unforeseen) else None)
+        if isinstance(told, Unforeseen):
+            # reports are kept and copied, and what others say may quote a row
+            text = f"{table}: {type(error).__name__}, which nobody foresaw; see the task's log, and report it."
+        pages = told.pages if isinstance(told, GateRefused) else ()
+        return Failure(table=table, error=text, exit_code=told.exit_code, data_docs=pages).model_dump(mode="json")
+    return report.model_dump(mode="json") | {"spark_application": hp.spark_application}

@@ -1,0 +1,149 @@
+"""Changes of logs' states alone: pauses, marks, and what is put down between passes.
+
+Each is a snapshot that adds nothing: catalogs compare a table's snapshot when they swap its metadata, and not its
+properties, so that of two changes at once none is lost, on any catalog.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.locations import LocationProvider, load_location_provider
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from hardpack.compaction.plan import chosen
+from hardpack.compaction.session import TableSession
+from hardpack.errors import Conflict, GateRefused, HardpackError
+from hardpack.rules.model import LogState, LogView, Partition
+from hardpack.spark.commit import CommitChange, Standing
+from hardpack.table.history import CONTROL, Record, trusted_states
+from hardpack.table.packing import PassFolder
+from hardpack.table.state import PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
+
+log = logging.getLogger(__name__)
+TRIES = 8
+WRITTEN_BY_PYICEBERG = 2
+"""The greatest format version of which pyiceberg writes snapshots."""
+
+Changed = Callable[[LogView, LogState], LogState]
+"""Gives the new state of a log from its view and the state that stands."""
+
+
+@contextmanager
+def refused_logs_marked(session: TableSession) -> Iterator[None]:
+    """While this holds, a gate that refuses a pass marks the pass's logs, so that nothing touches them."""
+    try:
+        yield
+    except GateRefused as refusal:
+        try:
+            mark_uncleanable(session, refusal.partitions, "a pass would have broken a guarantee")
+        except HardpackError as error:
+            log.warning("the logs could not be marked uncleanable: %s", error)
+        raise
+
+
+def mark_uncleanable(session: TableSession, partitions: Iterable[Partition], reason: str) -> dict[str, LogState]:
+    """Leaves logs alone until somebody resumes them; Kafka forgets such a mark only when the broker restarts.
+
+    Args:
+        session: the table's.
+        partitions: which logs.
+        reason: why, for people.
+    """
+    return alter_states(session, "mark", partitions, lambda _, state: replace(state, uncleanable=reason))
+
+
+@retry(
+    retry=retry_if_exception(lambda error: type(error) in (CommitFailedException, Conflict)),
+    stop=stop_after_attempt(TRIES),
+    wait=wait_random_exponential(multiplier=0.1, max=2),
+    retry_error_callback=lambda _: _give_up(),
+)
+def alter_states(
+    session: TableSession, verb: str, partitions: Iterable[Partition] | None, change: Changed
+) -> dict[str, LogState]:
+    """Changes the states of some logs, and commits them where one has changed.
+
+    Args:
+        session: the table's; its table is loaded anew.
+        verb: what the commit is called.
+        partitions: which logs, None for all.
+        change: makes the new state of a log.
+
+    Returns:
+        The states of all logs that were asked for, by partition.
+
+    Raises:
+        BadInput: a partition that the table has not.
+        Conflict: the table changed during each try.
+    """
+    table = session.table
+    table.refresh()
+    wanted = None if partitions is None else list(partitions)
+    views = {str(view.partition): view for view in chosen(table, session.settings, wanted)}
+    states = trusted_states(table)
+    changed = {name: change(view, state_of(states, name)) for name, view in views.items()}
+    on_record = read_state(session.name, table.properties)
+    if all(state == state_of(on_record, name) for name, state in (states | changed).items()):
+        return changed
+    summary = {PLAN_SUMMARY: CONTROL + verb, STATE_PROPERTY: PassFolder.of(table).kept(write_state(changed))}
+    try:
+        _commit(table, write_state(states | changed), summary)
+    except NotImplementedError:
+        _commit_by_jvm(session, summary, write_state(states | changed))
+    return changed
+
+
+class _Plain(Table):
+    """A table that runs no code which its own properties name."""
+
+    def location_provider(self) -> LocationProvider:
+        """Places new metadata beside the old, or where the table's properties say."""
+        named = {k: v for k, v in self.properties.items() if k != TableProperties.WRITE_PY_LOCATION_PROVIDER_IMPL}
+        return load_location_provider(self.location(), named)
+
+
+def _commit(table: Table, state: str, summary: dict[str, str]) -> None:
+    """Set the state in one commit with a snapshot that adds nothing, which fails when the table has moved on.
+
+    Raises:
+        CommitFailedException: it has.
+        NotImplementedError: pyiceberg does not write the table's format.
+    """
+    if table.metadata.format_version > WRITTEN_BY_PYICEBERG:
+        raise NotImplementedError(f"pyiceberg writes no snapshots of format {table.metadata.format_version}")
+    # a transaction of pyiceberg's that meets a conflict would be tried again with this very state
+    transaction = Transaction(_Plain(table.name(), table.metadata, table.metadata_location, table.io, table.catalog))
+    producer = transaction.update_snapshot(summary).fast_append()
+    updates, requirements = producer._commit()
+    same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
+    properties = SetPropertiesUpdate(updates={STATE_PROPERTY: state})
+    table.catalog.commit_table(table, (same_table, *requirements), (*updates, properties))
+
+
+def _commit_by_jvm(session: TableSession, summary: dict[str, str], state: str) -> None:
+    """Set the state in one commit through Iceberg's JVM API, which writes every format.
+
+    Raises:
+        Conflict: the table has moved on.
+    """
+    table, record, base = session.table, Record.of(session.table), session.base
+
+    def properties(standing: Standing) -> dict[str, str]:
+        if moved := record.why_moved(base, standing.ancestors):
+            raise Conflict(f"{session.name}: {moved}; try again.")
+        if standing.properties.get(STATE_PROPERTY) != table.properties.get(STATE_PROPERTY):
+            raise Conflict(f"{session.name}: somebody else changed the state of its logs meanwhile; try again.")
+        return {STATE_PROPERTY: state}
+
+    session.jvm.commit(-1 if base is None else base, CommitChange((), (), properties, summary))
+
+
+def _give_up() -> dict[str, LogState]:
+    raise Conflict(f"the table changed during each of {TRIES} tries to set its state; run it again.")

@@ -1,0 +1,64 @@
+"""The pages of Data Docs: what they are called, and which are the newest."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hardpack.home import file_name
+
+if TYPE_CHECKING:
+    from hardpack.compaction.report import LogReport
+
+PARTITION = "_partition_"
+"""Stands behind the table's name in a page's path."""
+
+
+def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
+    """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short."""
+    few = file_name(partitions(logs, "-").replace(" ", "-"), 80)
+    return f"{file_name(table, also=PARTITION)} partition {few} {what}"
+
+
+def partitions(logs: Sequence[LogReport], between: str = ", ") -> str:
+    """Returns the names of some logs' partitions, of many the first and the last."""
+    names = [str(entry.partition) for entry in logs]
+    return between.join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]} of {len(names)}"
+
+
+def newest_pages(site: Path, number: int, table: str = "") -> list[tuple[str, str]]:
+    """Returns the title and path inside the folder of the newest pages.
+
+    Args:
+        site: the folder; pages are at validations/SUITE/TITLE/TIME/NAME.html, the title begins with the table's name.
+        number: so many at most.
+        table: its pages alone; empty for all.
+    """
+    times: dict[Path, float] = {}
+    for folder in _inside(site, "validations/*/*"):
+        # old pages go while this looks
+        with suppress(OSError):
+            if not table or folder.name.startswith(f"{file_name(table, also=PARTITION)}{PARTITION}"):
+                times[folder] = folder.stat().st_mtime
+    newest = heapq.nlargest(number, times, key=times.__getitem__)
+    pages = (page for folder in newest for page in _inside(folder, "*/*.html"))
+    shown = sorted(pages, key=lambda page: page.parent.name, reverse=True)[:number]
+    return [(_title(page), page.relative_to(site).as_posix()) for page in shown]
+
+
+def _inside(folder: Path, pattern: str) -> Iterator[Path]:
+    found = folder.glob(pattern)
+    with suppress(OSError):
+        yield from found
+
+
+def _title(page: Path) -> str:
+    table, partition, rest = page.parts[-3].partition(PARTITION)
+    title = f"{table}{(partition + rest).replace('_', ' ')}"
+    with suppress(ValueError):
+        return f"{datetime.strptime(page.parts[-2], '%Y%m%dT%H%M%S.%fZ'):%Y-%m-%d %H:%M:%S} UTC {title}"
+    return title

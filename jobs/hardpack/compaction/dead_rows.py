@@ -1,0 +1,207 @@
+"""The second step of a pass: which rows are dead, by cause, as positions in the data files that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap
+
+from hardpack.compaction.inputs import Inputs
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.work import LogFacts, LogToClean, LogToExpire, PassWork
+from hardpack.errors import UncleanableLog
+from hardpack.files.key_filter import KeyFilters
+from hardpack.files.key_hash import hash_function
+from hardpack.files.key_reader import KeyColumns, KeyScanFile
+from hardpack.rules.causes import ABORTED, DUPLICATE, EXPIRED_MARKER, EXPIRED_TOMBSTONE, NULL_KEY, SUPERSEDED, Cause
+from hardpack.spark.causes.dead_rows import (
+    FileDeadRows,
+    aborted_rows,
+    collect,
+    duplicates,
+    expired_markers,
+    expired_tombstones,
+    union,
+)
+from hardpack.spark.causes.late_tombstones import late_tombstones
+from hardpack.spark.causes.superseded import find_superseded
+from hardpack.spark.causes.transactions import Markers, find_markers, refuse_missing_markers
+from hardpack.spark.log_rows import Bounds, LogRows, below, with_bounds
+from hardpack.table.log_views import may_lack_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class DeadRows:
+    """What a pass found in the rows."""
+
+    files: Mapping[str, FileDeadRows]
+    """By path, of the files with a row that has to leave the log or the storage."""
+    facts: Mapping[str, LogFacts]
+    """By log what else its rows tell."""
+
+
+def find_dead_rows(session: TableSession, inputs: Inputs) -> DeadRows:
+    """Finds the rows that leave by the causes of the pass.
+
+    Args:
+        session: the table's.
+        inputs: what the pass works on.
+
+    Raises:
+        UncleanableLog: keyless rows where they are refused, or a transaction whose outcome nobody can tell.
+    """
+    work = inputs.work
+    if work.rows is None:
+        return DeadRows({}, {})
+    facts = _facts(session, work, work.rows)
+    frames = [BY_SQL[cause](work, work.rows) for cause in work.causes if cause in BY_SQL]
+    files = collect(union(frames)) if frames else {}
+    if SUPERSEDED in work.causes:
+        _add_superseded(session, inputs, files)
+        _refuse_keyless(work, files)
+    for path, rows in files.items():
+        rows.deleted_before = inputs.deleted.get(path, rows.deleted_before)
+    return DeadRows({p: rows for p, rows in files.items() if rows.positions or rows.key_deleted}, facts)
+
+
+def _to_clean(work: PassWork) -> list[LogToClean]:
+    return [log for log in work.logs if isinstance(log, LogToClean)]
+
+
+def _to_expire(work: PassWork) -> list[LogToExpire]:
+    return [log for log in work.logs if isinstance(log, LogToExpire)]
+
+
+def _facts(session: TableSession, work: PassWork, rows: LogRows) -> dict[str, LogFacts]:
+    """Returns what the rows of logs in phase one tell beside which of them are dead."""
+    logs = _to_clean(work)
+    if not logs:
+        return {}
+    copied, markers = rows.copied([log.bounds for log in logs]), Markers()
+    if rows.transactions:
+        _refuse_missing_markers(session, logs, rows.standing)
+        held = {log.name: log.view.state.last_batch for log in logs if log.view.state.last_batch}
+        markers = find_markers(copied, held)
+    spark, name = session.jvm.spark, session.jvm.name
+    return {
+        log.name: LogFacts(
+            markers.emptied.get(log.name, ()),
+            markers.held.get(log.name),
+            late_tombstones(spark, name, session.table, log.settings, log.view, copied),
+        )
+        for log in logs
+    }
+
+
+def _refuse_missing_markers(session: TableSession, logs: Sequence[LogToClean], rows: DataFrame) -> None:
+    """See that no control row was deleted which decides about rows that a pass has not copied yet."""
+    if lacking := may_lack_rows(session.table, (log.view for log in logs)):
+        firsts = {log.name: log.reach.first_dirty for log in logs}
+        starts = [Bounds(v.partition, max(firsts[str(v.partition)], v.state.checkpoint or 0), 0, 0, 0) for v in lacking]
+        refuse_missing_markers(session.name, with_bounds(rows, starts).where("o >= first_dirty"))
+
+
+def _aborted(work: PassWork, rows: LogRows) -> DataFrame:
+    return aborted_rows(rows.copied([log.bounds for log in _to_clean(work)]))
+
+
+def _duplicates(work: PassWork, rows: LogRows) -> DataFrame:
+    if rows.repeated is None:
+        raise ValueError("duplicates are a cause only where offsets may repeat")
+    return duplicates(with_bounds(rows.repeated, [log.bounds for log in _to_clean(work)]))
+
+
+def _expired_tombstones(work: PassWork, rows: LogRows) -> DataFrame:
+    logs = _to_expire(work)
+    return expired_tombstones(with_bounds(below(rows.all, max(log.end for log in logs)), [log.bounds for log in logs]))
+
+
+def _expired_markers(work: PassWork, rows: LogRows) -> DataFrame:
+    return expired_markers(rows.all, {log.name: log.markers for log in _to_expire(work)})
+
+
+BY_SQL: Mapping[Cause, Callable[[PassWork, LogRows], DataFrame]] = {
+    ABORTED: _aborted,
+    DUPLICATE: _duplicates,
+    EXPIRED_TOMBSTONE: _expired_tombstones,
+    EXPIRED_MARKER: _expired_markers,
+}
+"""Causes whose rows Spark's SQL finds, each with what makes the frame of them."""
+
+
+def _add_superseded(session: TableSession, inputs: Inputs, files: dict[str, FileDeadRows]) -> None:
+    """Add superseded and keyless rows, which the key scan finds, to those that are dead already."""
+    work, columns = inputs.work, inputs.work.columns
+    control = columns.control.name if columns.control else None
+    read = KeyColumns(
+        columns.key.name, columns.offset.name, columns.value.name, control, work.request.plan.encode(),
+        columns.empty_key_is_absent,
+    )  # fmt: skip
+    scanned = _files_to_scan(inputs, files)
+    for path, found in find_superseded(session.jvm.spark, inputs.files, scanned, read, _filters(inputs)).items():
+        partition = inputs.files.log_of(inputs.data_files[path], columns)
+        rows, deleted = files.setdefault(path, FileDeadRows(partition)), inputs.deleted.get(path, BitMap())
+        rows.add(SUPERSEDED, found.superseded - deleted)
+        rows.add(NULL_KEY, found.keyless - deleted)
+        rows.key_deleted = bool(found.key_deleted)
+
+
+def _filters(inputs: Inputs) -> KeyFilters:
+    files, columns = inputs.files, inputs.work.columns
+    control = columns.control.name if columns.control else None
+    # control rows are no part of a filter
+    identity = f"{hash_function()} {columns.key.field_id} {control} {columns.empty_key_is_absent}"
+    return KeyFilters(files.io, files.location, identity, inputs.work.settings.key_filter_min_rows)
+
+
+def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[KeyScanFile]:
+    """Returns the files with rows that the offset map covers or that it may supersede.
+
+    Rows that were found dead before are left out.
+
+    Where rows stay in the storage though they were deleted, tombstones are told from other rows, and the tail's deleted
+    rows are looked at too: a key that is deleted now has to leave the files where it is only hidden (invariant 5).
+    """
+    scanned: list[KeyScanFile] = []
+    merge_on_read, deleted = inputs.files.merge_on_read, inputs.deleted
+    for log in _to_clean(inputs.work):
+        reach = log.reach
+        near = [f for f in log.view.files if f.min_offset < reach.checkpoint]
+        tail = {f.path for f in near if f.max_offset < reach.first_dirty}
+        stays = merge_on_read or bool(deleted)
+        telling = {f.path for f in near if f.path not in tail and f.tombstones != 0} if stays else set[str]()
+        for file in near:
+            skipped = dead[file.path].positions if file.path in dead else BitMap()
+            if file.path in deleted and not (telling and file.path in tail):
+                skipped = skipped | deleted[file.path]
+            scanned.append(
+                KeyScanFile(
+                    number=len(scanned),
+                    file=inputs.data_files[file.path],
+                    log=log.name,
+                    first_dirty=reach.first_dirty,
+                    checkpoint=reach.checkpoint,
+                    tail=file.path in tail,
+                    skipped=skipped.serialize() if skipped else b"",
+                    tombstones=file.path in telling,
+                )
+            )
+    return scanned
+
+
+def _refuse_keyless(work: PassWork, files: Mapping[str, FileDeadRows]) -> None:
+    strict = {log.name for log in work.logs if log.settings.null_keys == "refuse"}
+    keyless = [rows for rows in files.values() if rows.partition in strict and NULL_KEY in rows.causes]
+    if keyless:
+        count, partitions = sum(r.causes[NULL_KEY] for r in keyless), tuple(sorted({r.partition for r in keyless}))
+        raise UncleanableLog(
+            f"{work.name}: {count:,} rows without a key in partition {', '.join(partitions)}, a compacted topic has "
+            f"none; `hardpack adopt {work.name} --set null.keys=drop` drops them as Kafka's cleaner would.",
+            partitions,
+            f"{count:,} rows without a key where null.keys=refuse",
+        )

@@ -1,0 +1,99 @@
+"""The gate: the suite of guarantees on the rows before and after, and what a broken one is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardpack.clock import moment
+from hardpack.compaction.data_docs import page_title, partitions
+from hardpack.compaction.gate_sample import GateSample, gate_sample
+from hardpack.compaction.ledger import Ledger
+from hardpack.compaction.report import LogReport
+from hardpack.compaction.session import TableSession
+from hardpack.errors import GateRefused
+from hardpack.rules.causes import removed_by_cause
+from hardpack.spark.evidence import evidence
+
+if TYPE_CHECKING:
+    from hardpack_expectations.checkpoint import Verdict
+
+SUITE = "log_guarantees"
+
+
+def judge_pass(session: TableSession, ledger: Ledger) -> Verdict:
+    """Judges the staged result of a pass, on rows that Iceberg's own reader reads.
+
+    Args:
+        session: the table's.
+        ledger: what the pass claims to have done.
+
+    Raises:
+        GateRefused: a guarantee does not hold.
+    """
+    jvm, staged, request = session.jvm, ledger.staged, ledger.choice.work.request
+    tasks = {file.path: jvm.task_of(java) for file, java in zip(staged.new, staged.java_files, strict=True)}
+    old = ledger.choice.inputs.tasks
+    vectors = zip(ledger.choice.hide, staged.java_vectors, strict=True)
+    tasks |= {path: jvm.task_of(old[path].file(), [vector]) for path, vector in vectors}
+    chosen = gate_sample(staged, tasks)
+    with ExitStack() as hold:
+        columns = ledger.choice.work.columns
+        rows = evidence(jvm, columns, chosen.sides, hold, published=False, sample=chosen.sample)
+        title = page_title(request.table, ledger.logs, f"phase {request.phase} gate {request.plan}")
+        promises = [promise(entry, chosen) for entry in ledger.logs]
+        about = {
+            "Pass": f"phase {request.phase}, plan {request.plan}, before it was published",
+            "Partitions": partitions(ledger.logs),
+            "Time of the pass": moment(request.now),
+        }
+        verdict = judge(rows, request.table, title, promises, session.home, about)
+    if not verdict.success:
+        raise GateRefused(
+            f"{request.table}: the staged result broke {', '.join(verdict.failed)}, so nothing was published; "
+            f"see {verdict.page} and report it with the table's metadata. Its logs are left alone until "
+            f"`hardpack resume {request.table}`.",
+            verdict.broken,
+            (verdict.page,),
+        )
+    return verdict
+
+
+def promise(entry: LogReport, sample: GateSample | None = None) -> dict[str, Any]:
+    """Returns what a pass promises of a log, as the expectations take it.
+
+    Args:
+        entry: what the pass claims.
+        sample: what the gate reads; of a sample the files' counts make the ledger. None where all is read.
+    """
+    name, sampled = str(entry.partition), dict[str, Any]()
+    if sample and sample.sample:
+        counted = [entry.rows_before, entry.rows_after]
+        passed = [list(r) for r in sample.passed.get(name, ())]
+        sampled = {"counted": counted, "share": sample.sample.share, "passed": passed}
+    return sampled | {
+        "partition": name,
+        "bound": (entry.checkpoint_after or 0) if entry.latest_to is None else entry.latest_to,
+        "copied_to": entry.copied_to if entry.copied_to is not None else entry.checkpoint_after or 0,
+        "markers": entry.expired_marker,
+        "log_end": entry.log_end,
+        "expired": [list(r) for r in entry.expired],
+        "removed": entry.removed,
+        "causes": {cause.name: rows for cause, rows in removed_by_cause([entry]).items()},
+    }
+
+
+def load_suite() -> None:
+    """Import what `judge` needs, which takes seconds."""
+    import hardpack_expectations.guarantees  # noqa: F401  brings Great Expectations with it
+
+
+def judge(
+    rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path, about: Mapping[str, str]
+) -> Verdict:
+    """Run the suite on the evidence; imported late, as it is heavy."""
+    from hardpack_expectations.checkpoint import validate
+
+    return validate(rows, SUITE, table, title, promises, home, about)

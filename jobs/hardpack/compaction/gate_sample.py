@@ -1,0 +1,161 @@
+"""What the gate looks at: everything, or of a large pass a sample whose cost does not grow with the table.
+
+A sample takes all rows of some keys: from every file of the head, before and after, as there stands what supersedes,
+from some of the clean part's that the pass changed, and from some that it left alone. In a new file rows may stand that
+come from files which were passed over: those count as rows of their key, but not as invented. The content of rows is
+compared in a few of the rewritten files. The ledger is whole.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, TypeVar
+
+from hardpack.compaction.staging import Staged
+from hardpack.rules.horizons import Range
+from hardpack.rules.model import DataFile, LogView
+from hardpack.rules.selection import first_dirty_offset
+from hardpack.spark.evidence import Sample, Side, Stands
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class GateSample:
+    """The sides to read, and which keys of them; None for all."""
+
+    sides: Sequence[Side]
+    sample: Sample | None
+    passed: Mapping[str, Sequence[Range]] = field(default_factory=dict)
+    """By partition the offset ranges, both ends inclusive, from which a sample read no file."""
+
+
+def gate_sample(staged: Staged, new: Mapping[str, Any]) -> GateSample:
+    """Chooses what the gate of a pass reads; the plan's id is the seed.
+
+    Args:
+        staged: what the pass has written.
+        new: scan tasks of the files that it wrote and of those of which it hides rows, by path.
+    """
+    choice, work, tasks = staged.choice, staged.choice.work, staged.choice.inputs.tasks
+    views = [log.view for log in work.logs]
+    removed = dict.fromkeys([*sorted(choice.removed), *choice.hide])
+    rows = {f.path: f.rows for view in views for f in view.files}
+    limit, shared = work.settings.audit_rows, [path for path in tasks if path not in removed]
+    # rows of one offset differ in key, so that no sample by key holds them together
+    if sum(rows.values()) <= limit or work.columns.leader_epoch:
+        return GateSample(
+            [
+                Side([tasks[p] for p in shared], "both"),
+                Side([tasks[p] for p in removed], "before", wide=True),
+                Side(list(new.values()), "after", wide=True),
+            ],
+            None,
+        )
+    rng = random.Random(work.request.plan)  # noqa: S311  a sample, not a secret
+    runs = [run for view in views for run in _runs(view)]
+    # a marker decides rows in other files, so that where there are transactions all are read
+    passed = set() if work.columns.transactions else _passed(rng, runs, removed, limit)
+    kept = {f.path: run for run in runs if run not in passed for f in run.files}
+    written = {p for one in staged.made for p in one.read}
+    swaps = [FileSwap(one.read, tuple(file.path for file in one.new)) for one in staged.made]
+    swaps += [FileSwap((p,), (p,) if p in choice.hide else ()) for p in removed if p not in written]
+    swaps = sorted((c for c in swaps if any(p in kept for p in c.read)), key=lambda swap: swap.read)
+    # a file of which rows are only hidden is the same file before and after
+    rewritten = [c for c in swaps if c.read != c.new]
+    full = dict.fromkeys(_few(rng, rewritten, limit, lambda swap: sum(rows[p] for p in swap.read)))
+    # a swap may have read far more rows than are wanted, but of one offset all rows are compared or none
+    compared_of: dict[Run, list[str]] = {}
+    for path in (p for c in full for p in c.read if p in kept):
+        compared_of.setdefault(kept[path], []).append(path)
+    some = _few(rng, compared_of.values(), limit, lambda paths: sum(rows[p] for p in paths))
+    compared = {p for paths in some for p in paths}
+    values = any(log.expired for log in work.logs)
+
+    def side(paths: Iterable[str], of: Mapping[str, Any], stands: Stands, wide: bool = False) -> Side:
+        return Side([of[p] for p in paths], stands, wide, values)
+
+    gone = [p for c in swaps for p in c.read if p in kept]
+    rest = [c for c in swaps if c not in full]
+    return GateSample(
+        [
+            side((p for p in shared if p in kept), tasks, "both"),
+            side((p for p in gone if p not in compared), tasks, "before"),
+            side(compared, tasks, "before", wide=True),
+            side((p for c in rest for p in c.new), new, "after"),
+            side((p for c in full for p in c.new), new, "after", wide=True),
+        ],
+        Sample(-(-sum(rows.values()) // limit), rng.randrange(2**31)),
+        _ranges(runs, passed),
+    )
+
+
+@dataclass(frozen=True)
+class FileSwap:
+    """Paths of the files that a pass read together, and of those that it made of them."""
+
+    read: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Files of one log whose offsets overlap, and those of no other run."""
+
+    partition: str
+    files: tuple[DataFile, ...]
+    clean: bool
+    """Whether nothing in them supersedes a row elsewhere."""
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in all files of the run."""
+        return sum(f.rows for f in self.files)
+
+
+def _runs(view: LogView) -> Iterator[Run]:
+    """Yields the runs of a log in order of offset."""
+    clean_to = first_dirty_offset(view)
+    run: list[DataFile] = []
+    end = -1
+    for file in (*sorted(view.files, key=lambda f: (f.min_offset, f.path)), None):
+        if run and (file is None or file.min_offset > end):
+            yield Run(str(view.partition), tuple(run), end < clean_to)
+            run = []
+        if file:
+            run.append(file)
+            end = max(end, file.max_offset)
+
+
+def _passed(rng: random.Random, runs: Sequence[Run], removed: Collection[str], limit: int) -> set[Run]:
+    """Returns the runs that the gate does not read.
+
+    They are the clean part, but for some runs that the pass changed and some that it did not.
+    """
+    clean = {run for run in runs if run.clean}
+    hit = [run for run in runs if run.clean and any(f.path in removed for f in run.files)]
+    left = [run for run in runs if run in clean.difference(hit)]
+    return clean.difference(*(_few(rng, some, limit, lambda run: run.rows) for some in (hit, left)))
+
+
+def _ranges(runs: Iterable[Run], chosen: Collection[Run]) -> dict[str, list[Range]]:
+    """Returns the offsets of some runs by partition, of those that follow each other as one."""
+    ranges: dict[str, list[Range]] = {run.partition: [] for run in runs}
+    for (name, inside), following in groupby(runs, key=lambda run: (run.partition, run in chosen)):
+        if inside:
+            files = [f for run in following for f in run.files]
+            ranges[name].append((files[0].min_offset, max(f.max_offset for f in files)))
+    return ranges
+
+
+def _few(rng: random.Random, all_of: Iterable[T], limit: int, rows: Callable[[T], int]) -> list[T]:
+    """Returns some of them in random order, until they have so many rows."""
+    left, seen, out = list(all_of), 0, []
+    rng.shuffle(left)
+    while left and seen < limit:
+        out.append(left.pop())
+        seen += rows(out[-1])
+    return out

@@ -1,0 +1,60 @@
+"""The first step of a pass: what lies in the table before it decides anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyroaring import BitMap
+
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.work import PassWork, Seen
+from hardpack.files.content_file import ContentFile
+from hardpack.files.data_files import DataFiles
+from hardpack.spark.causes.dead_rows import deleted_rows
+from hardpack.table.history import Record
+from hardpack.table.state import read_at
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a pass works on. Everything by path is of the logs' data files."""
+
+    work: PassWork
+    files: DataFiles
+    """Reads and writes the table's files."""
+    tasks: Mapping[str, Any]
+    """Iceberg's scan task of each file."""
+    data_files: Mapping[str, ContentFile]
+    deletes: Mapping[str, Sequence[ContentFile]]
+    """The delete files that lie on a file, of the files on which any lie."""
+    deleted: Mapping[str, BitMap]
+    """The positions that these delete files name."""
+    record: Record
+    """The states of all logs; those of the pass's own must still stand at its end."""
+    seen: Seen
+    began: float
+    """When the pass began, by `time.monotonic`."""
+
+
+def read_inputs(session: TableSession, work: PassWork) -> Inputs:
+    """Reads which files the logs have, which rows of them were deleted before, and what the states say.
+
+    Args:
+        session: the table's.
+        work: what the pass is to do; it reads rows.
+    """
+    began, jvm, files = time.monotonic(), session.jvm, session.data_files(work.settings)
+    tasks = jvm.scan_tasks(work.base, work.columns.partition.name, [log.view.partition for log in work.logs])
+    flagged = (f.path for log in work.logs for f in log.view.files if f.row_deletes)
+    deletes = {path: lying for path in flagged if (lying := jvm.deletes(tasks[path]))}
+    data_files = jvm.data_files(tasks)
+    deleted = {}
+    if deletes and work.rows:
+        deleted = deleted_rows(files, deletes, {path: data_files[path].rows for path in deletes}, work.rows.all)
+    return Inputs(
+        work, files, tasks, data_files, deletes, deleted, Record.of(session.table), read_at(session.table, work.base),
+        began,
+    )  # fmt: skip

@@ -1,0 +1,133 @@
+"""The fifth step of a pass: its accounts. Rows in, rows out and rows by cause must balance (invariant 4)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hardpack.compaction.choice import Choice
+from hardpack.compaction.report import LogReport
+from hardpack.compaction.staging import Staged
+from hardpack.compaction.work import LogFacts, LogWork
+from hardpack.files.content_file import ContentFile
+from hardpack.rules.causes import CAUSES
+from hardpack.rules.model import LogState
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What a pass claims to have done, log by log."""
+
+    staged: Staged
+    logs: tuple[LogReport, ...]
+
+    @property
+    def choice(self) -> Choice:
+        """What becomes of each file."""
+        return self.staged.choice
+
+    def states(self, commit: int) -> dict[str, LogState]:
+        """Returns by log the state that the pass leaves.
+
+        Args:
+            commit: the time of the commit, ms.
+        """
+        emptied = {str(entry.partition): not entry.rows_after for entry in self.logs}
+        return {name: replace(state, empty=emptied[name]) for name, state in _states(self.choice, commit).items()}
+
+
+def balance(staged: Staged) -> Ledger:
+    """Counts rows, bytes and files before and after.
+
+    Args:
+        staged: what the pass has written.
+    """
+    choice = staged.choice
+    files, columns = choice.inputs.files, choice.work.columns
+    new: dict[str, list[ContentFile]] = defaultdict(list)
+    for file in staged.new:
+        new[files.log_of(file, columns)].append(file)
+    states = _states(choice, choice.work.request.commit_time())
+    logs = []
+    for log in choice.work.logs:
+        own, outcome = new[log.name], _Outcome(choice, log, states[log.name])
+        logs.append(
+            outcome.report(
+                rows=sum(f.rows for f in own),
+                size=sum(f.bytes for f in own),
+                files=len(own),
+                tombstones=[f.nulls(columns.value.field_id) for f in own],
+            )
+        )
+    return Ledger(staged, tuple(logs))
+
+
+def expected(choice: Choice) -> tuple[LogReport, ...]:
+    """Returns what a pass would claim, from its choice alone; bytes of new files are reckoned by their rows.
+
+    Args:
+        choice: what becomes of each file.
+    """
+    states = _states(choice, choice.work.request.commit_time())
+    data_files, logs = choice.inputs.data_files, []
+    for log in choice.work.logs:
+        own = {f.path for f in log.view.files} & choice.removed
+        living = {path: data_files[path].rows - len(choice.skipped(path)) for path in own}
+        size = sum(data_files[p].bytes * rows // data_files[p].rows for p, rows in living.items())
+        runs = sum(any(living.get(p) for p in run) for run in choice.rewrite)
+        logs.append(_Outcome(choice, log, states[log.name]).report(sum(living.values()), size, runs, [None]))
+    return tuple(logs)
+
+
+def _states(choice: Choice, commit: int) -> dict[str, LogState]:
+    facts, seen = choice.dead.facts, choice.inputs.seen
+    return {log.name: log.state_after(facts.get(log.name, LogFacts()), seen, commit) for log in choice.work.logs}
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """One log before and after a pass."""
+
+    choice: Choice
+    log: LogWork
+    state: LogState
+
+    def report(self, rows: int, size: int, files: int, tombstones: Sequence[int | None]) -> LogReport:
+        """Makes the log's report.
+
+        Args:
+            rows: in the log's new files.
+            size: of its new files, bytes.
+            files: how many new files there are.
+            tombstones: rows without a value in each of them, None where that is not counted.
+        """
+        choice, log, view, after = self.choice, self.log, self.log.view, self.state
+        hit = [f for f in view.files if f.path in choice.removed]
+        left = [f for f in view.files if f.path not in choice.removed]
+        dying = [choice.dead.files[f.path] for f in view.files if f.path in choice.dead.files]
+        deleted = {f.path: len(choice.inputs.deleted.get(f.path, ())) for f in view.files}
+        gone = {f.path: len(choice.hide[f.path]) if f.path in choice.hide else deleted[f.path] for f in left}
+        below = [f for f in left if f.max_offset < (after.checkpoint or 0)]
+        waiting = [*(f.tombstones for f in below), *tombstones]
+        return LogReport(
+            partition=view.partition,
+            checkpoint_before=view.state.checkpoint,
+            checkpoint_after=after.checkpoint,
+            copied_to=log.copied_to,
+            log_end=view.log_end,
+            rows_before=view.rows - sum(deleted.values()),
+            rows_after=sum(f.rows - gone[f.path] for f in left) + rows,
+            bytes_before=view.bytes,
+            bytes_after=sum(f.bytes for f in left) + size,
+            bytes_read=sum(f.bytes for f in hit),
+            bytes_written=size,
+            latest_to=after.unseen.late if after.unseen else None,
+            expired=log.expired,
+            tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
+            files_rewritten=len(hit),
+            files_written=files,
+            files_under_vectors=sum(f.path in choice.hide for f in left),
+            files_left_alone=sum(f.path not in choice.hide for f in left),
+            **{cause.name: sum(rows.causes.get(cause, 0) for rows in dying) for cause in CAUSES},
+        )

@@ -1,0 +1,162 @@
+"""Phase one: drop superseded, keyless and aborted rows, give tombstones a delete horizon, move the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hardpack.compaction.alter_states import mark_uncleanable, refused_logs_marked
+from hardpack.compaction.pipeline import preview, run
+from hardpack.compaction.plan import Plan
+from hardpack.compaction.planned import planned_views
+from hardpack.compaction.publish import applied_before
+from hardpack.compaction.report import PassReport
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.work import LogToClean, PassRequest, PassWork
+from hardpack.errors import BadInput, UncleanableLog
+from hardpack.rules.causes import ABORTED, DUPLICATE, NULL_KEY, SUPERSEDED
+from hardpack.rules.model import LogView
+from hardpack.rules.selection import first_dirty_offset
+from hardpack.rules.settings import Settings
+from hardpack.spark.causes.dead_rows import live_rows
+from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
+from hardpack.spark.causes.transactions import first_open
+from hardpack.spark.log_rows import Bounds, LogRows, log_rows, with_bounds
+from hardpack.spark.map_end import map_ends
+from hardpack.table.columns import columns_at
+
+
+def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassReport:
+    """Runs phase one of a plan as one commit. A log that cannot be cleaned is marked, and the others go on.
+
+    Args:
+        session: the table's.
+        plan: of the logs with action `clean`.
+        dry_run: report what the pass would do, and change nothing.
+
+    Raises:
+        BadInput: the plan is not for this table, or none of its logs can be cleaned.
+        Conflict: the table has moved on since it was planned.
+        GateRefused: a guarantee would not hold; the logs are marked.
+    """
+    request = PassRequest(plan.table, "one", plan.id, plan.now, plan.snapshot, lambda: plan.time_at(session.clock()))
+    if done := applied_before(session.table, request):
+        return done
+    entries = {str(p.partition): p for p in plan.doing("clean")}
+    if not entries or plan.snapshot is None:
+        return request.report()
+    views = [
+        replace(view, last_stable=entries[str(view.partition)].last_stable)
+        for view in planned_views(session, plan, list(entries))
+    ]
+    logs = [LogToClean(v, plan.settings, plan.now, plan.force) for v in views]
+    logs = with_last_stable(session, plan.settings, plan.snapshot, logs)
+    due = [log for log in logs if log.decision.due]
+    notes = tuple(f"partition {log.name}: {log.decision.reason}" for log in logs if log not in due)
+    return clean_logs(session, replace(request, notes=notes), plan.settings, due, dry_run)
+
+
+def clean_logs(
+    session: TableSession, request: PassRequest, settings: Settings, logs: Sequence[LogToClean], dry_run: bool = False
+) -> PassReport:
+    """Runs phase one of some logs as one commit; as Kafka does, it leaves a log alone that it failed on.
+
+    Args:
+        session: the table's.
+        request: what the pass is called.
+        settings: the table's columns and files.
+        logs: those that are due.
+        dry_run: report what the pass would do, and change nothing.
+
+    Raises:
+        BadInput: none of the logs can be cleaned.
+        GateRefused, Conflict: see `hardpack.compaction.pipeline.run`.
+    """
+    while logs:
+        try:
+            work = phase_one_work(session, request, settings, logs)
+            if dry_run:
+                return preview(session, work)
+            with refused_logs_marked(session):
+                return run(session, work)
+        except BadInput as error:
+            bad = _in_logs(error, logs)
+            if not bad:
+                raise
+            if not dry_run:
+                mark_uncleanable(session, bad.partitions, bad.reason)
+            logs = [log for log in logs if log.name not in bad.partitions]
+            if not logs:
+                raise
+            request = replace(request, notes=(*request.notes, f"{error}"))
+    return request.report()
+
+
+def _in_logs(error: BadInput, logs: Sequence[LogToClean]) -> UncleanableLog | None:
+    """Returns the error as one of some logs: as it says itself, or as it names a data file of theirs."""
+    if isinstance(error, UncleanableLog):
+        return error
+    named = tuple(log.name for log in logs if any(f.path in str(error) for f in log.view.files))
+    return UncleanableLog(str(error), named, "a data file is damaged or missing") if named else None
+
+
+def phase_one_work(
+    session: TableSession, request: PassRequest, settings: Settings, logs: Sequence[LogToClean]
+) -> PassWork:
+    """Makes the work of phase one: how far each log's offset map reaches, and by which causes rows can leave.
+
+    Args:
+        session: the table's.
+        request: what the pass is called, and its base.
+        settings: the table's columns and files.
+        logs: at least one.
+
+    Raises:
+        UncleanableLog: rows with one offset differ, and nobody can tell which is the log's.
+    """
+    base = request.base or 0
+    columns = columns_at(session.table, settings, base)
+    jvm, repeated = session.jvm, None
+    if repeating := [log.view.partition for log in logs if may_repeat(log.view)]:
+        repeated = repeated_rows(jvm.spark, jvm.name, base, columns, repeating)
+    scan = log_rows(jvm.spark, jvm.name, base, columns, [log.view.partition for log in logs])
+    rows = LogRows(scan, repeated, columns.transactions)
+    able = {ABORTED: columns.transactions, DUPLICATE: repeated is not None, SUPERSEDED: True, NULL_KEY: True}
+    causes = tuple(cause for cause, there in able.items() if there)
+    return PassWork(request, settings, session.columns(settings), tuple(_with_map_ends(logs, rows)), causes, rows)
+
+
+def _with_map_ends(logs: Sequence[LogToClean], rows: LogRows) -> list[LogToClean]:
+    """Add the offset at which each bounded offset map is full."""
+    bounded = {log.name: log.settings.max_keys for log in logs if log.settings.max_keys is not None}
+    if not bounded:
+        return list(logs)
+    heads = rows.copied([log.bounds for log in logs if log.name in bounded])
+    bases = {log.name: [s.base_offset for s in log.view.segments] for log in logs}
+    ends = map_ends(heads, live_rows(heads, rows.transactions), bounded, bases)
+    return [replace(log, map_end=ends.get(log.name)) for log in logs]
+
+
+def with_last_stable(
+    session: TableSession, settings: Settings, base: int, logs: Sequence[LogToClean]
+) -> list[LogToClean]:
+    """Returns the logs with what their rows tell of open transactions, which are seen in rows alone.
+
+    Args:
+        session: the table's.
+        settings: the table's columns.
+        base: the snapshot to read.
+        logs: at least one.
+    """
+    columns = columns_at(session.table, settings, base)
+    if not columns.transactions:
+        return list(logs)
+    scan = log_rows(session.jvm.spark, session.jvm.name, base, columns, [log.view.partition for log in logs])
+    starts = [Bounds(log.view.partition, first_dirty_offset(log.view), 0, 0, 0) for log in logs]
+    opened = first_open(with_bounds(scan, starts).where("o >= first_dirty"))
+    return [replace(log, view=_bounded(log.view, opened.get(log.name))) for log in logs]
+
+
+def _bounded(view: LogView, opened: int | None) -> LogView:
+    known = [offset for offset in (view.last_stable, opened) if offset is not None]
+    return replace(view, last_stable=min(known, default=None))

@@ -1,0 +1,97 @@
+"""Phase two: drop the tombstones and transaction markers whose delete horizon has passed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+
+from hardpack.compaction.alter_states import refused_logs_marked
+from hardpack.compaction.pipeline import preview, run
+from hardpack.compaction.plan import Plan
+from hardpack.compaction.planned import planned_views
+from hardpack.compaction.publish import applied_before
+from hardpack.compaction.report import PassReport
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.work import LogToExpire, PassRequest, PassWork
+from hardpack.rules.causes import EXPIRED_MARKER, EXPIRED_TOMBSTONE
+from hardpack.rules.horizons import due
+from hardpack.rules.model import LogView
+from hardpack.rules.selection import left_alone
+from hardpack.rules.settings import Settings
+from hardpack.spark.log_rows import LogRows, log_rows
+from hardpack.table.columns import columns_at
+
+
+def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) -> PassReport:
+    """Runs phase two of the plan's logs, whatever their action, as one commit.
+
+    Args:
+        session: the table's.
+        plan: of the table's state now.
+        dry_run: report what the pass would do, and change nothing.
+
+    Raises:
+        BadInput: the plan is not for this table.
+        Conflict: the table has moved on since it was planned.
+        GateRefused: a guarantee would not hold; the logs are marked.
+    """
+    request = PassRequest(plan.table, "two", request_id(plan), plan.now, plan.snapshot)
+    if done := applied_before(session.table, request):
+        return done
+    if plan.snapshot is None:
+        return request.report()
+    views = planned_views(session, plan, [str(p.partition) for p in plan.logs])
+    return expire_logs(session, request, plan.settings, logs_to_expire(views, plan.settings, plan.now), dry_run)
+
+
+def request_id(plan: Plan) -> str:
+    """Names a request to expire by what was asked, so that a retry after the commit finds it done.
+
+    The checkpoints are part of it: after a further phase one the same question at the same time is a new one.
+    """
+    asked = [plan.uuid, plan.now, sorted((str(p.partition), p.checkpoint) for p in plan.logs)]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+
+
+def logs_to_expire(views: Iterable[LogView], settings: Settings, now: int) -> list[LogToExpire]:
+    """Returns the logs of which something is due.
+
+    Args:
+        views: the logs.
+        settings: theirs.
+        now: ms.
+    """
+    logs = (
+        LogToExpire(view, settings, now, *due(view, now))
+        for view in views
+        if view.segments and settings.compacts and not left_alone(view)
+    )
+    return [log for log in logs if log.ranges or log.markers]
+
+
+def expire_logs(
+    session: TableSession, request: PassRequest, settings: Settings, logs: Sequence[LogToExpire], dry_run: bool = False
+) -> PassReport:
+    """Runs phase two of some logs as one commit.
+
+    Args:
+        session: the table's.
+        request: what the pass is called, and its base.
+        settings: the table's columns and files.
+        logs: those of which something is due; of none nothing is done.
+        dry_run: report what the pass would do, and change nothing.
+
+    Raises:
+        GateRefused, Conflict: see `hardpack.compaction.pipeline.run`.
+    """
+    if not logs or request.base is None:
+        return request.report()
+    columns, jvm = columns_at(session.table, settings, request.base), session.jvm
+    rows = LogRows(log_rows(jvm.spark, jvm.name, request.base, columns, [log.view.partition for log in logs]))
+    causes = (EXPIRED_TOMBSTONE, EXPIRED_MARKER) if any(log.markers for log in logs) else (EXPIRED_TOMBSTONE,)
+    work = PassWork(request, settings, session.columns(settings), tuple(logs), causes, rows)
+    if dry_run:
+        return preview(session, work)
+    with refused_logs_marked(session):
+        return run(session, work)

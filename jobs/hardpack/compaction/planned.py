@@ -1,0 +1,57 @@
+"""What a plan says, held against the table: is it still this table, and do its logs stand as they were planned?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hardpack.compaction.plan import LogPlan, Plan
+from hardpack.compaction.session import TableSession
+from hardpack.errors import BadInput, Conflict
+from hardpack.rules.model import LogView
+from hardpack.table.columns import check_layout
+from hardpack.table.history import ancestors
+from hardpack.table.log_views import read_logs
+from hardpack.table.state import read_at
+
+
+def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) -> list[LogView]:
+    """Returns some logs at the plan's snapshot, if the table still stands as it was planned.
+
+    Args:
+        session: the table's.
+        plan: of a snapshot.
+        partitions: texts of the logs' partitions, which the plan names.
+
+    Raises:
+        BadInput: the plan is for another table, or its columns no longer fit the plan's settings.
+        Conflict: a log was cleaned since, or an input file is gone.
+    """
+    name, table = session.name, session.table
+    if str(table.metadata.table_uuid) != plan.uuid:
+        raise BadInput(f"{name}: the plan was made for another table of this name; plan again.")
+    check_layout(table, plan.settings)
+    then = {str(v.partition): v for v in read_logs(table, plan.settings, plan.snapshot, partitions=partitions)}
+    moved = session.base != plan.snapshot
+    if moved and plan.snapshot not in {s.snapshot_id for s in ancestors(table)}:
+        raise Conflict(
+            f"{name}: snapshot {plan.snapshot}, which the plan was made from, is no longer in the table's past, as "
+            "after a rollback or when the table was replaced; plan again."
+        )
+    now = {str(v.partition): v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
+    entries, (read, _) = {str(p.partition): p for p in plan.logs}, read_at(table, plan.snapshot or 0)
+    for partition in partitions:
+        view, entry = then.get(partition), entries[partition]
+        live = {f.path for f in now[partition].files} if partition in now else set()
+        stays = view is not None and {f.path for f in view.files} <= live
+        if view is None or not stays or _passed_since(view, entry, read):
+            raise Conflict(
+                f"{name}: the plan was made for snapshot {plan.snapshot}, and partition {partition} has been cleaned "
+                "or rewritten since; plan again."
+            )
+    return [then[p] for p in partitions]
+
+
+def _passed_since(view: LogView, entry: LogPlan, read: int) -> bool:
+    """Returns whether a pass of a log came after the commit of this sequence number, which its plan was made for."""
+    # a pass over late rows moves no checkpoint when its map is full of them
+    return view.state.checkpoint != entry.checkpoint or (view.state.snapshot or (0, 0))[1] > read

@@ -1,0 +1,82 @@
+"""The last step of a pass: one commit of files, states and summary; and whether a pass was committed before."""
+
+from __future__ import annotations
+
+import time
+
+from pyiceberg.table import Table
+
+from hardpack.compaction.ledger import Ledger
+from hardpack.compaction.report import PassReport
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.work import PassRequest
+from hardpack.errors import Conflict
+from hardpack.spark.commit import CommitChange, Standing
+from hardpack.table.history import commits
+from hardpack.table.packing import PassFolder
+from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
+
+
+def publish(session: TableSession, ledger: Ledger, data_docs: str = "") -> PassReport:
+    """Commits what a pass has staged, as one swap of the table's metadata.
+
+    Args:
+        session: the table's.
+        ledger: the pass's accounts.
+        data_docs: the page on which the gate's verdict stands, empty where there was no gate.
+
+    Raises:
+        Conflict: an input file or a log's state changed meanwhile.
+        CommitUnknown: the catalog did not say whether the commit went through.
+    """
+    staged, choice, work = ledger.staged, ledger.choice, ledger.choice.work
+    request, tasks, folder = work.request, choice.inputs.tasks, PassFolder.of(session.table)
+    report = request.report(logs=ledger.logs, seconds=round(time.monotonic() - choice.inputs.began, 1))
+    change = CommitChange(
+        remove=[tasks[path].file() for run in choice.rewrite for path in run],
+        add=staged.java_files,
+        properties=lambda standing: {STATE_PROPERTY: _next_state(ledger, standing)},
+        summary={
+            PLAN_SUMMARY: f"{request.phase}:{request.plan}",
+            PASS_SUMMARY: folder.kept(report.summary_json()),
+            STATE_PROPERTY: folder.kept(write_state(ledger.states(request.commit_time()))),
+        },
+        vectors=staged.java_vectors,
+        replaced=[delete for path in choice.hide for delete in session.jvm.lying_on(tasks[path])],
+        partitions=(work.columns.partition.name, [log.view.partition for log in work.logs]),
+        rewrites=work.settings.commit_operation == "replace",
+    )
+    snapshot = session.jvm.commit(work.base, change)
+    return report.model_copy(update={"snapshot": snapshot, "data_docs": data_docs})
+
+
+def _next_state(ledger: Ledger, standing: Standing) -> str:
+    """Returns the table's state with the pass's logs moved on, refused when the pass no longer fits what stands."""
+    work, record = ledger.choice.work, ledger.choice.inputs.record
+    if moved := record.why_moved(work.request.base, standing.ancestors):
+        raise Conflict(f"{work.name}: {moved}; plan again, nothing was published.")
+    current = read_state(work.name, standing.properties)
+    own = {log.name for log in work.logs}
+    known = {log for log in current.keys() | own if record.stands(log, state_of(current, log))}
+    if changed := sorted(own - known):
+        raise Conflict(
+            f"{work.name}: another pass cleaned partition {changed[0]} meanwhile, or somebody paused or resumed it; "
+            "plan again, nothing was published."
+        )
+    current |= {log: state for log, state in record.trusted.items() if log in known}
+    after = ledger.states(work.request.commit_time())
+    return write_state({**current, **{log: made_by(state, standing.made) for log, state in after.items()}})
+
+
+def applied_before(table: Table, request: PassRequest) -> PassReport | None:
+    """Returns the report of the commit that carries this request, None when history holds none (invariant 6).
+
+    Args:
+        table: as pyiceberg loaded it.
+        request: what a pass is called.
+    """
+    for commit in commits(table):
+        if commit.plan == f"{request.phase}:{request.plan}":
+            known = PassReport(table=request.table, phase=request.phase, plan=request.plan, now=0, base=commit.parent)
+            return PassReport.from_summary(commit.report or known.summary_json(), commit.snapshot, repeated=True)
+    return None

@@ -1,0 +1,193 @@
+"""What a pass did, per log: the record that goes into the snapshot's summary, the logs and the command line."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from hardpack.rules.causes import removed_by_cause
+from hardpack.rules.horizons import Range
+from hardpack.rules.model import Partition
+from hardpack.rules.row_verdicts import Becomes
+
+Phase = Literal["one", "two", "retention"]
+"""Which pass of the three."""
+
+
+class LogReport(BaseModel):
+    """One log of one pass: rows, bytes and files of the whole log before and after, and removed rows by cause.
+
+    The causes are those of `hardpack.rules.causes`.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: Partition
+    checkpoint_before: int | None
+    checkpoint_after: int | None
+    log_start: int | None = None
+    """Where the log starts after retention."""
+    log_end: int
+    rows_before: int
+    rows_after: int
+    bytes_before: int
+    bytes_after: int
+    bytes_read: int = 0
+    """Of the files that were rewritten."""
+    bytes_written: int = 0
+    """Of the files made of them."""
+    superseded: int = 0
+    null_key: int = 0
+    expired_tombstone: int = 0
+    aborted: int = 0
+    expired_marker: int = 0
+    duplicate: int = 0
+    retention: int = 0
+    copied_to: int | None = None
+    """Nothing from this offset on was touched; greater than the checkpoint after a full offset map."""
+    latest_to: int | None = None
+    """Below this offset each key has one row; None: below the checkpoint."""
+    expired: tuple[Range, ...] = ()
+    tombstones_waiting: int | None = 0
+    """Tombstones below the checkpoint, None when the metadata does not count them."""
+    files_rewritten: int = 0
+    files_written: int = 0
+    files_under_vectors: int = 0
+    """Files that stay, their dead rows named in a new deletion vector."""
+    files_left_alone: int = 0
+
+    @property
+    def removed(self) -> int:
+        """Rows that the pass removed, whatever the cause."""
+        return sum(removed_by_cause([self]).values())
+
+
+class PassReport(BaseModel):
+    """One phase of one plan on one table."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    phase: Phase
+    plan: str
+    now: int
+    base: int | None
+    snapshot: int | None = None
+    """The published snapshot, None when there was nothing to do."""
+    seconds: float = 0.0
+    repeated: bool = False
+    """The plan had been applied before; nothing was done now."""
+    data_docs: str = ""
+    logs: tuple[LogReport, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Why planned logs were not cleaned after all."""
+
+    def summary_json(self) -> str:
+        """Returns what the snapshot's summary keeps."""
+        return self.model_dump_json(exclude={"snapshot", "repeated", "data_docs"})
+
+    @classmethod
+    def from_summary(cls, text: str, snapshot: int, repeated: bool = False) -> Self:
+        """Returns the report that a snapshot's summary keeps."""
+        return cls.model_validate_json(text).model_copy(update={"snapshot": snapshot, "repeated": repeated})
+
+
+class Check(BaseModel):
+    """One expectation's finding."""
+
+    expectation: str
+    success: bool
+    observed: str
+    partitions: list[dict[str, int | str]]
+
+
+class VerifyReport(BaseModel):
+    """What the expectations found on a published table."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    now: int
+    success: bool
+    passes_hold: bool = True
+    """Whether the passes themselves kept the guarantees; false blames hardpack, not those who changed rows since."""
+    seconds: float = 0.0
+    checks: tuple[Check, ...] = ()
+    data_docs: tuple[str, ...] = ()
+    note: str = ""
+
+
+class KeyRow(BaseModel):
+    """A row of a key that was asked for; neither key nor value is in it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: Partition
+    offset: int
+    tombstone: bool
+    file: str
+    becomes: Becomes
+    reason: str
+    not_before: int | None
+    """It does not go before this time, ms; None when it stays, or nobody knows yet."""
+
+
+class KeyReport(BaseModel):
+    """What becomes of the rows of one key."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    snapshot: int | None
+    now: int
+    rows: tuple[KeyRow, ...] = ()
+    """By log, the greatest offset first."""
+    more: bool = False
+    """Whether there are older rows of the key, which are not shown."""
+
+
+class MaintenanceReport(BaseModel):
+    """What maintenance of one table did."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    now: int
+    dry_run: bool = False
+    seconds: float = 0.0
+    rows_past_retention: int = 0
+    """Rows that retention took, with whole segments."""
+    snapshots_before: int = 0
+    snapshots_after: int = 0
+    expired_before: int = 0
+    """Snapshots older than this time, ms, could go."""
+    files_deleted: int = 0
+    """Data, delete, manifest and statistics files that only expired snapshots knew of."""
+    orphans_deleted: int = 0
+    """Files under the table's data folder that no snapshot knew of."""
+    filters_deleted: int = 0
+    """Key filters of data files that are gone, and what expired passes had written beside the table."""
+    manifests_rewritten: int = 0
+    notes: tuple[str, ...] = ()
+    """What was left undone, and why."""
+
+
+class RunReport(BaseModel):
+    """What one run of a DAG did: the reports of its units, verb by verb. Counts only, no key and no value."""
+
+    version: Literal[1] = 1
+    run: str
+    """Airflow's id of the run."""
+    dag: str = ""
+    now: int
+    """The time that the run acted at, ms."""
+    phase_one: list[PassReport] = []
+    phase_two: list[PassReport] = []
+    verify: list[VerifyReport] = []
+    errors: list[str] = []
+    """One sentence for each table that was refused or not cleaned, and for units that did not reach the end."""

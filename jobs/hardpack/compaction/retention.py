@@ -1,0 +1,132 @@
+"""Retention: whole segments leave from the old end of a log, by metadata alone, so that no gate reads rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hardpack.compaction.choice import Choice
+from hardpack.compaction.dead_rows import DeadRows
+from hardpack.compaction.inputs import Inputs
+from hardpack.compaction.ledger import Ledger
+from hardpack.compaction.plan import chosen
+from hardpack.compaction.publish import publish
+from hardpack.compaction.report import LogReport, PassReport
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.staging import Staged
+from hardpack.compaction.work import LogFacts, LogWork, PassRequest, PassWork, Seen
+from hardpack.files.data_files import DataFiles
+from hardpack.rules.causes import RETENTION
+from hardpack.rules.horizons import after_retention
+from hardpack.rules.model import LogState, LogView, Partition
+from hardpack.rules.retention import Retained, expired_segments
+from hardpack.rules.selection import left_alone
+from hardpack.rules.settings import Settings
+from hardpack.table.history import Record
+from hardpack.table.state import read_at, told
+
+
+@dataclass(frozen=True)
+class LogPastRetention(LogWork):
+    """A log of which whole segments leave."""
+
+    outcome: Retained
+
+    def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
+        """Returns the state with the new log start."""
+        view = self.view
+        # rows may arrive below the new log start while the first pass of a log is under way
+        state = told(view, seen[0]) if view.state.snapshot else replace(view.state, seen=(seen[0], 0))
+        return after_retention(replace(state, log_end=view.log_end), self.outcome.log_start)
+
+    def report(self) -> LogReport:
+        """Returns what leaves."""
+        view, files = self.view, [f for segment in self.outcome.deleted for f in segment.files]
+        rows, size = sum(f.rows for f in files), sum(f.bytes for f in files)
+        return LogReport(
+            partition=view.partition,
+            checkpoint_before=view.state.checkpoint,
+            checkpoint_after=view.state.checkpoint,
+            log_start=self.outcome.log_start,
+            log_end=view.log_end,
+            rows_before=view.rows,
+            rows_after=view.rows - rows,
+            bytes_before=view.bytes,
+            bytes_after=view.bytes - size,
+            retention=rows,
+            tombstones_waiting=None,
+            files_left_alone=len(view.files) - len(files),
+        )
+
+
+def apply_retention(
+    session: TableSession, now: int, partitions: Sequence[Partition] | None, dry_run: bool = False
+) -> PassReport:
+    """Deletes the segments that the policies of a table's logs no longer keep, as one commit.
+
+    Args:
+        session: the table's.
+        now: ms since the epoch.
+        partitions: only these logs; None for all.
+        dry_run: report what would leave, and change nothing.
+
+    Raises:
+        BadInput: a wrong table or setting, or an unknown partition.
+        Conflict: a file to delete was rewritten meanwhile.
+    """
+    settings = session.checked_settings()
+    views = chosen(session.table, settings, partitions)
+    asked = json.dumps([str(session.table.metadata.table_uuid), now, session.base, [str(v.partition) for v in views]])
+    request = PassRequest(session.name, "retention", hashlib.sha256(asked.encode()).hexdigest()[:16], now, session.base)
+    return retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
+
+
+def logs_past_retention(views: Sequence[LogView], settings: Settings, now: int) -> list[LogPastRetention]:
+    """Returns the logs that have segments to delete.
+
+    Args:
+        views: the logs.
+        settings: theirs.
+        now: ms since the epoch.
+    """
+    logs = (
+        LogPastRetention(view, settings, now, expired_segments(view, settings, now))
+        for view in views
+        if not left_alone(view)
+    )
+    return [log for log in logs if log.outcome.deleted]
+
+
+def retain_logs(
+    session: TableSession,
+    request: PassRequest,
+    settings: Settings,
+    logs: Sequence[LogPastRetention],
+    dry_run: bool = False,
+) -> PassReport:
+    """Deletes what the logs no longer keep, as one commit.
+
+    Args:
+        session: the table's.
+        request: what the pass is called, and its base.
+        settings: the table's columns.
+        logs: those that have segments to delete; of none nothing is done.
+        dry_run: report what would leave, and change nothing.
+
+    Raises:
+        Conflict: a file to delete was rewritten meanwhile.
+    """
+    entries = tuple(log.report() for log in logs)
+    if not logs or request.base is None or dry_run:
+        return request.report(logs=entries)
+    table, work = session.table, PassWork(request, settings, session.columns(settings), tuple(logs), (RETENTION,))
+    tasks = session.jvm.scan_tasks(request.base, work.columns.partition.name, [log.view.partition for log in logs])
+    inputs = Inputs(
+        work, DataFiles.of(table), tasks, {}, {}, {}, Record.of(table), read_at(table, request.base), time.monotonic()
+    )
+    gone = [f.path for log in logs for segment in log.outcome.deleted for f in segment.files]
+    choice = Choice(inputs, DeadRows({}, {}), {}, [gone])
+    return publish(session, Ledger(Staged(choice, ()), entries))

@@ -1,0 +1,80 @@
+"""The fourth step of a pass: new data files and deletes are written. No snapshot knows of them yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hardpack import faults
+from hardpack.compaction.choice import Choice
+from hardpack.compaction.session import TableSession
+from hardpack.errors import CommitUnknown
+from hardpack.files.content_file import ContentFile
+from hardpack.files.data_files import DataFiles
+from hardpack.files.row_deletes import write_positions
+from hardpack.spark.rewrite import Made, RewriteInput, rewrite
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a pass has written."""
+
+    choice: Choice
+    made: Sequence[Made]
+    """Which files became which."""
+    vectors: Sequence[ContentFile] = ()
+    """New delete files, one for each file of `choice.hide`, in its order."""
+    java_files: Sequence[Any] = ()
+    """The new data files as the JVM has them, in the order of `new`."""
+    java_vectors: Sequence[Any] = ()
+    """The new delete files as the JVM has them."""
+
+    @property
+    def new(self) -> list[ContentFile]:
+        """The new data files."""
+        return [file for one in self.made for file in one.new]
+
+
+def write(session: TableSession, choice: Choice) -> Staged:
+    """Writes what the choice asks for; nothing stays behind when that fails.
+
+    Args:
+        session: the table's.
+        choice: what becomes of each file.
+    """
+    files, work, data_files = choice.inputs.files, choice.work, choice.inputs.data_files
+    groups = [_living(choice, run) for run in choice.rewrite]
+    made = rewrite(session.jvm.spark, files, groups, work.columns.offset.name, work.settings.segment_bytes)
+    written = [file.path for one in made for file in one.new]
+    with discarded_on_failure(files, written):
+        faults.reach("rewritten")
+        vectors = write_positions(files, choice.hide, data_files)
+        written += [file.path for file in vectors]
+        if vectors:
+            faults.reach("vectors written")
+        java_files = [session.jvm.java_file(file) for one in made for file in one.new]
+        return Staged(choice, made, vectors, java_files, [session.jvm.java_file(file) for file in vectors])
+
+
+@contextmanager
+def discarded_on_failure(files: DataFiles, paths: Iterable[str]) -> Iterator[None]:
+    """While this holds, an error deletes files that were written, unless they may be the table's by now."""
+    try:
+        yield
+    except CommitUnknown:
+        # the files may be the table's; if not, orphan removal takes them
+        raise
+    except Exception:
+        files.discard(paths)
+        raise
+
+
+def _living(choice: Choice, run: Iterable[str]) -> list[RewriteInput]:
+    """Returns the files of a run that have a row to copy."""
+    data_files = choice.inputs.data_files
+    skipped = {path: choice.skipped(path) for path in run}
+    return [
+        RewriteInput(data_files[p], rows.serialize()) for p, rows in skipped.items() if len(rows) < data_files[p].rows
+    ]

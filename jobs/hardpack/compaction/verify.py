@@ -1,0 +1,221 @@
+"""The guarantees on the published table: each log's last pass, the snapshot before it against the current one."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
+
+from hardpack.compaction.data_docs import page_title, partitions
+from hardpack.compaction.gate import judge, promise
+from hardpack.compaction.report import Check, LogReport, PassReport, VerifyReport
+from hardpack.compaction.session import TableSession
+from hardpack.errors import GateRefused
+from hardpack.rules.causes import CAUSES, rows_removed
+from hardpack.rules.model import Partition
+from hardpack.spark.evidence import Side, evidence
+from hardpack.table.columns import LogColumns
+from hardpack.table.history import commits, summary_of
+from hardpack.table.state import PLAN_SUMMARY
+
+if TYPE_CHECKING:
+    from hardpack_expectations.checkpoint import Verdict
+
+
+def verify(session: TableSession, now: int, partitions: Iterable[Partition] | None = None) -> VerifyReport:
+    """Runs the expectations on the current snapshot, against the one before each log's last phase one.
+
+    Args:
+        session: the table's.
+        now: for the report, ms.
+        partitions: only these logs; None for all that a pass has touched.
+
+    Raises:
+        BadInput: a column is no longer the one that was mapped when the table was adopted.
+    """
+    started, table = time.monotonic(), session.table
+    columns = session.columns(session.checked_settings())
+    current = table.current_snapshot()
+    passes, spans = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
+    checks: list[Check] = []
+    pages: list[str] = []
+    passes_hold = True
+    note = "" if passes else "no pass of these logs is in the table's history, so there is nothing to compare"
+    for (base, end, until), logs in passes.items():
+        did = _plan_of(table, end)
+        snapshot, standing = current.snapshot_id if current else end, [_standing(p) for p in logs]
+        compared = [((snapshot, snapshot), standing)]
+        if base is None or any(table.snapshot_by_id(s) is None for s in (base, until) if s is not None):
+            lost = "is not told by the catalog" if base is None else "has expired"
+            which = "the snapshot" if base is None else f"snapshot {base}"
+            note = f"{which} before the last pass {lost}, so only what must hold at any time was checked"
+        elif until is None:
+            compared = [((base, snapshot), logs)]
+        else:
+            # what retention took is missing rightly
+            compared = [((base, until), logs), *compared]
+        found = [_compare(session, columns, span, promised, did) for span, promised in compared]
+        checks += [Check.model_validate(r) for verdict in found for r in verdict.results]
+        pages += [verdict.page for verdict in found]
+        held = all(verdict.success for verdict in found)
+        if not held:
+            own = _by_themselves(session, columns, _own(table, logs, spans), did)
+            pages += [verdict.page for verdict in own]
+            held = all(verdict.success for verdict in own)
+            blame = "which kept every guarantee" if held else "which had broken a guarantee itself"
+            note = f"rows came, or others changed some, after the pass of snapshot {end}, {blame}"
+        passes_hold = passes_hold and held
+    return VerifyReport(
+        table=session.name,
+        now=now,
+        success=all(c.success for c in checks),
+        passes_hold=passes_hold,
+        seconds=round(time.monotonic() - started, 1),
+        checks=tuple(checks),
+        data_docs=tuple(pages),
+        note=note,
+    )
+
+
+def must_hold(report: VerifyReport) -> VerifyReport:
+    """Returns the same report, when the passes kept every guarantee; what others did to the rows since is theirs.
+
+    Raises:
+        GateRefused: naming what broke.
+    """
+    if not report.passes_hold:
+        broken = ", ".join(sorted({c.expectation for c in report.checks if not c.success}))
+        raise GateRefused(
+            f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)}, and look at the "
+            "task's log for an error of Spark before anything is undone.",
+            pages=report.data_docs,
+        )
+    return report
+
+
+Span = tuple[int | None, int, int | None]
+"""The snapshot before a pass, None where the catalog does not tell it, the one that it made, and the last one before
+retention took rows since, None if it did not."""
+
+
+Own = dict[str, list[tuple[int | None, int, LogReport]]]
+"""By log its passes that are looked at, each with the snapshot that it read and the one that it made."""
+
+
+def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list[LogReport]], Own]:
+    """Returns the last passes, by the snapshots around them.
+
+    Phase one of a log and the phase two after it are one entry.
+    """
+    later: dict[str, tuple[int | None, int, LogReport]] = {}
+    found: dict[str, tuple[int | None, int, LogReport]] = {}
+    until: dict[str, int | None] = {}
+    own: Own = defaultdict(list)
+    for commit in commits(table):
+        if not commit.report:
+            # too long for its summary, and the file beside the table is gone
+            continue
+        report = PassReport.from_summary(commit.report, commit.snapshot)
+        for entry in report.logs:
+            name = str(entry.partition)
+            if name in found or (wanted is not None and name not in wanted):
+                continue
+            if report.phase == "retention":
+                # what it took is not the pass's doing, so the phase before it is looked at apart
+                if name in later:
+                    found[name] = later[name]
+                else:
+                    until[name] = commit.parent
+                continue
+            own[name].append((report.base, commit.snapshot, entry))
+            _, end, known = later.get(name, (None, commit.snapshot, None))
+            (found if report.phase == "one" else later)[name] = (commit.parent, end, _merged(known, entry))
+    spans: dict[Span, list[LogReport]] = defaultdict(list)
+    for name, (base, end, entry) in (later | found).items():
+        spans[base, end, until.get(name)].append(entry)
+    return dict(spans), own
+
+
+def _own(table: Table, logs: Iterable[LogReport], own: Own) -> list[tuple[tuple[int, int], list[LogReport]]]:
+    """Returns what each pass of some logs did by itself.
+
+    A pass is known by the snapshots that it read and made, as far as these are still there.
+    """
+    by_commit: dict[tuple[int, int], list[LogReport]] = defaultdict(list)
+    for log in logs:
+        for before, made, entry in own[str(log.partition)]:
+            if before is not None and table.snapshot_by_id(before) and table.snapshot_by_id(made):
+                by_commit[before, made].append(entry)
+    return list(by_commit.items())
+
+
+def _by_themselves(
+    session: TableSession, columns: LogColumns, own: Iterable[tuple[tuple[int, int], list[LogReport]]], did: str
+) -> list[Verdict]:
+    """Judge what passes did to the rows that they read, whatever came beside or after them."""
+    return [_compare(session, columns, *one, did, own=True) for one in own]
+
+
+def _plan_of(table: Table, snapshot: int) -> str:
+    """Returns which pass made a snapshot, for people."""
+    found = table.snapshot_by_id(snapshot)
+    phase, _, plan = (summary_of(found).get(PLAN_SUMMARY, "") if found else "").partition(":")
+    return f"phase {phase}, plan {plan}, snapshot {snapshot}" if plan else f"snapshot {snapshot}"
+
+
+def _standing(entry: LogReport) -> LogReport:
+    """Returns what can be promised without the rows before: nothing was removed from the snapshot against itself."""
+    return entry.model_copy(update={cause.name: 0 for cause in CAUSES})
+
+
+def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:
+    if later is None:
+        return earlier
+    return earlier.model_copy(
+        update={
+            "checkpoint_after": later.checkpoint_after,
+            "expired": (*earlier.expired, *later.expired),
+        }
+        | {cause.name: rows_removed(earlier, cause) + rows_removed(later, cause) for cause in CAUSES}
+    )
+
+
+def _compare(
+    session: TableSession,
+    columns: LogColumns,
+    snapshots: tuple[int, int],
+    logs: list[LogReport],
+    did: str,
+    own: bool = False,
+) -> Verdict:
+    """Judge the rows of two snapshots; with `own` those alone that the second one's pass has read or written."""
+    jvm, name = session.jvm, session.name
+    base, current = snapshots
+    title = page_title(name, logs, f"published {current}")
+    values = [p.partition for p in logs]
+    before = jvm.scan_tasks(base, columns.partition.name, values)
+    after = jvm.scan_tasks(current, columns.partition.name, values)
+    if own:
+        wrote = jvm.sequence_number(current)
+        after = {p: t for p, t in after.items() if p in before or int(t.file().fileSequenceNumber()) == wrote}
+        if before.keys() - after.keys() - jvm.removed_files(current):
+            # others took files while the pass ran: what it removed can no longer be told from what they did
+            before, logs = after, [_standing(entry) for entry in logs]
+    shared = before.keys() & after.keys()
+    if jvm.delete_manifests(base) or jvm.delete_manifests(current):
+        shared = {path for path in shared if jvm.deletes(before[path]) == jvm.deletes(after[path])}
+    with ExitStack() as hold:
+        sides = [
+            Side([after[path] for path in shared], "both"),
+            Side([t for path, t in before.items() if path not in shared], "before", wide=True),
+            Side([t for path, t in after.items() if path not in shared], "after", wide=True),
+        ]
+        rows = evidence(jvm, columns, sides, hold, published=True)
+        about = {"Pass": did, "Snapshot": f"{current}, as published", "Compared with": f"snapshot {base}"}
+        return judge(
+            rows, name, title, [promise(p) for p in logs], session.home, about | {"Partitions": partitions(logs)}
+        )

@@ -1,0 +1,225 @@
+"""What a pass is to do: how it is called, which logs, how far, and by which causes rows leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from hardpack.compaction.report import PassReport, Phase
+from hardpack.rules.causes import Cause
+from hardpack.rules.grouping import group_segments
+from hardpack.rules.horizons import Copied, Range, after_clean, after_expiry, horizon_from
+from hardpack.rules.model import LogState, LogView, Segment
+from hardpack.rules.selection import Decision, decide
+from hardpack.rules.settings import Settings
+from hardpack.rules.transactions import held_after
+from hardpack.spark.log_rows import Bounds, LogRows
+from hardpack.table.columns import LogColumns
+from hardpack.table.state import told
+
+Seen = tuple[int, int]
+"""Sequence numbers of the snapshot that a pass read and of the one that it made; see `LogState.seen`."""
+
+
+@dataclass(frozen=True)
+class PassRequest:
+    """What a pass is called, and when and from where it works. Times are ms."""
+
+    table: str
+    phase: Phase
+    plan: str
+    """Id of the plan, by which a repeated request is known."""
+    now: int
+    base: int | None
+    """The snapshot that it reads."""
+    clock: Callable[[], int] | None = None
+    """Tells how late it is at any later time, as `now` does; None when time stands still."""
+    notes: tuple[str, ...] = ()
+    """Why planned logs are not cleaned after all."""
+
+    def report(self, **outcome: Any) -> PassReport:
+        """Makes the report of the pass.
+
+        Args:
+            outcome: fields of `PassReport` beside those that the request tells.
+        """
+        return PassReport(
+            table=self.table, phase=self.phase, plan=self.plan, now=self.now, base=self.base, notes=self.notes,
+            **outcome,
+        )  # fmt: skip
+
+    def commit_time(self) -> int:
+        """Returns the time that a commit made now counts from, ms."""
+        return max(self.now, self.clock()) if self.clock else self.now
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What the rows of a log tell a pass beside which of them are dead."""
+
+    emptied: Sequence[int] = ()
+    """Offsets of the transaction markers of which no row is left."""
+    last_batch: tuple[int, int] | None = None
+    """`(offset, producer id)` of the transactional row that ends the round."""
+    late_tombstones: Sequence[Range] = ()
+    """Offsets of tombstones that came late, among those to which earlier passes gave horizons."""
+
+
+@dataclass(frozen=True)
+class LogWork:
+    """One log of a pass, and the settings and the time, ms, that its rules go by. Subclasses say what is done to it."""
+
+    view: LogView
+    settings: Settings
+    now: int
+
+    @property
+    def name(self) -> str:
+        """The text of its partition."""
+        return str(self.view.partition)
+
+    @property
+    def groups(self) -> list[list[Segment]]:
+        """The segments that become one."""
+        return [[segment] for segment in self.view.segments]
+
+    @property
+    def copied_to(self) -> int | None:
+        """The offset from which on nothing is touched; None where whole segments leave."""
+        return None
+
+    @property
+    def expired(self) -> tuple[Range, ...]:
+        """Offset ranges whose tombstones have to go."""
+        return ()
+
+    def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
+        """Returns the state that the pass leaves.
+
+        Args:
+            facts: what the log's rows tell.
+            seen: of the snapshot that the pass read.
+            commit: the time of the commit, ms.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class LogToClean(LogWork):
+    """A log in phase one (Kafka's LogToClean)."""
+
+    force: bool = False
+    map_end: int | None = None
+    """Last offset that the offset map covers, None until it is known to be the round's last."""
+
+    @cached_property
+    def decision(self) -> Decision:
+        """What the rules say of it."""
+        return decide(self.view, self.settings, self.now, self.force)
+
+    @cached_property
+    def reach(self) -> Copied:
+        """How far phase one goes."""
+        decision = self.decision
+        end = decision.bound - 1 if self.map_end is None else self.map_end
+        behind = (s.base_offset for s in self.view.segments if s.base_offset > end)
+        return Copied(decision.first_dirty, end + 1, next(behind, self.view.log_end), decision.bound)
+
+    @property
+    def bounds(self) -> Bounds:
+        """How far phase one goes, as Spark's jobs take it."""
+        r = self.reach
+        return Bounds(self.view.partition, r.first_dirty, r.checkpoint, r.copied_to, r.first_uncleanable)
+
+    @property
+    def groups(self) -> list[list[Segment]]:
+        """The segments that become one, of those that Kafka would copy: they begin before the map's end."""
+        copied = tuple(s for s in self.view.segments if s.base_offset < self.reach.checkpoint)
+        left = self.view.segments[len(copied) :]
+        following = left[0].base_offset if left else None
+        return group_segments(copied, self.settings.segment_bytes, self.decision.bound, following)
+
+    @property
+    def copied_to(self) -> int:
+        """The end of what Kafka would copy."""
+        return self.reach.copied_to
+
+    def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
+        """Returns the state with its checkpoint, new horizons and layout; a horizon counts from the commit."""
+        view, reach = self.view, self.reach
+        horizon = horizon_from(max(self.now, commit), self.settings.delete_retention_ms)
+        state = after_clean(
+            view.state, reach, view.log_end, self.now, horizon, view.files, facts.late_tombstones, facts.emptied,
+            view.arrived is not None,
+        )  # fmt: skip
+        layout = (*(group[0].base_offset for group in self.groups), reach.copied_to)
+        if state.unseen:
+            # the pass ends before the old checkpoint, so what lies behind it is as it was
+            layout = ()
+            state = replace(state, unseen=replace(state.unseen, told_to=seen[0]))
+        held = held_after(facts.last_batch, view.state.last_batch, reach.first_uncleanable)
+        return replace(state, layout=layout, last_batch=held, seen=seen)
+
+
+@dataclass(frozen=True)
+class LogToExpire(LogWork):
+    """A log in phase two."""
+
+    ranges: tuple[Range, ...] = ()
+    """Offsets whose tombstones' horizon has passed."""
+    markers: tuple[int, ...] = ()
+    """Offsets of transaction markers whose horizon has passed."""
+
+    @property
+    def expired(self) -> tuple[Range, ...]:
+        """Offset ranges whose tombstones have to go."""
+        return self.ranges
+
+    @property
+    def end(self) -> int:
+        """The checkpoint, behind which no tombstone goes."""
+        return self.view.state.checkpoint or 0
+
+    @property
+    def copied_to(self) -> int:
+        """The checkpoint, or the end of what was copied: a marker may lie between them."""
+        return max([self.end, *self.view.state.layout[-1:]])
+
+    @property
+    def bounds(self) -> Bounds:
+        """What may go, as Spark's jobs take it."""
+        return Bounds(self.view.partition, 0, self.end, self.end, self.end, self.ranges)
+
+    def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
+        """Returns the state without the horizons that were served; late rows stay to be cleaned."""
+        view = self.view
+        state = replace(view.state, seen=seen, unseen=None) if view.late is None else told(view, seen[0])
+        return replace(after_expiry(state, self.ranges, self.markers), log_end=view.log_end)
+
+
+@dataclass(frozen=True)
+class PassWork:
+    """A pass to run."""
+
+    request: PassRequest
+    settings: Settings
+    """Of the table and its files, the same for all logs."""
+    columns: LogColumns
+    """Of the table now."""
+    logs: tuple[LogWork, ...]
+    causes: tuple[Cause, ...]
+    """By which rows leave, in the order in which they claim them."""
+    rows: LogRows | None = None
+    """The logs' rows, None where no row is read."""
+
+    @property
+    def name(self) -> str:
+        """The table's."""
+        return self.request.table
+
+    @property
+    def base(self) -> int:
+        """The snapshot that the pass reads."""
+        return self.request.base or 0

@@ -1,0 +1,1 @@
+"""Data files read, hashed and written with Arrow, without Spark. Imports table and rules."""

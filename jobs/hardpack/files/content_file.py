@@ -1,0 +1,141 @@
+"""A data or delete file as Iceberg's JSON of it says. The names in that JSON stand here alone (ContentFileParser)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ALONE = ("puffin", "parquet")
+"""Formats of delete files that are read here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentFile:
+    """One file of a table, written or to be read; nothing says that a snapshot knows it."""
+
+    entry: Mapping[str, Any]
+    """Iceberg's JSON of it."""
+    sequence: int = 0
+    """Data sequence number; 0 where nothing asks for it."""
+
+    @property
+    def path(self) -> str:
+        """Its location."""
+        return str(self.entry["file-path"])
+
+    @property
+    def format(self) -> str:
+        """The name of its format, in small letters."""
+        return str(self.entry["file-format"]).lower()
+
+    @property
+    def rows(self) -> int:
+        """Rows in the file, deleted ones too; of a delete file the rows that it names."""
+        return int(self.entry["record-count"])
+
+    @property
+    def bytes(self) -> int:
+        """Size of the file."""
+        return int(self.entry["file-size-in-bytes"])
+
+    @property
+    def spec_id(self) -> int:
+        """Id of the partition spec that it was written under."""
+        return int(self.entry["spec-id"])
+
+    @property
+    def partition(self) -> Sequence[Any]:
+        """Its partition values, as JSON, in the order of its spec."""
+        values: Sequence[Any] = self.entry["partition"]
+        return values
+
+    @property
+    def home(self) -> tuple[int, str]:
+        """Spec id and partition values: files of one home may become one file."""
+        return self.spec_id, repr(self.partition)
+
+    @property
+    def first_row_id(self) -> int | None:
+        """The id of its first row on format v3, None where rows have none or carry their own."""
+        return self.entry.get("first-row-id")
+
+    @property
+    def data_file(self) -> str:
+        """Of a delete file the one data file that it lies on, empty when it may lie on several."""
+        return str(self.entry.get("referenced-data-file") or "")
+
+    @property
+    def on_one_file(self) -> bool:
+        """Whether this delete file lies on a single data file, in a format that is read here."""
+        return bool(self.data_file) and self.format in ALONE
+
+    @property
+    def blob(self) -> tuple[int, int]:
+        """Of a deletion vector offset and size of its blob in the file, bytes."""
+        return int(self.entry["content-offset"]), int(self.entry["content-size-in-bytes"])
+
+    def column_bytes(self, field_ids: Collection[int]) -> int:
+        """Returns what some columns take, bytes; the whole file's size where the table does not know."""
+        known = self.entry.get("column-sizes")
+        if not known:
+            return self.bytes
+        sizes = dict(zip(known["keys"], known["values"], strict=True))
+        return sum(sizes.get(number, 0) for number in field_ids)
+
+    def nulls(self, field_id: int) -> int | None:
+        """Returns how many rows have no value in a column, None when they are not counted."""
+        counts = self.entry["null-value-counts"]
+        return dict(zip(counts["keys"], counts["values"], strict=True)).get(field_id)
+
+    def deletes(self, location: str, size: int, rows: int, blob: tuple[int, int] | None = None) -> ContentFile:
+        """Makes the delete file that names rows of this data file alone.
+
+        Args:
+            location: where it was written.
+            size: its size, bytes.
+            rows: how many rows it names.
+            blob: of a deletion vector offset and size of its blob; None of a file of positions.
+        """
+        place = {} if blob is None else {"content-offset": blob[0], "content-size-in-bytes": blob[1]}
+        return ContentFile(
+            {
+                "spec-id": self.spec_id,
+                "content": "position-deletes",
+                "file-path": location,
+                "file-format": "parquet" if blob is None else "puffin",
+                "partition": self.partition,
+                "record-count": rows,
+                "referenced-data-file": self.path,
+                "file-size-in-bytes": size,
+            }
+            | place
+        )
+
+
+def listed_file(
+    path: str, file_format: str, spec_id: int, partition: Sequence[Any], size: int, rows: int, **more: Any
+) -> ContentFile:
+    """Makes a data file from what a manifest or a writer says of it.
+
+    Args:
+        path: its location.
+        file_format: the format's name.
+        spec_id: id of its partition spec.
+        partition: its partition values, as JSON.
+        size: bytes.
+        rows: how many there are.
+        more: further entries of Iceberg's JSON.
+    """
+    return ContentFile(
+        {
+            "spec-id": spec_id,
+            "content": "data",
+            "file-path": path,
+            "file-format": file_format,
+            "partition": partition,
+            "file-size-in-bytes": size,
+            "record-count": rows,
+        }
+        | more
+    )

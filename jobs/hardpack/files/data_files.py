@@ -1,0 +1,234 @@
+"""Data files read and written with Arrow, by whoever holds a `DataFiles`: it is pickled into Spark's tasks.
+
+With `projection` this is the one place that uses pyiceberg's Arrow reader and writer. Columns are found by field id, so
+that files older than a change of schema read as Iceberg wants it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from hardpack.errors import BadInput
+from hardpack.files.column_metrics import metrics_modes, sensed
+from hardpack.files.content_file import ContentFile
+from hardpack.files.damage import PIECE, readable
+from hardpack.files.throttle import Throttle
+from hardpack.table.columns import LogColumns, by_offset, table_name
+from hardpack.table.vended import renewed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.io import FileIO
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table import Table
+    from pyiceberg.table.name_mapping import NameMapping
+
+    from hardpack.rules.settings import Settings
+
+log = logging.getLogger(__name__)
+
+ROW_ID = NestedField(2147483540, "_row_id", LongType())
+LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", LongType())
+"""Row lineage of format v3, with the field ids that the spec reserves."""
+BATCH_ROWS = 128 * 1024
+PROVIDER = "write.py-location-provider.impl"
+"""Property by which pyiceberg imports a class of whoever may set a table's properties."""
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """What it takes to read and write one table's data files anywhere."""
+
+    name: str
+    """The table's."""
+    io: FileIO
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    names: NameMapping | None
+    properties: Mapping[str, str]
+    location: str
+    format_version: Literal[1, 2, 3]
+    modes: Mapping[int, int]
+    """Metrics mode of each column by field id, see `hardpack.files.column_metrics`."""
+    sort_order: int = 0
+    """Id of the table's sort order when rows by offset are in it, else 0."""
+    rate: float = sys.float_info.max
+    """Bytes per second that one task may read and write."""
+    threads: int = sys.maxsize
+    """Tasks that may read and write at once."""
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        rate: float = sys.float_info.max,
+        threads: int = sys.maxsize,
+        settings: Settings | None = None,
+    ) -> DataFiles:
+        """Makes the reader and writer of a loaded table.
+
+        With its settings, new files have the metrics that planning needs.
+        """
+        meta, schema, order = table.metadata, table.schema(), table.sort_order()
+        least = sensed(schema, settings) if settings else {}
+        by_order = order.order_id if settings and by_offset(table, settings) else 0
+        return cls(
+            table_name(table), renewed(table), schema, table.specs(), meta.name_mapping(), meta.properties,
+            meta.location, meta.format_version, metrics_modes(schema, meta.properties, order, least), by_order, rate,
+            threads,
+        )  # fmt: skip
+
+    @cached_property
+    def throttle(self) -> Throttle:
+        """Of the task that holds this copy."""
+        return Throttle(self.rate)
+
+    @cached_property
+    def written(self) -> Schema:
+        """The schema of files written here: on format v3 with the lineage columns."""
+        if self.format_version < 3:
+            return self.schema
+        return Schema(*self.schema.fields, ROW_ID, LAST_UPDATED, schema_id=self.schema.schema_id)
+
+    @property
+    def merge_on_read(self) -> bool:
+        """Whether dead rows may stay in their files under row-level deletes, as far as the table says."""
+        return self.format_version >= 2 and self.properties.get("write.delete.mode") == "merge-on-read"
+
+    def read(self, file: ContentFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields some columns of all rows of a file, in the file's order and whatever was deleted, batch by batch."""
+        names = [c for c in columns if c]
+        return self._read(file, self.schema.select(*names))
+
+    def read_whole(self, file: ContentFile) -> Iterator[pa.RecordBatch]:
+        """Yields all columns of all rows, with each row's lineage where the format has it."""
+        if self.format_version < 3:
+            return self._read(file, self.schema)
+        return self._with_lineage(file)
+
+    def _read(self, file: ContentFile, projected: Schema) -> Iterator[pa.RecordBatch]:
+        size = file.column_bytes(projected.field_ids)
+        for batch in _one_ahead(self._sound(file, projected)):
+            self.throttle.spend(size * len(batch) / file.rows)
+            yield batch
+
+    def _batches(self, file: ContentFile, projected: Schema) -> Iterator[pa.RecordBatch]:
+        """Row group after row group, mapped as pyiceberg does, whose own reader decodes a gigabyte and more ahead."""
+        import pyarrow.parquet as pq
+
+        from hardpack.files.projection import FileColumns, fitting
+
+        if file.format != "parquet":
+            raise BadInput(
+                f"{self.name}: data file {file.path} is {file.format}, expected parquet; rewrite it "
+                "(write.format.default, rewrite_data_files)."
+            )
+        spec = self.specs.get(file.spec_id)
+        with self.io.new_input(file.path).open() as stream:
+            # a damaged page must not be written anew; pyiceberg knows no extension types, such as that of JSON; of
+            # nanoseconds only 584 years fit, and what does not fit changes
+            parquet = pq.ParquetFile(
+                stream, pre_buffer=True, page_checksum_verification=True, arrow_extensions_enabled=False,
+                coerce_int96_timestamp_unit="us",
+            )  # fmt: skip
+            with fitting(self.name, file.path):
+                columns = FileColumns(
+                    parquet.schema_arrow, projected, self.names, self.format_version, spec, file.partition
+                )
+            for group in range(parquet.num_row_groups):
+                for batch in parquet.iter_batches(BATCH_ROWS, [group], columns.names, use_threads=False):
+                    with fitting(self.name, file.path):
+                        mapped = columns.mapped(batch)
+                    yield mapped
+
+    def _sound(self, file: ContentFile, projected: Schema) -> Iterator[pa.RecordBatch]:
+        """Batches of a file; what keeps them from being read is told in a sentence.
+
+        Raises:
+            BadInput: the file is gone or damaged.
+            Unavailable: the storage does not answer.
+        """
+
+        def decode() -> None:
+            for _ in self._batches(file, projected):
+                pass
+
+        with readable(f"{self.name}: data file {file.path}", lambda: self.read_through(file.path), decode):
+            yield from self._batches(file, projected)
+
+    def read_through(self, path: str) -> None:
+        """Read all bytes of a file and forget them."""
+        with self.io.new_input(path).open() as stream:
+            while stream.read(PIECE):
+                pass
+
+    def _with_lineage(self, file: ContentFile) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        first, at = file.first_row_id, 0
+        for batch in self._read(file, self.written):
+            if first is not None:
+                own = pa.array(range(first + at, first + at + len(batch)), pa.int64())
+                ids = pc.coalesce(batch[ROW_ID.name], own)
+                seen = pc.coalesce(batch[LAST_UPDATED.name], pa.scalar(file.sequence, pa.int64()))
+                batch = batch.set_column(batch.num_columns - 2, ROW_ID.name, ids)
+                batch = batch.set_column(batch.num_columns - 1, LAST_UPDATED.name, seen)
+            at += len(batch)
+            yield batch
+
+    def new_location(self, name: str, folder: Any = None) -> str:
+        """Returns where a new file goes, as the table's properties have it; none of them chooses code."""
+        from pyiceberg.table.locations import load_location_provider
+
+        plain = {key: value for key, value in self.properties.items() if key != PROVIDER}
+        return load_location_provider(self.location, plain).new_data_location(name, folder)
+
+    @contextmanager
+    def created(self, location: str) -> Iterator[Any]:
+        """Opens the stream of a new file, which is deleted again when writing fails."""
+        try:
+            with self.io.new_output(location).create() as stream:
+                yield stream
+        except BaseException:
+            self.discard([location])
+            raise
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files that were written but not committed; what cannot be is left to orphan removal."""
+        for path in set(paths):
+            try:
+                self.io.delete(path)
+            except Exception as error:  # whatever it is, it must not hide why the file is deleted
+                log.warning("an uncommitted file of %s stays behind: %s", self.location, type(error).__name__)
+
+    def log_of(self, file: ContentFile, columns: LogColumns) -> str:
+        """Returns the text of the partition whose log a file belongs to.
+
+        Args:
+            file: one whose spec names its log, as that of each file has that was planned.
+            columns: the table's.
+        """
+        at = columns.log_index(self.specs[file.spec_id])
+        if at is None:
+            raise ValueError(f"{file.path}: its partition spec names no log")
+        return str(file.partition[at])
+
+
+def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the same, the next being read while one is worked on."""
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = reader.submit(next, batches, None)
+            yield batch

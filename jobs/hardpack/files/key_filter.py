@@ -1,0 +1,159 @@
+"""Key filters: beside a clean file that a pass read in vain, the hashes of its keys, so that later passes need not.
+
+A filter is a small Parquet file under the table's location that no snapshot knows of. It may be lost at any time, as
+orphan removal takes it, and is made again; one that is damaged, or made by another hash or of other columns, is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyiceberg.io import FileIO
+
+    from hardpack.files.content_file import ContentFile
+
+    Longs = NDArray[np.uint64]
+
+log = logging.getLogger(__name__)
+
+BITS = 48
+"""Of each hash kept: half a million keys against a million others meet by chance in one file of five hundred."""
+LEAST_BITS, MOST_BITS = 16, 27
+VERSION = 2
+"""Of the layout: filters of another one count as none."""
+IDENTITY, DIGEST = b"hardpack.keys", b"hardpack.digest"
+"""Names in the file's metadata: whose keys these are, and a digest over that and the hashes."""
+FOLDER = "metadata/hardpack-keys"
+"""Under the table's location."""
+
+
+def filter_name(path: str) -> str:
+    """Name of the filter of a data file."""
+    return f"{hashlib.blake2b(path.encode(), digest_size=16).hexdigest()}.parquet"
+
+
+class Wanted:
+    """The keys that a pass looks for, ready to be held against many filters.
+
+    Args:
+        hashes: of the keys.
+    """
+
+    def __init__(self, hashes: Longs) -> None:
+        self._hashes = hashes
+        # sixteen times as many places as keys: most of a filter's hashes fall on a free one
+        self._bits = min(MOST_BITS, max(LEAST_BITS, len(hashes).bit_length() + 4))
+        self._taken = np.zeros(1 << self._bits, bool)
+        self._taken[hashes >> np.uint64(64 - self._bits)] = True
+
+    @cached_property
+    def _short(self) -> Longs:
+        return np.sort(self._hashes >> np.uint64(64 - BITS))
+
+    def near(self, hashes: Longs) -> NDArray[np.bool_]:
+        """Returns which of some keys' hashes may be among them; of those that are not, one in eight or fewer."""
+        return np.asarray(self._taken[hashes >> np.uint64(64 - self._bits)])
+
+    def any_in(self, kept: Longs) -> bool:
+        """Returns whether one of the keys may be among those of a filter."""
+        near = kept[self._taken[kept >> np.uint64(BITS - self._bits)]]
+        if not len(near):
+            return False
+        at = np.searchsorted(self._short, near)
+        at[at == len(self._short)] = 0
+        return bool((self._short[at] == near).any())
+
+
+@dataclass(frozen=True)
+class KeyFilters:
+    """The filters of one table's data files."""
+
+    io: FileIO
+    location: str
+    """Of the table."""
+    identity: str
+    """What the hashes depend on beside the file: the hash function, the key's column and what tells a control row."""
+    min_rows: int
+    """Files of fewer rows have none."""
+
+    def rules_out(self, file: ContentFile, log_name: str, wanted: Callable[[], Wanted]) -> bool:
+        """Returns whether the file has a filter and none of the keys is in it.
+
+        The keys are asked for when it has one.
+        """
+        if file.rows < self.min_rows:
+            return False
+        kept = self._read(file, log_name)
+        return kept is not None and not wanted().any_in(kept)
+
+    def keep(self, file: ContentFile, log_name: str, hashes: Sequence[Longs]) -> None:
+        """Make the filter of a file of which every row has a key, from the hashes of all of them.
+
+        Should it fail, the file has no filter: a pass does not depend on it.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if file.rows < self.min_rows:
+            return
+        ordered = np.sort(np.concatenate(hashes) >> np.uint64(64 - BITS))
+        # what np.unique gives, which takes fourteen times as long
+        last = np.append(ordered[1:] != ordered[:-1], True)[: len(ordered)]
+        sorted_once = ordered[last].astype(np.int64)
+        identity = self._identity(file, log_name)
+        named = {IDENTITY: identity, DIGEST: _digest(identity, sorted_once)}
+        table = pa.table({"hash": sorted_once}).replace_schema_metadata(named)
+        try:
+            with self.io.new_output(self.path(file)).create(overwrite=True) as out:
+                pq.write_table(
+                    table, out, use_dictionary=False, column_encoding={"hash": "DELTA_BINARY_PACKED"},
+                    compression="none", write_statistics=False, write_page_checksum=True,
+                )  # fmt: skip
+        except Exception as error:  # whatever it is, the pass can do without
+            log.warning("no key filter of a file of %s was kept: %s", self.location, type(error).__name__)
+
+    def path(self, file: ContentFile) -> str:
+        """Returns where a data file's filter is."""
+        return f"{self.location.rstrip('/')}/{FOLDER}/{filter_name(file.path)}"
+
+    def _identity(self, file: ContentFile, log_name: str) -> bytes:
+        return f"{VERSION} {self.identity} {file.rows} {file.bytes} {log_name}".encode()
+
+    def _read(self, file: ContentFile, log_name: str) -> Longs | None:
+        import pyarrow.parquet as pq
+
+        identity = self._identity(file, log_name)
+        try:
+            with self.io.new_input(self.path(file)).open() as stream:
+                found = pq.read_table(stream, use_threads=False, page_checksum_verification=True)
+            named = found.schema.metadata or {}
+            if named.get(IDENTITY) != identity:
+                return None
+            hashes = np.asarray(found["hash"].fill_null(0).to_numpy(), np.int64)
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # whatever it is, the file can be read instead
+            log.warning("a key filter of %s cannot be read and is made again: %s", self.location, type(error).__name__)
+            return None
+        if named.get(DIGEST) != _digest(identity, hashes):
+            log.warning("a key filter of %s is damaged and is made again", self.location)
+            return None
+        return hashes.astype(np.uint64)
+
+
+def _digest(identity: bytes, hashes: NDArray[np.int64]) -> bytes:
+    """Returns a digest of what a filter means, which checksums of pages are not.
+
+    They leave out how pages make a column.
+    """
+    content = np.ascontiguousarray(hashes, "<i8").tobytes()
+    return hashlib.blake2b(content, key=hashlib.blake2b(identity).digest(), digest_size=16).hexdigest().encode()

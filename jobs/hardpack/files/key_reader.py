@@ -1,0 +1,155 @@
+"""Keys and offsets of a log's files, read with Arrow and hashed: the rows that the narrow pass works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyroaring import BitMap
+
+from hardpack.files.content_file import ContentFile
+from hardpack.files.data_files import DataFiles
+from hardpack.files.key_hash import (
+    FILE_SHIFT,
+    HEAD,
+    TOMBSTONE,
+    HashedRows,
+    high_half,
+    living_mask,
+    log_hash,
+    longs,
+    low_half,
+)
+from hardpack.files.puffin import bitmap
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_HASHED = 100_000
+"""Rows from which on keys are hashed: those of a small file alone cost more to hand over than to hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyScanFile:
+    """One file of a log, and how the log's rules see its rows."""
+
+    number: int
+    file: ContentFile
+    log: str
+    first_dirty: int
+    checkpoint: int
+    tail: bool
+    """Whether all its rows lie below the first dirty offset."""
+    skipped: bytes = b""
+    """Bitmap of rows that are not in the log: deleted, aborted, or stood for by another."""
+    tombstones: bool = False
+    """Whether to tell which of its rows are tombstones, for which the value is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """Names of the columns read, and the salt of the hashes."""
+
+    key: str
+    offset: str
+    value: str
+    control: str | None
+    salt: bytes
+    empty_is_absent: bool = False
+    """Whether a row with an empty key has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one file that are not hashed yet."""
+
+    keys: pa.Array
+    log: tuple[np.uint64, np.uint64]
+    """The log's hash, and its salted one."""
+    offset: np.ndarray
+    place: np.ndarray
+
+
+def read_keys(
+    files: DataFiles,
+    columns: KeyColumns,
+    some: Iterable[KeyScanFile],
+    near: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Iterator[tuple[HashedRows, dict[int, BitMap]]]:
+    """Yields rows of some files below the checkpoint, part by part, and by file the positions of those without a key.
+
+    Without offsets, all 0, when `near` is given: that is for files of the tail.
+
+    Args:
+        files: reads the table's files.
+        columns: what to read.
+        some: the files; small ones that follow each other share a part.
+        near: which rows are wanted at all, by the first half of their hash; None for every row.
+    """
+    waiting: list[_Rows] = []
+    keyless: dict[int, BitMap] = {}
+    for file in some:
+        for rows, without in _read(files, columns, file, bool(near)):
+            waiting.append(rows)
+            if without:
+                keyless[file.number] = without | keyless.get(file.number, BitMap())
+            if sum(len(r.place) for r in waiting) >= ROWS_HASHED:
+                yield _hashed(waiting, columns.salt, near), keyless
+                waiting, keyless = [], {}
+    if waiting:
+        yield _hashed(waiting, columns.salt, near), keyless
+
+
+def _hashed(rows: Sequence[_Rows], salt: bytes, near: Callable[[np.ndarray], np.ndarray] | None) -> HashedRows:
+    import pyarrow as pa
+
+    keys = pa.chunked_array([r.keys for r in rows]).combine_chunks()
+    high_of, low_of = (np.repeat(h, [len(r.place) for r in rows]) for h in zip(*(r.log for r in rows), strict=True))
+    offset, place = (np.concatenate([getattr(r, n) for r in rows]) for n in ("offset", "place"))
+    high = high_half(keys, high_of)
+    if near:
+        few = near(high)
+        keys, low_of = keys.filter(pa.array(few)), low_of[few]
+        high, offset, place = high[few], offset[few], place[few]
+    return HashedRows(high, low_half(keys, low_of, salt), offset, place)
+
+
+def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: bool) -> Iterator[tuple[_Rows, BitMap]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pa.set_cpu_count(1)
+    readable = living_mask(file.file.rows, file.skipped)
+    log = log_hash(file.log), log_hash(file.log, columns.salt)
+    at = 0
+    value = columns.value if file.tombstones else ""
+    # where rows are asked for by their keys it is known that they lie below the first dirty offset
+    offset = "" if of_tail else columns.offset
+    for batch in files.read(file.file, [columns.key, offset, columns.control or "", value]):
+        offsets = longs(batch[offset]) if offset else np.zeros(len(batch), np.int64)
+        inside = readable[at : at + len(batch)] & (offsets < file.checkpoint)
+        if columns.control:
+            inside &= _nulls(batch[columns.control])
+        without = _nulls(batch[columns.key])
+        if columns.empty_is_absent:
+            without |= np.asarray(pc.fill_null(pc.equal(pc.binary_length(batch[columns.key]), 0), False))
+        positions = np.arange(at, at + len(batch), dtype=np.uint64)
+        at += len(batch)
+        keyless = bitmap(positions[inside & without])
+        place = (np.uint64(file.number) << FILE_SHIFT) | positions
+        place[offsets >= file.first_dirty] |= HEAD
+        if value:
+            place[_nulls(batch[value])] |= TOMBSTONE
+        chosen = inside & ~without
+        keys = batch[columns.key]
+        if not chosen.all():
+            keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
+        yield _Rows(keys.cast(pa.binary()), log, offsets.astype(np.uint64), place), keyless
+
+
+def _nulls(column: pa.Array) -> np.ndarray:
+    if column.null_count == 0:
+        return np.zeros(len(column), bool)
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))

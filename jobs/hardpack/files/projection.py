@@ -1,0 +1,167 @@
+"""Arrow batches of a data file in the columns that a schema asks for, found by field id.
+
+pyiceberg's projection (pinned), but for lists and maps: its own (0.12.0) makes empty ones of those that are missing,
+and finds the fields of structs in a list of lists by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.conversions import from_json
+from pyiceberg.exceptions import ResolveError
+from pyiceberg.io.pyarrow import (
+    ArrowAccessor,
+    ArrowProjectionVisitor,
+    UnsupportedPyArrowTypeException,
+    pyarrow_to_schema,
+    schema_to_pyarrow,
+)
+from pyiceberg.schema import Schema, prune_columns, visit_with_partner
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import ListType, MapType
+
+from hardpack.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table.name_mapping import NameMapping
+
+
+NOT_FORESEEN = (AttributeError, KeyError, TypeError, ValueError)
+"""What pyiceberg's projection raises for types that it has not thought of."""
+
+
+class _Projection(ArrowProjectionVisitor):
+    def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
+        if list_array is None or value_array is None:
+            return None
+        elements = self._cast_if_needed(list_type.element_field, value_array)
+        large = isinstance(list_array, pa.LargeListArray)
+        made, kind = (pa.LargeListArray, pa.large_list) if large else (pa.ListArray, pa.list_)
+        to = kind(self._construct_field(list_type.element_field, elements.type))
+        return made.from_arrays(_offsets(list_array), elements, type=to, mask=_missing(list_array))
+
+    def map(
+        self, map_type: MapType, map_array: pa.Array | None, key_result: pa.Array | None, value_result: pa.Array | None
+    ) -> pa.Array | None:
+        if map_array is None or key_result is None or value_result is None:
+            return None
+        keys = self._cast_if_needed(map_type.key_field, key_result)
+        values = self._cast_if_needed(map_type.value_field, value_result)
+        to = pa.map_(
+            self._construct_field(map_type.key_field, keys.type),
+            self._construct_field(map_type.value_field, values.type),
+        )
+        return pa.MapArray.from_arrays(_offsets(map_array), keys, values, to, mask=_missing(map_array))
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    if isinstance(array, pa.FixedSizeListArray):
+        return pa.array((np.arange(len(array) + 1) + array.offset) * array.type.list_size, pa.int32())
+    # anew, as a slice of them may not stand beside a mask
+    return pa.array(array.offsets.to_numpy())
+
+
+def _missing(array: pa.Array) -> pa.Array | None:
+    return pa.array(array.is_null().to_numpy(zero_copy_only=False)) if array.null_count else None
+
+
+def project(batch: pa.RecordBatch, found: Schema, wanted: Schema, **options: Any) -> pa.RecordBatch:
+    """Returns a batch with one schema's columns as another schema has them.
+
+    Args:
+        batch: columns named as in `found`.
+        found: the schema of the batch.
+        wanted: the schema asked for; what `found` lacks is null or its initial default.
+        options: of pyiceberg's `ArrowProjectionVisitor`.
+    """
+    visitor = _Projection(found, **options)
+    return pa.RecordBatch.from_struct_array(visit_with_partner(wanted, batch, visitor, ArrowAccessor(found)))
+
+
+class FileColumns:
+    """What one Parquet file has of the columns asked for."""
+
+    def __init__(
+        self,
+        parquet: pa.Schema,
+        wanted: Schema,
+        names: NameMapping | None,
+        version: Literal[1, 2, 3],
+        spec: PartitionSpec | None,
+        partition: Sequence[Any],
+    ) -> None:
+        """Match the columns.
+
+        Args:
+            parquet: the file's schema.
+            wanted: the schema asked for.
+            names: how columns without ids are called.
+            version: the table's format version.
+            spec: the spec that the file was written under, None if the table has it no more.
+            partition: the file's partition values as Iceberg's JSON: what a column has that is not in the file.
+        """
+        found = pyarrow_to_schema(parquet, names, version <= 2, version)
+        constant = _partition_values(spec, partition, wanted, found)
+        leaves = {i for i in wanted.field_ids if not isinstance(wanted.find_type(i), ListType | MapType)}
+        self._found = prune_columns(found, leaves, select_full_types=False)
+        # pyiceberg takes no required column from anywhere but the file, and prefers a default to a value that is null
+        lone = {"required": False, "initial_default": None}
+        self._wanted = Schema(*(f.model_copy(update=lone) if f.field_id in constant else f for f in wanted.fields))
+        self.names = [column.name for column in self._found.columns]
+        """Those to read."""
+        self._options = {
+            "downcast_ns_timestamp_to_us": version <= 2,
+            "projected_missing_fields": {i: value for i, value in constant.items() if value is not None},
+            "allow_timestamp_tz_mismatch": True,
+        }
+        # how a file was written tells whether its texts are large, or a dictionary
+        self._types = schema_to_pyarrow(wanted, include_field_ids=False).types
+
+    def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the columns asked for, in the same Arrow types whatever the file."""
+        got = project(batch, self._found, self._wanted, **self._options)
+        typed = [column if column.type == to else column.cast(to) for column, to in zip(got, self._types, strict=True)]
+        return pa.RecordBatch.from_arrays(typed, names=got.schema.names)
+
+
+def _partition_values(
+    spec: PartitionSpec | None, partition: Sequence[Any], wanted: Schema, found: Schema
+) -> dict[int, Any]:
+    """Returns by field id the values of identity partition columns that the file lacks.
+
+    See *Column Projection* in the spec.
+    """
+    absent: dict[int, Any] = {i: wanted.find_type(i) for i in wanted.field_ids if i not in found.field_ids}
+    fields = zip(spec.fields if spec else (), partition, strict=False)
+    return {
+        field.source_id: None if value is None else from_json(absent[field.source_id], value)
+        for field, value in fields
+        if field.source_id in absent and isinstance(field.transform, IdentityTransform)
+    }
+
+
+@contextmanager
+def fitting(table: str, path: str) -> Iterator[None]:
+    """Tells a sound file whose columns cannot become the table's from a damaged one.
+
+    Raises:
+        BadInput: they cannot.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, UnsupportedPyArrowTypeException, ResolveError, *NOT_FORESEEN) as error:
+        told = str(error).partition("\n")[0]
+        raise BadInput(
+            f"{table}: data file {path} cannot be read in the table's columns ({told}); have Iceberg write it anew "
+            "(rewrite_data_files), or restore it if Iceberg cannot read it either. Nothing was changed."
+        ) from error

@@ -1,0 +1,100 @@
+"""Dead rows that stay in their file: named in deletion vectors on format v3, in position delete files on v2.
+
+A delete file made here lies on one data file, which it names, so that a later pass can put another in its place.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap
+
+from hardpack.files.damage import damaged, readable
+from hardpack.files.puffin import bitmap, read_vector, too_far, write_vectors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hardpack.files.content_file import ContentFile
+    from hardpack.files.data_files import DataFiles
+
+PATH, POSITION = ("file_path", 2147483546), ("pos", 2147483545)
+"""Columns of a position delete file and the field ids that the spec reserves."""
+
+
+def read_positions(files: DataFiles, delete: ContentFile) -> BitMap:
+    """Returns the positions that a delete file of one data file names.
+
+    Args:
+        files: reads the table's files.
+        delete: a delete file for which `on_one_file` holds.
+
+    Raises:
+        BadInput: the file is gone or damaged, or names positions from 2**32 on.
+        Unavailable: the storage does not answer.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if delete.format == "puffin":
+        return read_vector(files, delete)
+    path = delete.path
+
+    def positions() -> pa.Table:
+        with files.io.new_input(path).open() as stream:
+            return pq.read_table(stream, columns=[POSITION[0]], page_checksum_verification=True)
+
+    what = f"{files.name}: position delete file {path}"
+    with readable(what, lambda: files.read_through(path), positions):
+        table = positions()
+    if table.schema.types != [pa.int64()] or len(table) != delete.rows:
+        raise damaged(what, f"{len(table)} positions, expected {delete.rows}")
+    found = table[POSITION[0]].to_numpy()
+    if len(found) and not 0 <= found.min() <= found.max() < 2**32:
+        raise too_far(what)
+    return bitmap(found)
+
+
+def write_positions(files: DataFiles, dead: Mapping[str, BitMap], data: Mapping[str, ContentFile]) -> list[ContentFile]:
+    """Write what names the dead rows of some data files, as the table's format has it; no snapshot knows of it.
+
+    Args:
+        files: writes the table's files.
+        dead: positions by data file path, below 2**32.
+        data: the data files by path.
+
+    Returns:
+        The delete files, one for each data file.
+    """
+    if files.format_version >= 3:
+        return write_vectors(files, dead, data)
+    done: list[ContentFile] = []
+    try:
+        for path, positions in dead.items():
+            done.append(_delete_file(files, data[path], positions))
+    except BaseException:
+        files.discard(file.path for file in done)
+        raise
+    return done
+
+
+def _delete_file(files: DataFiles, file: ContentFile, positions: BitMap) -> ContentFile:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = (pa.string(), pa.int64())
+    schema = pa.schema(
+        [
+            pa.field(name, kind, nullable=False, metadata={"PARQUET:field_id": str(number)})
+            for (name, number), kind in zip((PATH, POSITION), types, strict=True)
+        ]
+    )
+    paths = pa.repeat(pa.scalar(file.path), len(positions))
+    rows = pa.table([paths, np.asarray(positions.to_array(), np.int64)], schema=schema)
+    location = files.new_location(f"hardpack-{uuid.uuid4()}-deletes.parquet")
+    with files.created(location) as stream:
+        pq.write_table(rows, stream, compression="zstd", write_page_checksum=True)
+    return file.deletes(location, len(files.io.new_input(location)), len(positions))

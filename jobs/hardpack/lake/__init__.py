@@ -1,1 +1,0 @@
-"""The way to Iceberg: catalogs, metadata, state, and the door to its JVM API."""

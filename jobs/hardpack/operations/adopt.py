@@ -1,0 +1,66 @@
+"""Make a table a topic: check it and set its properties, or change them later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyiceberg.table import Table
+
+from hardpack.compaction.session import TableSession
+from hardpack.errors import BadInput
+from hardpack.operations.adoption_checks import check_rows
+from hardpack.operations.write_properties import check_honoured
+from hardpack.rules.settings import NOT_SETTINGS, PREFIX, Settings, is_locked, read_settings
+from hardpack.table.columns import FIELDS, POLICY, bound_fields, check_layout
+from hardpack.table.log_views import read_logs
+
+
+def adopt(session: TableSession, settings: Mapping[str, str], dry_run: bool = False) -> Settings:
+    """Checks a table as it would be with the settings, and sets them when all is well.
+
+    Args:
+        session: the table's.
+        settings: names without the prefix `hardpack.`, and their values; an empty value removes the property.
+        dry_run: only check.
+
+    Returns:
+        The settings then in force.
+
+    Raises:
+        BadInput: a wrong setting, column, type or partitioning; nothing was changed.
+    """
+    name, table, policy = session.name, session.table, session.policy
+    if reserved := sorted(NOT_SETTINGS & settings.keys()):
+        raise BadInput(f"{name}: hardpack.{reserved[0]} is kept by the passes and not a setting; leave it alone.")
+    if kept := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
+        raise BadInput(f"{name}: {kept[0]} is locked by the table's policy; set it in the policy file.")
+    wanted = {PREFIX + k: v for k, v in settings.items() if v != ""}
+    if POLICY not in table.properties:
+        wanted.setdefault(POLICY, "compact")
+    gone = [PREFIX + k for k, v in settings.items() if v == "" and PREFIX + k in table.properties]
+    future = {k: v for k, v in table.properties.items() if k not in gone} | wanted
+    result = read_settings(name, future, policy)
+    # a role that is named is bound anew, the others are what they were
+    named = {name.removeprefix("column.").replace(".", "_") for name in settings if name.startswith("column.")}
+    check_layout(table, result, named)
+    check_honoured(table, result)
+    views = read_logs(table, result)
+    if POLICY not in table.properties and (trouble := next((v.trouble for v in views if v.trouble), "")):
+        raise BadInput(f"{name}: {trouble}.")
+    if POLICY not in table.properties or "key.absent" in settings:
+        check_rows(table, result)
+    wanted[FIELDS] = bound_fields(table, result)
+    if not dry_run:
+        try:
+            _write(table, wanted, gone)
+        except NotImplementedError:
+            # pyiceberg does not write the metadata of every format
+            session.jvm.alter(lambda _: {**wanted, **dict.fromkeys(gone)})
+    return result
+
+
+def _write(table: Table, wanted: Mapping[str, str], gone: Sequence[str]) -> None:
+    with table.transaction() as transaction:
+        transaction.set_properties(dict(wanted))
+        if gone:
+            transaction.remove_properties(*gone)

@@ -1,0 +1,106 @@
+"""What adoption looks at in a table's files: traps that no setting tells and that would lose rows in silence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from pyiceberg.manifest import DataFile as IceFile
+from pyiceberg.manifest import ManifestContent
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+
+from hardpack.errors import BadInput
+from hardpack.files.content_file import ContentFile, listed_file
+from hardpack.files.data_files import DataFiles
+from hardpack.rules.model import DataFile, Partition
+from hardpack.rules.settings import Settings
+from hardpack.table.columns import table_name
+from hardpack.table.manifests import ManifestReader, table_files
+
+SAMPLED_FILES = 5
+"""Of so many files without bounds of keys the first rows are read."""
+
+
+def check_rows(table: Table, settings: Settings) -> None:
+    """See that rows mean what the settings take them for.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: its settings.
+
+    Raises:
+        BadInput: keys are empty and nobody said what that means, or a partition field tells offset sequences apart.
+    """
+    _check_sequences(table, settings)
+    if settings.key_absent is None and _has_empty_keys(table, settings):
+        name = table_name(table)
+        raise BadInput(
+            f"{name}: column {settings.column_key!r} holds empty keys, which some sinks write for rows without a key "
+            f"and which would all be one key; say what they are with `hardpack adopt {name} --set key.absent=empty` "
+            "(no key) or key.absent=null (a key like any other)."
+        )
+
+
+def _has_empty_keys(table: Table, settings: Settings) -> bool:
+    """Returns whether a key is empty: the least of all values, so that a lower bound tells; else some rows are read."""
+    key = table.schema().find_field(settings.column_key)
+    untold: list[IceFile] = []
+    for file in table_files(table):
+        bound = (file.lower_bounds or {}).get(key.field_id)
+        if bound == b"":
+            return True
+        if bound is None and (file.null_value_counts or {}).get(key.field_id) != file.record_count:
+            untold.append(file)
+    files = DataFiles.of(table)
+    return any(_empty_in(files, _content_file(file), key.name) for file in untold[-SAMPLED_FILES:])
+
+
+def _content_file(file: IceFile) -> ContentFile:
+    """Returns what it takes to read a file that a manifest lists."""
+    values = [file.partition[at] for at in range(len(file.partition))]
+    return listed_file(
+        file.file_path, file.file_format.value, file.spec_id, values, file.file_size_in_bytes, file.record_count
+    )
+
+
+def _empty_in(files: DataFiles, file: ContentFile, key: str) -> bool:
+    import pyarrow.compute as pc
+
+    first = next(files.read(file, [key]), None)
+    return first is not None and bool(pc.any(pc.equal(pc.binary_length(first[key]), 0)).as_py())
+
+
+def _check_sequences(table: Table, settings: Settings) -> None:
+    """See that no partition field beside the log's separates rows that have offsets of their own, as a topic's name."""
+    log = table.schema().find_field(settings.column_partition).field_id
+    fields = (f for f in table.spec().fields if isinstance(f.transform, IdentityTransform))
+    others = [f.source_id for f in fields if f.source_id != log]
+    snapshot, reader = table.current_snapshot(), ManifestReader(table, settings)
+    manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA] if snapshot else []
+    for source in others:
+        found: dict[Partition, dict[Any, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
+        for own, value, file in reader.beside(manifests, source):
+            found[own][value].append(file)
+        if mixed := [own for own, parts in found.items() if len(parts) > 1 and _collide(parts.values())]:
+            column = table.schema().find_column_name(source)
+            raise BadInput(
+                f"{table_name(table)}: partition field {column!r} separates rows of log {mixed[0]} that have the same "
+                f"offsets, as topics do, so that {settings.column_partition!r} alone names no log; keep one of them in "
+                "a table, or map a column that names both with --set column.partition=NAME."
+            )
+
+
+def _collide(parts: Iterable[list[DataFile]]) -> bool:
+    """Returns whether some offsets must stand in two parts: where they overlap there are more rows than offsets."""
+    spans = sorted((f.min_offset, f.max_offset, f.rows, at) for at, files in enumerate(parts) for f in files)
+    low, high, rows, members = 0, -1, 0, set[int]()
+    for start, end, count, part in [*spans, (2**63, 2**63, 0, -1)]:
+        if start > high:
+            if len(members) > 1 and rows > high - low + 1:
+                return True
+            low, high, rows, members = start, end, 0, set()
+        high, rows = max(high, end), rows + count
+        members.add(part)
+    return False

@@ -1,0 +1,114 @@
+"""Why the rows of a key are still there: the rules of the next pass, told of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
+from pyiceberg.types import StringType
+
+from hardpack.compaction.phase_one import with_last_stable
+from hardpack.compaction.plan import chosen
+from hardpack.compaction.report import KeyReport, KeyRow
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.work import LogToClean
+from hardpack.errors import BadInput
+from hardpack.rules.model import Partition
+from hardpack.rules.row_verdicts import ExplainedRow, row_verdicts
+from hardpack.rules.settings import Settings
+from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
+from hardpack.spark.log_rows import log_rows
+from hardpack.spark.outcomes import decided
+from hardpack.table.columns import columns_at, table_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS = 1000
+"""Most rows of a key that are shown, the newest first."""
+
+
+def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Partition] | None = None) -> KeyReport:
+    """Finds a key's rows in the current snapshot and says what the next pass does to each.
+
+    Reads the keys of the logs; the rest only where the key stands.
+
+    Args:
+        session: the table's.
+        key: as the key column has it; UTF-8 where that holds text.
+        now: ms since the epoch.
+        partitions: the logs to look at, None for all.
+
+    Raises:
+        BadInput: a wrong table or setting, an unknown partition, or the key is no text where the column holds text.
+    """
+    from pyspark.sql import functions as F
+
+    settings, table = session.checked_settings(), session.table
+    views = chosen(table, settings, partitions)
+    report = KeyReport(table=session.name, snapshot=session.base, now=now)
+    if not views or report.snapshot is None:
+        return report
+    base, columns, jvm = report.snapshot, columns_at(table, settings, report.snapshot), session.jvm
+    logs = with_last_stable(session, settings, base, [LogToClean(view, settings, now) for view in views])
+    scan = log_rows(jvm.spark, jvm.name, base, columns, [view.partition for view in views])
+    o, control = F.col("o"), F.col("control")
+    is_key = (F.col("k") == _as_stored(table, settings, key)) & control.isNull()
+    newest = [row["o"] for row in scan.where(is_key).select(o).orderBy(o.desc()).limit(ROWS + 1).collect()]
+    if not newest:
+        return report
+    offsets = newest[:ROWS]
+    # what else a row has is read where the key was found
+    here = o.isin(offsets)
+    aborted, repeated = set[Place](), set[Place]()
+    if columns.transactions:
+        deciding = scan.where((o >= offsets[-1]) & (is_key | control.isNotNull()))
+        aborted = _places(decided(deciding).where("outcome = 'abort'"))
+    if repeating := [view.partition for view in views if may_repeat(view)]:
+        repeated = _places(repeated_rows(jvm.spark, jvm.name, base, columns, repeating).where(here))
+    rows: dict[str, list[tuple[str, ExplainedRow]]] = {log.name: [] for log in logs}
+    for row in scan.where(is_key & here).orderBy("o", "file", "pos", ascending=False).collect():
+        place = row["file"], row["pos"]
+        rows[row["p"]].append(
+            (row["file"], ExplainedRow(row["o"], row["tombstone"], place in aborted, place in repeated))
+        )
+    key_rows = tuple(entry for log in logs for entry in _key_rows(log, rows[log.name]))
+    return report.model_copy(update={"rows": key_rows, "more": len(newest) > ROWS})
+
+
+Place = tuple[str, int]
+"""File and position."""
+
+
+def _key_rows(log: LogToClean, rows: Sequence[tuple[str, ExplainedRow]]) -> list[KeyRow]:
+    return [
+        KeyRow(
+            partition=log.view.partition,
+            offset=row.offset,
+            tombstone=row.tombstone,
+            file=file,
+            becomes=fate.becomes,
+            reason=fate.reason,
+            not_before=fate.not_before,
+        )
+        for (file, row), fate in zip(
+            rows, row_verdicts([row for _, row in rows], log.view, log.settings, log.now), strict=True
+        )
+    ]
+
+
+def _places(rows: DataFrame) -> set[Place]:
+    return {(row["file"], row["pos"]) for row in rows.select("file", "pos").collect()}
+
+
+def _as_stored(table: Table, settings: Settings, key: bytes) -> str | bytes:
+    if not isinstance(table.schema().find_field(settings.column_key).field_type, StringType):
+        return key
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise BadInput(
+            f"{table_name(table)}: the key asked for is no UTF-8, but column {settings.column_key!r} holds text; "
+            "give it as text."
+        ) from None

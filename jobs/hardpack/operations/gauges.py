@@ -1,0 +1,61 @@
+"""Gauges under the names that Kafka's cleaner has for them, so that its dashboards fit.
+
+They are those of LogCleaner and LogCleanerManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hardpack.compaction.plan import Plan
+    from hardpack.compaction.report import PassReport
+
+Gauges = Mapping[str, float]
+
+
+def sensed(plans: Iterable[Plan], unreadable: int = 0, since: int | None = None) -> Gauges:
+    """Returns what a look at all tables of a policy says.
+
+    Args:
+        plans: those of the tables that could be read.
+        unreadable: adopted tables that could not. Each counts as one log, as nobody knows how many it has.
+        since: ms since the last run began that ended well; None when there was none.
+
+    Returns:
+        `uncleanable-partitions-count` and `uncleanable-bytes` of the logs that stay as they are until somebody does
+        something; `paused-partitions-count`, which Kafka has not: to its cleaner a paused log is neither a candidate
+        nor uncleanable (LogCleanerManager.grabFilthiestCompactedLog); `max-dirty-percent` and
+        `max-compaction-delay-secs` of the logs that may be cleaned, and after the first run `time-since-last-run-ms`,
+        `since` (LogCleanerManager.timeOfLastRun).
+    """
+    found = list(plans)
+    logs = [log for plan in found for log in plan.logs]
+    held = [log for log in logs if log.held]
+    able = [log for log in logs if not (log.held or log.paused)]
+    gauges = {
+        "max-dirty-percent": 100 * max((log.ratio for log in able), default=0.0),
+        "max-compaction-delay-secs": max((log.overdue_ms for log in able), default=0) / 1000,
+        "uncleanable-partitions-count": float(len(held) + unreadable),
+        "uncleanable-bytes": float(sum(log.cleanable_bytes for log in held)),
+        "paused-partitions-count": float(sum(log.paused for log in logs)),
+    }
+    return gauges if since is None else gauges | {"time-since-last-run-ms": float(since)}
+
+
+def cleaned(reports: Iterable[PassReport]) -> Gauges:
+    """Returns what some passes did; nothing of no pass.
+
+    Returns:
+        `cleaner-recopy-percent`, the bytes written of those read, and `max-clean-time-secs`.
+    """
+    done = [report for report in reports if report.snapshot is not None and not report.repeated]
+    if not done:
+        return {}
+    read = sum(log.bytes_read for report in done for log in report.logs)
+    written = sum(log.bytes_written for report in done for log in report.logs)
+    return {
+        "cleaner-recopy-percent": 100 * written / read if read else 0.0,
+        "max-clean-time-secs": max(report.seconds for report in done),
+    }

@@ -1,0 +1,144 @@
+"""Maintenance, so that reclaimed bytes leave the storage: retention, snapshots, orphans, key filters, manifests."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from pyiceberg.table import Table
+
+from hardpack.compaction.report import MaintenanceReport
+from hardpack.compaction.retention import apply_retention
+from hardpack.compaction.session import TableSession
+from hardpack.files.key_filter import FOLDER, filter_name
+from hardpack.operations.pause import remember
+from hardpack.rules.settings import Settings
+from hardpack.spark.jvm_table import JvmTable
+from hardpack.table.columns import table_name
+from hardpack.table.history import summary_of
+from hardpack.table.manifests import table_files
+from hardpack.table.numeric_properties import whole_number
+from hardpack.table.packing import FOLDER as PASSES
+from hardpack.table.packing import files_named
+from hardpack.table.places import inside, shared, why_not
+from hardpack.table.snapshot_expiry import expire_before, least_kept
+
+DATA_PATHS = ("write.data.path", "write.object-storage.path", "write.folder-storage.path")
+FILTER = re.compile(r"[0-9a-f]{32}\.parquet")
+MANY_MANIFESTS = 100
+"""Iceberg merges manifests by itself from here on (commit.manifest.min-count-to-merge), where writers let it."""
+
+
+def maintain(
+    session: TableSession, now: int, others: Mapping[str, str], allowed: Sequence[str], dry_run: bool = False
+) -> MaintenanceReport:
+    """Frees what the table no longer needs. No file outside the table's own location is deleted.
+
+    Args:
+        session: the table's.
+        now: ms since the epoch.
+        others: where the other tables of the catalog lie, by name; nothing is deleted where two share a place.
+        allowed: folders of which one must hold the table's location, see `hardpack.table.catalog.allowed_places`.
+        dry_run: only say how many snapshots could go and which files are orphans.
+    """
+    started, name, table, settings = time.monotonic(), session.name, session.table, session.settings
+    jvm = session.jvm
+    before, bound = len(table.snapshots()), expire_before(table, now)
+    done = MaintenanceReport(
+        table=name, now=now, dry_run=dry_run, snapshots_before=before, snapshots_after=before, expired_before=bound
+    )
+    rows = 0
+    if settings.deletes:
+        rows = sum(log.retention for log in apply_retention(session, now, None, dry_run).logs)
+        table.refresh()
+    done = done.model_copy(update={"rows_past_retention": 0 if dry_run else rows})
+    if reason := _left_alone(table, settings, others, allowed):
+        return done.model_copy(update={"notes": (reason,)})
+    if dry_run:
+        orphans, notes = _orphans(jvm, table, now - settings.orphan_age_ms, dry_run)
+        old = sum(s.timestamp_ms < bound for s in table.snapshots())
+        notes += [f"{old} snapshots are older than the bound", *(f"orphan: {path}" for path in orphans)]
+        if settings.deletes:
+            notes.append(f"{rows:,} rows are past their retention")
+        return done.model_copy(update={"notes": tuple(notes)})
+    # what history tells is kept before it expires
+    remember(session)
+    own = table.location()
+    deleted, left = jvm.expire_snapshots(bound, least_kept(table), lambda path: inside(path, own))
+    orphans, notes = _orphans(jvm, table.refresh(), now - settings.orphan_age_ms, dry_run)
+    filters = _stale_filters(jvm, table) + _stale_passes(jvm, table, now - settings.orphan_age_ms)
+    manifests = _rewrite_manifests(jvm, table)
+    if left:
+        notes.append(f"{left} expired files stay, as they lie outside the table's location {own}")
+    return done.model_copy(
+        update={
+            "seconds": round(time.monotonic() - started, 1),
+            "snapshots_after": len(table.refresh().snapshots()), "files_deleted": deleted,
+            "orphans_deleted": len(orphans), "filters_deleted": filters, "manifests_rewritten": manifests,
+            "notes": tuple(notes),
+        }
+    )  # fmt: skip
+
+
+def _left_alone(table: Table, settings: Settings, others: Mapping[str, str], allowed: Sequence[str]) -> str:
+    """Returns why nothing of the table may be deleted; empty when it may."""
+    if settings.maintenance == "off":
+        return "maintenance is off for this table (setting maintenance)"
+    if table.properties.get("gc.enabled", "true").lower() == "false":
+        return "gc.enabled is false: other tables may use this one's files"
+    if reason := why_not(table.location(), allowed):
+        return reason
+    for name, location in others.items():
+        if shared(table.location(), location):
+            return f"its files lie where those of {name} lie ({location}), which may need them"
+    return ""
+
+
+def _orphans(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> tuple[list[str], list[str]]:
+    """Returns the files that no snapshot knows of, and why they were not looked for.
+
+    Only the table's own data folder is searched.
+    """
+    if elsewhere := next((table.properties[p] for p in DATA_PATHS if p in table.properties), None):
+        return [], [f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too"]
+    if table.current_snapshot() is None:
+        return [], []
+    folder = f"{table.location().rstrip('/')}/data"
+    return jvm.orphans(folder, _timestamp(older_than), dry_run), []
+
+
+def _stale_filters(jvm: JvmTable, table: Table) -> int:
+    """Remove the key filters of files that are no longer in the table; how many."""
+    kept = {filter_name(file.file_path) for file in table_files(table)}
+    listed = jvm.listed(f"{table.location().rstrip('/')}/{FOLDER}/")
+    stale = [p for p in listed if (name := p.rpartition("/")[2]) not in kept and FILTER.fullmatch(name)]
+    jvm.delete_files(stale)
+    return len(stale)
+
+
+def _stale_passes(jvm: JvmTable, table: Table, older_than: int) -> int:
+    """Remove what passes wrote beside the table and no snapshot's summary names any more; how many files."""
+    kept = files_named(text for snapshot in table.snapshots() for text in summary_of(snapshot).values())
+    listed = jvm.listed(f"{table.location().rstrip('/')}/{PASSES}/")
+    stale = [path for path, made in listed.items() if made < older_than and path.rpartition("/")[2] not in kept]
+    jvm.delete_files(stale)
+    return len(stale)
+
+
+def _rewrite_manifests(jvm: JvmTable, table: Table) -> int:
+    """Put many small manifests into few; how many were rewritten."""
+    snapshot = table.current_snapshot()
+    lengths = [m.manifest_length for m in snapshot.manifests(table.io)] if snapshot else []
+    size = "commit.manifest.target-size-bytes"
+    target = whole_number(table_name(table), table.properties, size, 8 * 1024 * 1024, least=1)
+    if len(lengths) < MANY_MANIFESTS or sum(lengths) > len(lengths) * target // 4:
+        return 0
+    return int(jvm.call("rewrite_manifests", "use_caching => false")[0]["rewritten_manifests_count"])
+
+
+def _timestamp(ms: int) -> str:
+    """Returns a time in Spark's SQL, none earlier than the epoch."""
+    ms = max(0, ms)
+    return f"TIMESTAMP '{datetime.fromtimestamp(ms / 1000, UTC).strftime('%Y-%m-%d %H:%M:%S.%f')} UTC'"

@@ -1,0 +1,99 @@
+"""What a person tells a log: pause and resume. And what maintenance puts into the state before history expires."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyiceberg.table.snapshots import Snapshot
+
+from hardpack.compaction.alter_states import alter_states
+from hardpack.compaction.session import TableSession
+from hardpack.errors import BadInput
+from hardpack.rules.horizons import undone_clock
+from hardpack.rules.model import LogState, LogView, Partition
+from hardpack.table.log_views import rewritten_by_others
+from hardpack.table.state import read_at, told
+
+
+def pause(session: TableSession, partitions: Sequence[Partition] | None) -> dict[str, LogState]:
+    """Keeps logs from being selected; pauses count, each is undone by one resume (LogCleanerManager.pauseCleaning).
+
+    Args:
+        session: the table's.
+        partitions: which logs, None for all.
+
+    Returns:
+        The logs' states, by partition.
+    """
+    return alter_states(session, "pause", partitions, lambda _, state: replace(state, paused=state.paused + 1))
+
+
+def resume(
+    session: TableSession, partitions: Sequence[Partition] | None, now: int, trust_late_rows: bool = False
+) -> dict[str, LogState]:
+    """Undoes one pause of each log and clears what made it uncleanable (LogCleanerManager.resumeCleaning).
+
+    A pass that was made by a clock in the future is undone as far as it keeps others from being made.
+
+    Args:
+        session: the table's.
+        partitions: which logs, None for all that are paused or uncleanable.
+        now: ms since the epoch.
+        trust_late_rows: let rows that arrived below removed tombstones be cleaned, though a deleted key may come back.
+
+    Raises:
+        BadInput: a log was named that is neither paused nor uncleanable.
+    """
+
+    def resumed(view: LogView, state: LogState) -> LogState:
+        ahead = state.last_clean.get("now", now) > now
+        held = bool(state.paused or state.uncleanable or ahead)
+        if not held and not trust_late_rows:
+            if partitions is None:
+                return state
+            raise BadInput(
+                f"{session.name}: partition {view.partition} is neither paused nor uncleanable; "
+                "`hardpack status` shows which logs are."
+            )
+        if ahead:
+            state = undone_clock(state, now)
+        expired_to = -1 if trust_late_rows else state.expired_to
+        return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
+
+    return alter_states(session, "resume", partitions, resumed)
+
+
+def remember(session: TableSession) -> dict[str, LogState]:
+    """Puts into the state what history tells of rows that no pass has seen, so that the history may expire.
+
+    Args:
+        session: the table's.
+    """
+
+    def remembered(view: LogView, state: LogState) -> LogState:
+        current = session.table.current_snapshot()
+        if current is None:
+            return state
+        state = replace(state, there_by=_there_by(view, current))
+        view = replace(view, state=replace(view.state, there_by=state.there_by))
+        if view.state == state and not rewritten_by_others(session.table, view):
+            return state
+        at = current.snapshot_id, read_at(session.table, current.snapshot_id)[0]
+        if view.state.snapshot is None:
+            # its rows are gone, which a rollback may undo
+            return replace(view.state, snapshot=at, seen=(at[1], 0), empty=not view.files)
+        return told(view, at[1], at[0])
+
+    return alter_states(session, "remember", None, remembered)
+
+
+def _there_by(view: LogView, current: Snapshot) -> tuple[int, int] | None:
+    """Returns a commit and the time by which rows without a timestamp were there.
+
+    What was put down stays until the last of these rows has left.
+    """
+    timeless, known = view.timeless, view.state.there_by
+    if known is None or all(f.came > known[0] for f in timeless):
+        known = current.sequence_number or 0, current.timestamp_ms
+    return known if timeless else None

@@ -1,0 +1,144 @@
+"""Looking at many tables again and again: what has not changed is neither read nor decided anew."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Protocol
+
+from hardpack.compaction.plan import Plan
+from hardpack.errors import Unavailable
+from hardpack.operations.known_tables import adopted_tables, note_adopted
+from hardpack.rules.model import Partition
+from hardpack.table.catalog import find_tables, metadata_locations, open_table
+from hardpack.table.columns import is_topic
+from hardpack.table.log_views import Memory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+    from hardpack.policy import Policies
+
+log = logging.getLogger(__name__)
+
+
+class Planner(Protocol):
+    """What it takes to plan the tables of a catalog; the library is one."""
+
+    catalog: Catalog
+    policies: Policies | None
+    home: Path
+
+    def policy_text(self, table: str) -> str:
+        """Returns all that the policy file says of a table."""
+
+    def plan_of(
+        self,
+        table: Table,
+        now: int,
+        partitions: Sequence[Partition] | None = None,
+        force: bool = False,
+        last_stable: Mapping[str, int] | None = None,
+        interval: tuple[int, int] | None = None,
+        clock: int | None = None,
+    ) -> Plan:
+        """Plans a table that is loaded already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A table as it was when it was looked at last."""
+
+    location: str
+    policy: str
+    plan: Plan | None
+    """None when it is no topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A table that cannot be read and that nobody adopted, as far as is known; it is nobody's failure."""
+
+    error: Exception
+
+
+class PlanCache:
+    """What earlier looks at the tables of one catalog left. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self._known: dict[str, _Known] = {}
+
+    def plans(
+        self,
+        hp: Planner,
+        patterns: Sequence[str],
+        now: int,
+        partitions: Sequence[Partition] | None = None,
+        force: bool = False,
+        interval: tuple[int, int] | None = None,
+    ) -> Iterator[tuple[str, Plan | Exception | Stranger]]:
+        """Yields a plan for each adopted table that a name or glob matches, or why there is none.
+
+        A table that cannot be read is an error when it is named plainly or was adopted when it was last seen, by this
+        process or another with the same home; else it is a stranger.
+
+        A table is read only when its metadata is new, or when the time has come at which a decision may change. That
+        takes a catalog that tells where all tables' metadata lies; with others every table is loaded, of which only
+        new manifests are read.
+
+        A table that nobody can read before it is mended, such as a view or one without its metadata file, is passed
+        over with a warning unless it is named plainly or was adopted when it was read last. When none can be read the
+        fault is not the tables', and each is an error.
+
+        Args:
+            hp: the library, opened with this watch's memory.
+            patterns: tables or globs; a table named plainly is planned whether adopted or not.
+            now: ms since the epoch.
+            partitions: only these logs; None for all.
+            force: plan whatever is cleanable.
+            interval: only logs whose cleanable head has rows of this time, ms.
+
+        Raises:
+            Unavailable: the catalog does not answer.
+        """
+        locations = metadata_locations(hp.catalog)
+        usual = not (partitions or force or interval)
+        names = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
+        adopted = adopted_tables(hp.home, hp.catalog.name)
+        seen = {name: False for name in adopted.difference(names) if any(fnmatchcase(name, p) for p in patterns)}
+        strangers: list[tuple[str, Exception]] = []
+        for name in names:
+            policy, known = hp.policy_text(name), self._known.get(name)
+            if known and (known.location, known.policy) == (locations.get(name), policy):
+                if known.plan is None and name not in patterns:
+                    continue
+                if known.plan and usual and known.plan.now <= now < known.plan.until:
+                    yield name, known.plan.model_copy(update={"now": now, "clock": now})
+                    continue
+            try:
+                table = open_table(hp.catalog, name)
+                seen[name] = is_topic(table)
+                topic = name in patterns or seen[name]
+                plan = hp.plan_of(table, now, partitions, force, interval=interval, clock=now) if topic else None
+            except Exception as error:  # one broken table must not hide the others
+                self._known.pop(name, None)
+                if name in patterns or seen.get(name, name in adopted) or isinstance(error, Unavailable):
+                    # an outage is told, whoever's the table is
+                    yield name, error
+                else:
+                    strangers.append((name, error))
+                continue
+            if usual:
+                self._known[name] = _Known(table.metadata_location, policy, plan)
+            if plan:
+                yield name, plan
+        for name, unread in strangers:
+            # where nobody can read any table something else is wrong
+            yield name, unread if len(strangers) == len(names) else Stranger(unread)
+        note_adopted(hp.home, hp.catalog.name, seen)

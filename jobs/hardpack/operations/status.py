@@ -1,0 +1,82 @@
+"""How each log stands, from metadata alone."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from hardpack.compaction.session import TableSession
+from hardpack.rules.model import LogView, Partition
+from hardpack.rules.selection import checkpoint_of, decide
+from hardpack.rules.settings import Settings
+from hardpack.table.log_views import read_logs
+
+
+class LogStatus(BaseModel):
+    """One log at one time. Bytes, offsets, ms; the bounds are those a pass would have."""
+
+    model_config = ConfigDict(frozen=True)
+
+    table: str
+    partition: Partition
+    rows: int
+    bytes: int
+    files: int
+    ratio: float
+    due: bool
+    reason: str
+    checkpoint: int | None
+    first_dirty: int
+    first_uncleanable: int
+    log_end: int
+    overdue_ms: int
+    dirty_age_ms: int
+    """Age of the oldest row that no pass has covered."""
+    tombstones_waiting: int | None
+    """None when the table's metadata does not count them."""
+    next_horizon: int | None
+    uncleanable: bool = False
+    """Whether a failed pass marked the log, which is left alone until it is resumed."""
+    held: bool = False
+    """Whether no pass will clean the log before somebody does something about it, other than to undo a pause."""
+
+
+def table_status(session: TableSession, now: int) -> list[LogStatus]:
+    """Tells of every log of an adopted table how it stands.
+
+    Args:
+        session: the table's.
+        now: ms since the epoch.
+
+    Raises:
+        BadInput: the table or a setting is wrong.
+    """
+    settings = session.checked_settings()
+    views = read_logs(session.table, settings, memory=session.memory)
+    return [_log_status(session.name, view, settings, now) for view in views]
+
+
+def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:
+    decision = decide(view, settings, now)
+    dirty = (f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty)
+    head = [t for t in dirty if t is not None]
+    horizons = [ms for _, ms in view.state.horizons] if view.tombstones_waiting != 0 else []
+    return LogStatus(
+        table=table,
+        partition=view.partition,
+        rows=view.rows,
+        bytes=view.bytes,
+        files=len(view.files),
+        ratio=decision.ratio,
+        due=decision.due,
+        reason=decision.reason,
+        checkpoint=checkpoint_of(view),
+        first_dirty=decision.first_dirty,
+        first_uncleanable=decision.first_uncleanable,
+        log_end=view.log_end,
+        overdue_ms=decision.overdue_ms,
+        dirty_age_ms=max(0, now - min(head)) if head else 0,
+        tombstones_waiting=view.tombstones_waiting,
+        next_horizon=min([*horizons, *(ms for ms, _ in view.state.markers)], default=None),
+        uncleanable=bool(view.state.uncleanable),
+        held=decision.held and not view.state.paused,
+    )

@@ -1,0 +1,116 @@
+"""The work on many tables of one policy: what is due, in which order, and which of it shares a Spark application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hardpack.compaction.plan import Plan
+from hardpack.failures import of_table
+from hardpack.operations.plan_tables import PlanCache, Planner, Stranger
+from hardpack.policy import Policy
+from hardpack.rules.model import Partition
+from hardpack.rules.settings import Order
+
+MOST_REASONS = 20
+"""Logs of a table of which a look says why."""
+SHARED_BYTES, SHARED_PLANS = 1024**3, 50
+"""Most bytes and plans of small tables in one unit: Spark takes as long to start as to clean a gigabyte."""
+
+Unit = list[Plan]
+"""What one Spark application cleans."""
+
+
+@dataclass
+class Work:
+    """What a look at the tables of a policy found."""
+
+    plans: list[Plan] = field(default_factory=list)
+    """One for each table that could be read, whether or not there is anything to do."""
+    refused: list[str] = field(default_factory=list)
+    """Tables of the policy that could not be read or planned."""
+    errors: list[str] = field(default_factory=list)
+    """A sentence for each refused table, and for each that is named plainly and is another policy's."""
+    reasons: list[str] = field(default_factory=list)
+    """Why logs are cleaned or not, and which tables were passed over."""
+
+    def units(self, policy: Policy) -> list[Unit]:
+        """Returns the work as units, the most urgent first, whichever table it is of."""
+        pieces = [piece for plan in self.plans for piece in plan.units(policy.unit_bytes)]
+        pieces.sort(key=lambda piece: _urgency(piece, policy.order))
+        return share(pieces, min(policy.unit_bytes, SHARED_BYTES))
+
+
+def find_work(
+    hp: Planner,
+    watch: PlanCache,
+    policy: Policy,
+    patterns: Sequence[str],
+    now: int,
+    partitions: Sequence[Partition] | None = None,
+    force: bool = False,
+    interval: tuple[int, int] | None = None,
+) -> Work:
+    """Plans every adopted table of a policy that a name or glob matches; see `PlanCache.plans`.
+
+    Args:
+        hp: the library, opened with the watch's memory.
+        watch: what earlier looks at this catalog left.
+        policy: whose tables are planned; those of another policy are passed over.
+        patterns: tables or globs.
+        now: ms since the epoch.
+        partitions: only these logs; None for all.
+        force: plan whatever is cleanable.
+        interval: only logs whose cleanable head has rows of this time, ms.
+
+    Raises:
+        Unavailable: the catalog does not answer.
+    """
+    work = Work()
+    for table, plan in watch.plans(hp, patterns, now, partitions, force, interval):
+        if hp.policies and (owner := hp.policies.of(table)) and owner.name != policy.name:
+            (work.errors if table in patterns else work.reasons).append(f"{table}: is cleaned by policy {owner.name}")
+        elif isinstance(plan, Stranger):
+            work.reasons.append(f"{table}: passed over, as nobody adopted it and {of_table(table, plan.error)}")
+        elif isinstance(plan, Exception):
+            work.errors.append(of_table(table, plan))
+            work.refused.append(table)
+        else:
+            work.plans.append(plan)
+            work.reasons += _reasons(plan)
+    return work
+
+
+def share(pieces: Iterable[Plan], limit: int) -> list[Unit]:
+    """Puts small pieces of work into one unit, in the place of the most urgent.
+
+    Args:
+        pieces: plans, the most urgent first.
+        limit: most bytes of a unit that is shared.
+    """
+    units: list[Unit] = []
+    open_unit: Unit = []
+    room = 0
+    for piece in pieces:
+        size = sum(log.bytes for log in piece.logs)
+        if open_unit and size <= room and len(open_unit) < SHARED_PLANS:
+            open_unit.append(piece)
+            room -= size
+            continue
+        units.append([piece])
+        if size <= limit:
+            open_unit, room = units[-1], limit - size
+    return units
+
+
+def _urgency(piece: Plan, order: Order) -> tuple[float, float]:
+    return min(log.urgency(order) for log in piece.logs)
+
+
+def _reasons(plan: Plan) -> Iterator[str]:
+    """Yields a line for each log; of a table with many logs for the most urgent only."""
+    for log in plan.logs[:MOST_REASONS]:
+        yield f"{plan.table}/{log.partition}: {log.action}, {log.reason}"
+    if rest := plan.logs[MOST_REASONS:]:
+        due = sum(log.action != "none" for log in rest)
+        yield f"{plan.table}: and {len(rest)} more logs, {due} of them to be cleaned"

@@ -1,0 +1,86 @@
+"""Which segments become one: Kafka's Cleaner.groupSegmentsBySize, and which data files are rewritten together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from hardpack.rules.model import DataFile, Segment
+
+OFFSET_SPAN = 2**31 - 1
+"""A segment's offsets are kept relative to its base in four bytes."""
+
+
+def group_segments(
+    segments: Sequence[Segment], segment_bytes: int, first_uncleanable: int, following: int | None = None
+) -> list[list[Segment]]:
+    """Returns the neighbours that become one segment, greedily from the first.
+
+    The next one joins while the sizes before cleaning stay within `segment_bytes` and the offsets within four bytes;
+    an empty one always does.
+
+    Args:
+        segments: those a pass copies, in offset order.
+        segment_bytes: most bytes of a group.
+        first_uncleanable: end of the round, which bounds the last segment's offsets.
+        following: base offset of the segment after them, when the pass ends before the round's end.
+    """
+    groups: list[list[Segment]] = []
+    for at, segment in enumerate(segments):
+        after = segments[at + 1].base_offset if at + 1 < len(segments) else following
+        last = (first_uncleanable if after is None else after) - 1
+        group = groups[-1] if groups else None
+        if (
+            group is not None
+            and sum(s.bytes for s in group) + segment.bytes <= segment_bytes
+            and (segment.bytes == 0 or last - group[0].base_offset <= OFFSET_SPAN)
+        ):
+            group.append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def files_to_rewrite(
+    groups: Sequence[Sequence[Segment]], living: Mapping[str, int], fixed: Collection[str] = ()
+) -> list[list[DataFile]]:
+    """Returns the hit files and small ones beside them, in runs that become one new file each.
+
+    A run that grows too large becomes several.
+
+    Inside one of Kafka's groups neighbours go together: hit files always, a clean file when it is no larger than what
+    is written beside it anyway. So a byte is written again only into a file of twice the size, and large clean files
+    stay. A file that stays ends the run, so that the new files' offset ranges keep apart from its own.
+
+    Args:
+        groups: segments that become one.
+        living: bytes that are left of each hit file, by path.
+        fixed: clean files that must stay.
+    """
+    return [run for group in groups for run in _runs([f for s in group for f in s.files], living, fixed)]
+
+
+def _runs(files: Sequence[DataFile], living: Mapping[str, int], fixed: Collection[str]) -> list[list[DataFile]]:
+    sizes = [living.get(f.path, f.bytes) for f in files]
+
+    def joins(at: int, size: int) -> bool:
+        return files[at].path in living or (sizes[at] <= size and files[at].path not in fixed)
+
+    runs: list[tuple[int, int, int]] = []
+    for at, file in enumerate(files):
+        if file.path not in living or (runs and at < runs[-1][1]):
+            continue
+        start, end, size = at, at + 1, sizes[at]
+        while True:
+            if end < len(files) and joins(end, size):
+                size += sizes[end]
+                end += 1
+            elif runs and start == runs[-1][1]:
+                start, _, before = runs.pop()
+                size += before
+            elif start > 0 and joins(start - 1, size):
+                start -= 1
+                size += sizes[start]
+            else:
+                break
+        runs.append((start, end, size))
+    return [list(files[start:end]) for start, end, _ in runs]

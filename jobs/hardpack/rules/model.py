@@ -1,0 +1,240 @@
+"""What the rules work on: data files, segments, the state of a log and the view of it, as plain immutable data."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hardpack.rules.times import LONG_MAX
+
+Partition = int | str
+Horizon = tuple[int, int]
+"""`(up to offset, horizon ms)`: tombstones after the previous entry's offset, up to this one, may go at the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of one log, as its manifest entry tells. Offsets inclusive, times in ms, sizes in bytes."""
+
+    path: str
+    bytes: int
+    rows: int
+    min_offset: int
+    max_offset: int
+    min_timestamp: int | None
+    """None when no row has a timestamp."""
+    max_timestamp: int | None
+    tombstones: int | None
+    """Rows with a null value, None when the metadata does not count them."""
+    null_keys: int | None
+    """Rows with a null key, None when the metadata does not count them."""
+    modified: int = 0
+    """When it was committed, as far as the table still knows."""
+    sequence: int = 0
+    """Iceberg's data sequence number."""
+    added_by: int | None = None
+    """The snapshot that added it."""
+    row_deletes: bool = False
+    """Whether row-level deletes may lie on it, so that not all its rows are there."""
+    came: int = 0
+    """Sequence number of the commit that brought the file; a rewrite may keep an older data sequence number."""
+    trouble: str = ""
+    """Why nobody can place its rows in the log; empty when somebody can. Its offsets mean nothing then."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether a row has a timestamp; Kafka's -1 stands for none."""
+        return self.max_timestamp is not None and self.max_timestamp >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of rows between two base offsets; in a table the data files that lie there."""
+
+    base_offset: int
+    last_offset: int
+    bytes: int
+    largest_timestamp: int
+    """Kafka's LogSegment.largestTimestamp: of the rows, else the time of modification."""
+    first_timestamp: int | None
+    """Kafka takes the first batch's; a table has no batches, so it is the smallest of the rows'."""
+    files: tuple[DataFile, ...] = ()
+    null_keys: int = 0
+    """Rows with a null key, as far as the metadata tells; of a file with row-level deletes they may be gone."""
+
+    @classmethod
+    def of(cls, files: Iterable[DataFile], base_offset: int | None = None) -> Segment:
+        """Returns the segment that data files make up, in order of offset.
+
+        Args:
+            files: at least one.
+            base_offset: where the segment began before compaction took its first rows.
+        """
+        ordered = tuple(sorted(files, key=lambda f: (f.min_offset, f.max_offset, f.path)))
+        latest = [f.max_timestamp or 0 for f in ordered if f.timed]
+        return cls(
+            base_offset=ordered[0].min_offset if base_offset is None else min(base_offset, ordered[0].min_offset),
+            last_offset=max(f.max_offset for f in ordered),
+            bytes=sum(f.bytes for f in ordered),
+            largest_timestamp=max(latest) if latest else max(f.modified for f in ordered),
+            first_timestamp=min((f.min_timestamp for f in ordered if f.min_timestamp is not None), default=None),
+            files=ordered,
+            null_keys=sum(f.null_keys or 0 for f in ordered if not f.row_deletes),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Rows below a checkpoint that no pass has taken into account yet. Offsets; None where there is no such row."""
+
+    late: int | None = None
+    """The lowest of them: cleaning begins there again."""
+    arrived: int | None = None
+    """The lowest that is not a rewrite of rows that were there before; a deleted key could come back by it."""
+    told_to: int = 0
+    """Sequence number of the last commit that this takes into account."""
+    told_at: int | None = None
+    """The snapshot of that commit, where this was put down between two passes; None when the last pass did."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What a log remembers between passes; lives in the table (cleaner-offset-checkpoint, delete horizons)."""
+
+    checkpoint: int | None = None
+    log_start: int | None = None
+    """First offset that retention left, None when it has taken nothing: then the log starts at its first row."""
+    log_end: int = 0
+    horizons: tuple[Horizon, ...] = ()
+    markers: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """`(horizon ms, offsets)` of the transaction markers whose rows are all gone."""
+    layout: tuple[int, ...] = ()
+    """Base offsets of the segments that the last pass left (Kafka merges small ones), and where the last one ends."""
+    last_batch: tuple[int, int] | None = None
+    """`(offset, producer id)` of the transactional row that ended the last round; see `rules.transactions`."""
+    expired_to: int = -1
+    """Greatest offset below which a tombstone may have been removed."""
+    paused: int = 0
+    """How often the log was paused and not resumed."""
+    uncleanable: str = ""
+    """Why it is left alone until somebody resumes it; empty when it is not."""
+    snapshot: tuple[int, int] | None = None
+    """Id and sequence number of the snapshot that the last pass made."""
+    seen: tuple[int, int] | None = None
+    """Of the last pass that took every row below the checkpoint into account: sequence numbers of the snapshot it read
+    and of the one it made, 0 until that is made. What was committed between the two, the pass has not seen."""
+    unseen: Unseen | None = None
+    """What was known of rows below the checkpoint that no pass has seen, when history was last looked through."""
+    there_by: tuple[int, int] | None = None
+    """Sequence number and time, ms: what commits up to the one brought was in the log by the other.
+
+    It tells how old rows without a timestamp are whose commit has expired."""
+    empty: bool = False
+    """Whether the last pass left the log without a row."""
+    last_clean: dict[str, Any] = field(default_factory=dict)
+    """Of the last phase one: `now`, and what it gave a horizon, `horizon_up_to` and `markers`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """A log as metadata shows it."""
+
+    partition: Partition
+    segments: tuple[Segment, ...]
+    """In order of offset."""
+    state: LogState
+    last_stable: int | None = None
+    """Last stable offset: rows from here on are not decided yet; None when all are."""
+    late: int | None = None
+    """Lowest offset, below the checkpoint or what retention left, that no pass has seen as it is now: of rows that
+    arrived late or that others rewrote."""
+    arrived: int | None = None
+    """The lowest of these that is no rewrite of rows that were there before."""
+
+    @property
+    def log_start(self) -> int:
+        """First offset of the log; compaction does not move it, and rows that are put before it make it smaller."""
+        if self.state.log_start is not None:
+            return self.state.log_start if self.late is None else min(self.state.log_start, self.late)
+        return min([*(s.base_offset for s in self.segments[:1]), *self.state.layout[:1]], default=0)
+
+    @property
+    def trouble(self) -> str:
+        """Why the log cannot be cleaned as it stands; empty when it can."""
+        return next((f.trouble for f in self.files if f.trouble), "")
+
+    @property
+    def log_end(self) -> int:
+        """Offset after the last row ever seen; compaction may have removed that row."""
+        return max(self.state.log_end, self.segments[-1].last_offset + 1 if self.segments else 0)
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """All data files, by offset."""
+        return tuple(f for s in self.segments for f in s.files)
+
+    @property
+    def timeless(self) -> tuple[DataFile, ...]:
+        """The data files of segments without any timestamp, whose age is that of their commits."""
+        without = (s for s in self.segments if not any(f.timed for f in s.files))
+        return tuple(f for s in without for f in s.files)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all data files."""
+        return sum(s.bytes for s in self.segments)
+
+    @property
+    def rows(self) -> int:
+        """Rows in all data files."""
+        return sum(f.rows for f in self.files)
+
+    @property
+    def tombstones_waiting(self) -> int | None:
+        """Tombstones in the clean part, None when the metadata does not count the null values of a file."""
+        below = [f for f in self.files if f.max_offset < (self.state.checkpoint or 0)]
+        counts = [f.tombstones for f in below if f.tombstones is not None]
+        return sum(counts) if len(counts) == len(below) else None
+
+
+def to_segments(
+    files: Iterable[DataFile], layout: tuple[int, ...] = (), left_at: int = LONG_MAX
+) -> tuple[Segment, ...]:
+    """Returns the data files of one log as segments in offset order.
+
+    Args:
+        files: of the log.
+        layout: base offsets of the segments that the last pass left, see `LogState.layout`.
+        left_at: sequence number of the commit by which it left them; files that came later are not of them.
+
+    Files whose offset ranges overlap are one segment, and so are those between two base offsets of the layout
+    that the last pass left. Files that share no more than the offset at their border, as when a source delivers its
+    last record again, are two: else none of a chain of them could ever be cleaned.
+    """
+    runs: list[list[DataFile]] = []
+    homes: list[int] = []
+    end = -1
+    for file in sorted(files, key=lambda f: (f.min_offset, f.max_offset, f.path)):
+        own = layout if file.came <= left_at else ()
+        home = _home(own, file.min_offset)
+        if runs and (file.min_offset < end or (home >= 0 and home == homes[-1])):
+            runs[-1].append(file)
+        else:
+            runs.append([file])
+            homes.append(home)
+        if file.max_offset > end:
+            end, homes[-1] = file.max_offset, _home(own, file.max_offset)
+    return tuple(Segment.of(run, _base(layout if run[0].came <= left_at else (), run[0].min_offset)) for run in runs)
+
+
+def _home(layout: tuple[int, ...], offset: int) -> int:
+    """Index of the layout's segment that holds the offset, -1 outside."""
+    at = bisect_right(layout, offset) - 1
+    return at if at < len(layout) - 1 else -1
+
+
+def _base(layout: tuple[int, ...], offset: int) -> int | None:
+    at = _home(layout, offset)
+    return layout[at] if at >= 0 else None

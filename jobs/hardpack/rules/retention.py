@@ -1,0 +1,77 @@
+"""Which segments retention deletes: Kafka's UnifiedLog.deleteOldSegments, whole segments from the oldest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hardpack.rules.model import LogView, Segment
+from hardpack.rules.settings import Settings
+from hardpack.rules.times import minus
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What retention does to one log: how many segments go, by cause, and where the log then starts."""
+
+    deleted: tuple[Segment, ...]
+    causes: tuple[str, ...]
+    """Per deleted segment `log start`, `retention.bytes` or `retention.ms`."""
+    log_start: int
+
+
+def expired_segments(log: LogView, settings: Settings, now: int) -> Retained:
+    """Returns the segments that go at `now`.
+
+    With `delete` in the policy: those before the log start, then by size, then by time; with `compact` alone only
+    those before the log start. A segment that reaches past the high watermark (here `last_stable`) stays, and
+    what lies behind it; so does an empty active one.
+
+    Args:
+        log: the view of the log.
+        settings: its settings.
+        now: ms since the epoch.
+    """
+    left = list(log.segments)
+    deleted: list[Segment] = []
+    causes: list[str] = []
+    start = log.log_start
+
+    def walk(cause: str, breaks: Callable[[Segment, int | None], bool]) -> None:
+        nonlocal start
+        gone = 0
+        for at, segment in enumerate(left):
+            following = left[at + 1].base_offset if at + 1 < len(left) else None
+            if following is None and segment.bytes == 0:
+                break
+            stable = log.last_stable is None or log.last_stable >= (log.log_end if following is None else following)
+            if not stable or not breaks(segment, following):
+                break
+            gone += 1
+        if gone:
+            deleted.extend(left[:gone])
+            causes.extend([cause] * gone)
+            del left[:gone]
+            start = max(start, left[0].base_offset if left else log.log_end)
+
+    # of two segments that share a border the first may still reach to the log start
+    walk("log start", lambda s, following: following is not None and following <= start and s.last_offset < start)
+    if settings.deletes:
+        walk("retention.bytes", _too_large(left, settings.retention_bytes))
+        walk("retention.ms", lambda s, _: 0 <= settings.retention_ms < minus(now, s.largest_timestamp))
+    return Retained(tuple(deleted), tuple(causes), start)
+
+
+def _too_large(segments: Sequence[Segment], limit: int) -> Callable[[Segment, int | None], bool]:
+    """Delete while what is left stays at or above the limit."""
+    total = sum(s.bytes for s in segments)
+    surplus = total - limit if 0 <= limit <= total else -1
+
+    def breaks(segment: Segment, _: int | None) -> bool:
+        nonlocal surplus
+        if surplus - segment.bytes < 0:
+            return False
+        surplus -= segment.bytes
+        return True
+
+    return breaks

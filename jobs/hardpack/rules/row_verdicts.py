@@ -1,0 +1,117 @@
+"""What becomes of the rows of one key at a time, and why: what a pass decides, told of single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hardpack.rules.horizons import due_ranges, horizon_of, in_ranges
+from hardpack.rules.model import LogView
+from hardpack.rules.selection import Decision, decide, first_uncleanable_offset
+from hardpack.rules.settings import Settings
+
+Becomes = Literal["stays", "goes", "waits"]
+"""Whether the row is no pass's to drop, the next pass drops it, or one will that has to wait for something."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRow:
+    """A data row of the key."""
+
+    offset: int
+    tombstone: bool = False
+    aborted: bool = False
+    """Whether its transaction was aborted."""
+    repeated: bool = False
+    """Whether another row stands for its offset; see `hardpack.spark.causes.duplicates`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowVerdict:
+    """What becomes of a row, why, and the time before which it does not go, ms, where that is known."""
+
+    becomes: Becomes
+    reason: str
+    not_before: int | None = None
+
+
+def row_verdicts(rows: Sequence[ExplainedRow], view: LogView, settings: Settings, now: int) -> list[RowVerdict]:
+    """Says of each row of a key what the next pass does to it (Cleaner.shouldRetainRecord, shouldDiscard).
+
+    Args:
+        rows: of one key in one log: at least those of the greatest offsets.
+        view: the log, knowing of open transactions.
+        settings: its settings.
+        now: ms since the epoch.
+    """
+    decision = decide(view, settings, now)
+    _, bounded_by = first_uncleanable_offset(view, settings, decision.first_dirty, now)
+    standing = sorted(r.offset for r in rows if not (r.aborted or r.repeated))
+    return [_fate(row, standing, _Log(view, settings, now, decision, bounded_by)) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    view: LogView
+    settings: Settings
+    now: int
+    decision: Decision
+    bounded_by: str
+
+    def out_of_reach(self, what: str) -> RowVerdict:
+        return RowVerdict("waits", f"{what}; no pass may go that far yet ({self.bounded_by})")
+
+    def phase_one(self, what: str) -> RowVerdict:
+        if self.decision.due:
+            return RowVerdict("goes", f"{what}; the next phase one drops it")
+        return RowVerdict("waits", f"{what}; no phase one is due: {self.decision.reason}")
+
+
+def _fate(row: ExplainedRow, standing: Sequence[int], log: _Log) -> RowVerdict:
+    decision = log.decision
+    if row.repeated or row.aborted:
+        what = "its transaction was aborted" if row.aborted else "another row stands for its offset"
+        return log.phase_one(what) if row.offset < decision.bound else log.out_of_reach(what)
+    newest = standing[-1]
+    superseding = [o for o in standing if o > row.offset and decision.first_dirty <= o < decision.bound]
+    if superseding:
+        return log.phase_one(f"offset {superseding[-1]} supersedes it")
+    if row.tombstone:
+        # also one that is superseded where no pass may go yet
+        return _tombstone(row, log)
+    if newest == row.offset:
+        return RowVerdict("stays", "the last row of its key")
+    if newest >= decision.bound:
+        return log.out_of_reach(f"offset {newest} supersedes it")
+    return RowVerdict(
+        "stays", f"offset {newest} supersedes it, but both lie below the checkpoint: see `hardpack verify`"
+    )
+
+
+def _tombstone(row: ExplainedRow, log: _Log) -> RowVerdict:
+    """Judges a tombstone that nothing in reach supersedes: it waits for its delete horizon (KIP-534)."""
+    decision, state, what = log.decision, log.view.state, "a tombstone"
+    horizon = horizon_of(state, row.offset)
+    if horizon is None:
+        if row.offset >= decision.bound:
+            return log.out_of_reach(what)
+        when = "the next phase one" if decision.due else f"no phase one is due ({decision.reason}), the next one"
+        return RowVerdict(
+            "waits", f"{what}; {when} gives it a delete horizon {log.settings.delete_retention_ms} ms later"
+        )
+    if horizon > log.now:
+        return RowVerdict("waits", f"{what}; its delete horizon has not passed", horizon)
+    if log.view.late is not None and row.offset >= log.view.late:
+        return RowVerdict(
+            "waits", f"{what}; rows came late, which phase one looks at before any tombstone goes", horizon
+        )
+    # phase two follows phase one, which moves the checkpoint
+    then = replace(state, checkpoint=decision.bound) if decision.due else state
+    if not in_ranges(due_ranges(then, log.now), row.offset):
+        return RowVerdict(
+            "waits", f"{what}; a pass of this very time marked it, or it lies above the checkpoint", horizon
+        )
+    if decision.due or log.settings.idle_tombstones == "expire":
+        return RowVerdict("goes", f"{what}; its delete horizon has passed, and the next phase two drops it", horizon)
+    return RowVerdict("waits", f"{what}; phase two follows the next phase one (idle.tombstones=keep)", horizon)

@@ -1,0 +1,314 @@
+"""Which logs are due and from where to where: Kafka's LogCleanerManager, on plain data."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+
+from hardpack.rules.horizons import due, due_ranges
+from hardpack.rules.model import LogView, Segment
+from hardpack.rules.settings import Settings
+from hardpack.rules.times import LONG_MAX, minus, plus
+
+MOST_TIED = 3
+"""Older files that overlap in a chain with the newest before the log counts as stuck; appends may overlap a little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the rules say of one log at one time. Offsets, bytes, ms."""
+
+    first_dirty: int
+    first_uncleanable: int
+    """From here on nothing may be cleaned (OffsetsToClean)."""
+    bound: int
+    """The same, brought down to the base of the segment that holds it: where a pass ends (LogToClean)."""
+    clean_bytes: int
+    cleanable_bytes: int
+    overdue_ms: int
+    due: bool
+    reason: str
+    held: bool = False
+    """Whether no pass will clean the log before somebody does something about it."""
+
+    @property
+    def ratio(self) -> float:
+        """Cleanable bytes of clean plus cleanable ones (LogToClean.cleanableRatio)."""
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+
+def checkpoint_of(log: LogView) -> int | None:
+    """Returns the checkpoint, or the log start when it lies outside the log (LogCleanerManager.cleanableOffsets).
+
+    Kafka writes such a reset whether or not the log is then cleaned.
+    """
+    checkpoint = log.state.checkpoint
+    if checkpoint is not None and not log.log_start <= checkpoint <= log.log_end:
+        return log.log_start
+    return checkpoint
+
+
+def first_dirty_offset(log: LogView) -> int:
+    """Returns where the head begins: at the checkpoint, else at the log start, and no later than the first late row."""
+    checkpoint = checkpoint_of(log)
+    start = log.log_start if checkpoint is None else checkpoint
+    return start if log.late is None else min(start, log.late)
+
+
+def closed_segments(log: LogView, settings: Settings) -> tuple[Segment, ...]:
+    """Returns all segments but the active one."""
+    return log.segments if settings.active_segment == "none" else log.segments[:-1]
+
+
+def from_offset(segments: tuple[Segment, ...], offset: int) -> tuple[Segment, ...]:
+    """Returns the segments from the one that holds the offset on (LogSegments.values(from, to)).
+
+    Of two segments that share the offset the later one counts.
+    """
+    at = bisect_left(segments, offset, key=lambda s: s.last_offset)
+    while at + 1 < len(segments) and segments[at + 1].base_offset == offset:
+        at += 1
+    return segments[at:]
+
+
+def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int, now: int) -> tuple[int, str]:
+    """From where on nothing may be cleaned, and why (LogCleanerManager.cleanableOffsets).
+
+    The least of the last stable offset, the active segment's base and the base of the first dirty segment younger
+    than the lag, but not below `first_dirty`.
+
+    Returns:
+        The offset and one of `active segment`, `end of log`, `min.compaction.lag.ms`, `open transaction`.
+    """
+    closed = closed_segments(log, settings)
+    has_active = len(closed) < len(log.segments)
+    end = log.segments[-1].base_offset if has_active else log.log_end
+    bound, why = end, "active segment" if has_active else "end of log"
+    if settings.min_compaction_lag_ms > 0:
+        young_from = minus(now, settings.min_compaction_lag_ms)
+        young = (s.base_offset for s in from_offset(closed, first_dirty) if s.largest_timestamp > young_from)
+        if (first_young := next(young, bound)) < bound:
+            bound, why = first_young, "min.compaction.lag.ms"
+    if log.last_stable is not None and log.last_stable < bound:
+        bound, why = log.last_stable, "open transaction"
+    return max(first_dirty, bound), why
+
+
+def floored(log: LogView, settings: Settings, offset: int) -> int:
+    """Returns the base of the segment that holds the offset, else of the active one.
+
+    See LogCleanerManager.calculateCleanableBytes.
+    """
+    closed = closed_segments(log, settings)
+    if (holding := from_offset(log.segments, offset)) and holding[0] in closed:
+        return holding[0].base_offset
+    return log.segments[-1].base_offset if len(closed) < len(log.segments) else log.log_end
+
+
+def overdue(log: LogView, settings: Settings, first_dirty: int, now: int) -> int:
+    """Returns the ms by which the oldest dirty segment has passed max.compaction.lag.ms, else 0 (maxCompactionDelay).
+
+    Kafka looks at the first batch's timestamp, which a table does not know, and passes over those that are not
+    positive. A segment in which some rows have a positive time and others have not counts as older than anything, so
+    that it is due no later than Kafka's.
+    """
+    limit = minus(now, settings.max_compaction_lag_ms)
+    if limit <= 0:
+        return 0
+    dirty = from_offset(closed_segments(log, settings), first_dirty)
+    stamps = [at for s in dirty if (at := _first_time(s)) is not None]
+    return max(0, limit - min(stamps)) if stamps else 0
+
+
+def _first_time(segment: Segment) -> int | None:
+    """Returns a time no later than that of the segment's first batch, ms; None where Kafka has none that counts."""
+    if segment.first_timestamp is None or segment.first_timestamp > 0:
+        return segment.first_timestamp
+    return 1 if any((f.max_timestamp or 0) > 0 for f in segment.files) else None
+
+
+def _bytes_around(log: LogView, dirty: int, end: int) -> tuple[int, int]:
+    """Returns the clean and cleanable bytes (LogCleanerManager.calculateCleanableBytes, LogToClean).
+
+    A segment that the head begins in counts on both sides when a pass ended there, as in Kafka. When others put files
+    together across the checkpoint since, or rows came late, it is split by its offsets: else a log with few new rows is
+    always due.
+    """
+    clean = sum(s.bytes for s in log.segments if s.base_offset < dirty)
+    if dirty >= end:
+        return clean, 0
+    head = [s for s in from_offset(log.segments, dirty) if s.base_offset < end]
+    cleanable = sum(s.bytes for s in head)
+    cut = head[0] if head and head[0].base_offset < dirty else None
+    if cut is None or _ended_inside(log, cut, dirty):
+        return clean, cleanable
+    share = cut.bytes * (dirty - cut.base_offset) // (cut.last_offset + 1 - cut.base_offset)
+    return clean - cut.bytes + share, cleanable - share
+
+
+def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
+    """Returns whether the last pass ended inside a segment that nobody has rewritten since.
+
+    A pass ends there when its offset map is full.
+    """
+    if log.state.seen is None:
+        return True
+    made = log.state.seen[1] or log.state.seen[0]
+    full = bool(log.state.layout) and log.state.layout[-1] > dirty
+    return full and log.late is None and all(f.came <= made for f in segment.files)
+
+
+def _stuck(log: LogView, settings: Settings, dirty: int) -> str:
+    """Returns why a log can never be cleaned though it is written; empty when it can.
+
+    Files whose offsets overlap are one segment, and the newest is never cleaned: rows delivered twice at the border of
+    two files, or one late file that reaches far, can tie all files together.
+    """
+    closed = closed_segments(log, settings)
+    if len(closed) == len(log.segments):
+        return ""
+    active = log.segments[-1]
+    old = [f for f in active.files if dirty <= f.max_offset < active.last_offset]
+    if len(old) < MOST_TIED:
+        return ""
+    return (
+        f"stuck: {len(active.files)} files overlap in a chain from offset {active.base_offset} to {active.last_offset},"
+        " so that all of them are the active segment; rewrite them by offset (rewrite_data_files with sort order "
+        f"{settings.column_offset}), or set active.segment=none"
+    )
+
+
+def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> Decision:
+    """Is the log due, from where to where, and why (LogCleanerManager.grabFilthiestCompactedLog).
+
+    Args:
+        log: the view of the log.
+        settings: its settings.
+        now: ms since the epoch.
+        force: clean whatever is cleanable, whatever the ratio.
+    """
+    if not log.segments:
+        start = log.log_start
+        return Decision(start, start, start, 0, 0, 0, False, "the log is empty")
+    dirty = first_dirty_offset(log)
+    uncleanable, bounded_by = first_uncleanable_offset(log, settings, dirty, now)
+    end = floored(log, settings, uncleanable)
+    clean, cleanable = _bytes_around(log, dirty, end)
+    late = overdue(log, settings, dirty, now)
+    draft = Decision(dirty, uncleanable, end, clean, cleanable, late, False, "")
+    if held := _held(log, draft, settings):
+        return replace(draft, reason=held, held=True)
+    due, reason = _verdict(log, draft, settings, now, bounded_by, force)
+    return replace(draft, due=due, reason=reason)
+
+
+def has_rows_of(log: LogView, decision: Decision, interval: tuple[int, int]) -> bool:
+    """Returns whether the cleanable head has rows of a time, as far as the bounds of its segments tell.
+
+    Args:
+        log: the view of the log.
+        decision: where its head begins and ends.
+        interval: ms, the end not included.
+    """
+    start, end = interval
+    head = from_offset(log.segments, decision.first_dirty)
+    return any(
+        (s.first_timestamp is None or s.first_timestamp < end) and s.largest_timestamp >= start
+        for s in head
+        if s.base_offset < decision.bound
+    )
+
+
+def steady_until(log: LogView, settings: Settings, decision: Decision, now: int) -> int:
+    """Returns the time before which the decision stays as it is, ms, as long as the log stays as it is.
+
+    Segments become old enough for min.compaction.lag.ms or overdue, and delete horizons pass; all else that a
+    decision looks at lies in the log.
+    """
+    if decision.overdue_ms or log.state.last_clean.get("now", -1) >= now:
+        return now
+    dirty = from_offset(closed_segments(log, settings), decision.first_dirty)
+    ages = [plus(s.largest_timestamp, settings.min_compaction_lag_ms) for s in dirty if settings.min_compaction_lag_ms]
+    late_at = [plus(at, settings.max_compaction_lag_ms) for s in dirty if (at := _first_time(s)) is not None]
+    overdue_at = [plus(at, 1) for at in late_at]
+    waits = [ms for _, ms in log.state.horizons] + [ms for ms, _ in log.state.markers]
+    return min((at for at in (*ages, *overdue_at, *waits) if at > now), default=LONG_MAX)
+
+
+def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by: str, force: bool) -> tuple[bool, str]:
+    if not settings.compacts:
+        return False, f"cleanup.policy is {settings.cleanup_policy}"
+    if (last := log.state.last_clean.get("now", now)) > now:
+        return False, f"the time asked for lies {last - now} ms before its last pass"
+    if not d.cleanable_bytes:
+        return False, f"nothing dirty below the bound ({bounded_by})"
+    threshold = settings.min_cleanable_dirty_ratio
+    if d.ratio > threshold:
+        return True, f"dirty ratio {d.ratio:.3f} is above {threshold:g}"
+    if d.overdue_ms > 0:
+        return True, f"overdue by {d.overdue_ms} ms under max.compaction.lag.ms"
+    if force:
+        return True, f"forced at dirty ratio {d.ratio:.3f}"
+    if settings.idle_tombstones == "expire" and log.late is not None and due_ranges(log.state, now) != due(log, now)[0]:
+        # phase two leaves tombstones alone until phase one has looked at late rows
+        return True, "rows came late, and tombstones past their horizon wait for them"
+    return False, f"dirty ratio {d.ratio:.3f} is not above {threshold:g}"
+
+
+def _held(log: LogView, d: Decision, settings: Settings) -> str:
+    """Returns why no pass touches the log before somebody does something; empty when one may."""
+    if left := left_alone(log):
+        return left
+    if not settings.compacts:
+        return ""
+    refused = refused_late_rows(log, settings) or _refused_keyless(log, d, settings)
+    return refused or ("" if d.cleanable_bytes else _stuck(log, settings, d.first_dirty))
+
+
+def left_alone(log: LogView) -> str:
+    """Returns why nothing may touch the log, retention neither, and an empty text when it may.
+
+    See LogCleanerManager.deletableLogs.
+    """
+    if log.state.paused:
+        return f"paused {log.state.paused} times and not resumed" if log.state.paused > 1 else "paused"
+    if log.state.uncleanable:
+        return f"uncleanable until it is resumed: {log.state.uncleanable}"
+    if log.trouble:
+        return f"uncleanable: {log.trouble}"
+    return ""
+
+
+def _refused_keyless(log: LogView, d: Decision, settings: Settings) -> str:
+    """Returns why rows without a key keep a log from being cleaned; empty when they do not.
+
+    Control rows have no key either, so that with transactions only a scan can tell.
+    """
+    if settings.null_keys == "drop" or settings.transactions or not d.cleanable_bytes:
+        return ""
+    rows = sum(s.null_keys for s in log.segments if s.base_offset < d.bound)
+    if not rows:
+        return ""
+    return (
+        f"uncleanable: {rows:,} rows without a key, a compacted topic has none; null.keys=drop drops them as Kafka's "
+        "cleaner would"
+    )
+
+
+def refused_late_rows(log: LogView, settings: Settings) -> str:
+    """Returns why late rows cannot be cleaned again; empty when there are none or they can.
+
+    A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
+    row would bring its key back (invariant 9).
+    """
+    if log.arrived is None:
+        return ""
+    if settings.late_rows == "refuse":
+        return f"refused: rows arrived below the checkpoint, the first at offset {log.arrived} (late.rows=refuse)"
+    if log.arrived <= log.state.expired_to:
+        return (
+            f"refused: rows arrived at offset {log.arrived}, where tombstones up to {log.state.expired_to} have been "
+            "removed, so a deleted key could come back; delete the rows, or resume with --trust-late-rows"
+        )
+    return ""

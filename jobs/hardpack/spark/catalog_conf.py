@@ -1,0 +1,68 @@
+"""What Spark is told of a catalog, derived from pyiceberg's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyiceberg.catalog import Catalog
+from sqlalchemy.engine import make_url
+
+from hardpack.errors import BadInput
+
+CATALOGS = "spark.sql.catalog."
+"""What the names of Spark's settings of catalogs, and so of credentials, begin with."""
+SHARED = ("s3.", "client.", "gcs.", "adls.", "rest.", "header.")
+"""How properties begin that mean the same to pyiceberg and to Iceberg in Spark, or are for one of them alone."""
+
+
+def spark_conf(catalog: Catalog) -> dict[str, str]:
+    """Returns Spark's settings for a catalog of pyiceberg's, under its name.
+
+    Raises:
+        BadInput: a catalog type for which Spark has no counterpart here.
+    """
+    given = {k: str(v) for k, v in catalog.properties.items()}
+    kind = given.get("type") or ("rest" if given.get("uri", "").startswith("http") else "sql")
+    out = {k: v for k, v in given.items() if k == "warehouse" or k.startswith(SHARED)}
+    if kind == "sql":
+        out |= {"type": "jdbc", "jdbc.schema-version": "V1"} | _jdbc(given.get("uri", ""))
+    elif kind in ("rest", "hive", "glue"):
+        passed = ("uri", "credential", "token", "scope", "oauth2-server-uri", "prefix", "glue.endpoint", "glue.id")
+        out |= {"type": kind} | {k: given[k] for k in passed if k in given}
+    else:
+        raise BadInput(f"catalog {catalog.name!r} is of type {kind!r}, expected sql, rest, hive or glue.")
+    out |= _storage(given)
+    # a cached table would be read at the snapshot of its first use
+    out["cache-enabled"] = "false"
+    prefix = f"{CATALOGS}{catalog.name}"
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{k}": v for k, v in out.items() if v}
+
+
+def _storage(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns what pyiceberg names otherwise than Iceberg's S3FileIO does, or takes for granted."""
+    out: dict[str, str] = {}
+    if region := given.get("s3.region") or given.get("client.region") or given.get("glue.region"):
+        out["client.region"] = region
+    for name in ("access-key-id", "secret-access-key", "session-token"):
+        if value := given.get(f"s3.{name}") or given.get(f"client.{name}"):
+            out[f"s3.{name}"] = value
+    if "s3.endpoint" in given and "s3.path-style-access" not in given:
+        virtual = given.get("s3.force-virtual-addressing", "").lower() == "true"
+        out["s3.path-style-access"] = "false" if virtual else "true"
+    if given.get("warehouse", "").startswith("s3://"):
+        out["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+    return out
+
+
+def _jdbc(uri: str) -> dict[str, str]:
+    url = make_url(uri)
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        # Without a time-out a commit fails at once while another process holds the catalog file.
+        return {"uri": f"jdbc:sqlite:{url.database}?busy_timeout=30000"}
+    out = {"uri": f"jdbc:{backend}://{url.host}:{url.port or 5432}/{url.database}"}
+    if url.username:
+        out["jdbc.user"] = url.username
+    if url.password:
+        out["jdbc.password"] = str(url.password)
+    return out

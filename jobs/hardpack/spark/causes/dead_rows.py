@@ -1,0 +1,166 @@
+"""Dead positions: one roaring bitmap per data file that holds a row to drop, whatever the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyroaring import BitMap
+
+from hardpack.files.content_file import ContentFile
+from hardpack.files.data_files import DataFiles
+from hardpack.files.puffin import bitmap
+from hardpack.files.row_deletes import read_positions
+from hardpack.rules.causes import ABORTED, CAUSES, DUPLICATE, EXPIRED_MARKER, EXPIRED_TOMBSTONE, Cause
+from hardpack.spark.outcomes import decided
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+LIVING = "living"
+READERS = 16
+"""Deletion vectors read at once; on object storage each is a request of its own."""
+PER_FILE = "partition string, file string, cause string, positions binary"
+
+
+@dataclass(slots=True)
+class FileDeadRows:
+    """Dead positions of one data file, and how many of them each cause claims."""
+
+    partition: str
+    positions: BitMap = field(default_factory=BitMap)
+    causes: dict[Cause, int] = field(default_factory=dict)
+    deleted_before: BitMap = field(default_factory=BitMap)
+    """Positions that row-level deletes had taken before."""
+    key_deleted: bool = False
+    """Whether the key of a row, dead now or before, was deleted, so that the row has to leave the storage."""
+
+    def add(self, cause: Cause, positions: BitMap) -> None:
+        """Take more rows as dead, none of which was yet."""
+        if positions:
+            self.positions |= positions
+            self.causes[cause] = self.causes.get(cause, 0) + len(positions)
+
+    @property
+    def skipped(self) -> BitMap:
+        """What a rewrite leaves out: the dead rows and those deleted before."""
+        return self.positions | self.deleted_before
+
+    @property
+    def must_leave_storage(self) -> bool:
+        """Whether a row has to leave the storage: its key was deleted, or its cause demands it."""
+        return self.key_deleted or any(cause.leaves_storage for cause in self.causes)
+
+
+def live_rows(rows: DataFrame, transactions: bool) -> DataFrame:
+    """Returns the data rows of whole logs that no transaction aborted."""
+    if not transactions:
+        return rows
+    committed = decided(rows).where("outcome is null or outcome <> 'abort'").drop("outcome", "marker")
+    return rows.where("control is null and not tx").unionByName(committed)
+
+
+def aborted_rows(rows: DataFrame) -> DataFrame:
+    """Returns the rows of aborted transactions among those that are copied, of whole logs with their bounds."""
+    from pyspark.sql import functions as F
+
+    return _caused(decided(rows).where("outcome = 'abort' and o < copied_to"), F.lit(ABORTED.name))
+
+
+def duplicates(repeated: DataFrame) -> DataFrame:
+    """Returns the rows that share their offset with the one that stands for it, up to the map's end."""
+    from pyspark.sql import functions as F
+
+    return _caused(repeated.where("o < checkpoint"), F.lit(DUPLICATE.name))
+
+
+def expired_tombstones(rows: DataFrame) -> DataFrame:
+    """Returns the keyed tombstones whose offset lies in a range of which the delete horizon has passed."""
+    from pyspark.sql import functions as F
+
+    due = F.expr("exists(expired, r -> o between r[0] and r[1])")
+    return _caused(rows.where(F.col("tombstone") & F.col("k").isNotNull() & due), F.lit(EXPIRED_TOMBSTONE.name))
+
+
+def expired_markers(rows: DataFrame, due: Mapping[str, Collection[int]]) -> DataFrame:
+    """Returns the control rows whose delete horizon has passed, by log and offset."""
+    from pyspark.sql import functions as F
+
+    listed = rows.sparkSession.createDataFrame(
+        [(p, o) for p, offsets in due.items() for o in offsets], "p string, o long"
+    )
+    return _caused(rows.where("control is not null").join(F.broadcast(listed), ["p", "o"]), F.lit(EXPIRED_MARKER.name))
+
+
+def deleted_rows(
+    files: DataFiles, deletes: Mapping[str, Sequence[ContentFile]], sizes: Mapping[str, int], rows: DataFrame
+) -> dict[str, BitMap]:
+    """Returns the positions that row-level deletes took, by data file.
+
+    Deletes of one file name them; where deletes lie on several files, a scan tells what it misses.
+
+    Args:
+        files: reads the table's files.
+        deletes: the delete files by path of the data file that they lie on.
+        sizes: rows of each of these data files.
+        rows: all rows of whole logs.
+    """
+    from pyspark.sql import functions as F
+
+    own = {path: found for path, found in deletes.items() if all(delete.on_one_file for delete in found)}
+
+    def read(found: Sequence[ContentFile]) -> BitMap:
+        return BitMap.union(*(read_positions(files, delete) for delete in found))
+
+    with ThreadPoolExecutor(READERS) as pool:
+        deleted = dict(zip(own, pool.map(read, own.values()), strict=True))
+    if others := [path for path in deletes if path not in own]:
+        deleted |= {path: BitMap(range(sizes[path])) for path in others}
+        for _, _, path, living in _positions(_caused(rows.where(F.col("file").isin(others)), F.lit(LIVING))):
+            deleted[path] -= living
+    return deleted
+
+
+def union(parts: list[DataFrame]) -> DataFrame:
+    """Puts frames of the same columns under each other."""
+    return reduce(lambda one, other: one.unionByName(other), parts)
+
+
+def _caused(rows: DataFrame, cause: Column) -> DataFrame:
+    return rows.select("p", "file", "pos", cause.alias("cause"))
+
+
+def collect(dead: DataFrame) -> dict[str, FileDeadRows]:
+    """Returns the dead positions by data file path. Executors make the bitmaps, in one Spark job for all logs."""
+    by_name, files = {cause.name: cause for cause in CAUSES}, dict[str, FileDeadRows]()
+    for name, partition, path, positions in _positions(dead):
+        files.setdefault(path, FileDeadRows(partition)).add(by_name[name], positions)
+    return files
+
+
+def _positions(rows: DataFrame) -> Iterator[tuple[str, str, str, BitMap]]:
+    """Yields cause, partition, path and positions."""
+    for row in rows.groupBy("file").applyInArrow(_bitmaps, PER_FILE).collect():
+        yield row.cause, row.partition, row.file, BitMap.deserialize(bytes(row.positions))
+
+
+def _bitmaps(table: pa.Table) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def rows() -> Iterator[dict[str, Any]]:
+        file, partition = table["file"][0].as_py(), table["p"][0].as_py()
+        for cause in table["cause"].unique().to_pylist():
+            positions = table.filter(pc.equal(table["cause"], cause))["pos"].to_numpy()
+            found = bitmap(positions)
+            found.run_optimize()
+            yield {"partition": partition, "file": file, "cause": cause, "positions": found.serialize()}
+
+    schema = pa.schema(
+        [("partition", pa.string()), ("file", pa.string()), ("cause", pa.string()), ("positions", pa.binary())]
+    )
+    return pa.Table.from_pylist(list(rows()), schema)

@@ -1,0 +1,79 @@
+"""The same offset twice in one log: a table may hold what a Kafka log cannot, so it is settled before Kafka's rules.
+
+Equal rows collapse to one; columns that duplicates.ignore names need not be equal. Of rows that differ, the one with
+the greatest leader epoch is the log's, the others were truncated by Kafka after an unclean leader election. Without a
+leader epoch nobody can tell, and the log is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hardpack.errors import UncleanableLog
+from hardpack.rules.model import LogView, Partition
+from hardpack.spark.columns import column, named, role_columns
+from hardpack.spark.evidence import content_hash
+from hardpack.spark.procedures import quoted
+from hardpack.table.columns import LogColumns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def may_repeat(view: LogView) -> bool:
+    """Returns whether metadata allows an offset to stand twice: files overlap, or one has more rows than offsets."""
+    end = -1
+    for file in view.files:
+        if file.min_offset <= end or file.rows > file.max_offset - file.min_offset + 1:
+            return True
+        end = max(end, file.max_offset)
+    return False
+
+
+def repeated_rows(
+    spark: SparkSession, name: str, snapshot: int, columns: LogColumns, partitions: Iterable[Partition]
+) -> DataFrame:
+    """Returns the rows of some logs that are not the one that stands for their offset: p, o, file, pos.
+
+    Args:
+        spark: the session.
+        name: `catalog.namespace.table`.
+        snapshot: its id.
+        columns: as the snapshot's schema calls them.
+        partitions: the logs to look at.
+
+    Raises:
+        UncleanableLog: rows with one offset differ and no leader epoch decides between them.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    table = spark.read.option("versionAsOf", snapshot).table(quoted(name))
+    roles = role_columns(columns)
+    roles.setdefault("epoch", F.lit(0).cast("long"))
+    rows = table.where(column(columns.partition.name).isin(list(partitions))).select(
+        *named(roles, "p", "o", "epoch"),
+        content_hash(table.drop(*columns.ignored)).alias("content"),
+        F.col("_file").alias("file"),
+        F.col("_pos").alias("pos"),
+    )
+    same = Window.partitionBy("p", "o").orderBy(F.col("epoch").desc_nulls_last(), "file", "pos")
+    others = (
+        rows.withColumn("rank", F.row_number().over(same))
+        .withColumn("first_epoch", F.first("epoch").over(same))
+        .withColumn("first_content", F.first("content").over(same))
+        .where("rank > 1")
+    )
+    disputed = others.where("epoch <=> first_epoch and content <> first_content")
+    found = disputed.groupBy("p").agg(F.count("o").alias("rows"), F.min("o").alias("o")).collect()
+    if found:
+        first = min(found, key=lambda row: row["p"])
+        reason = f"{first['rows']:,} rows share an offset with a row that differs, the first at offset {first['o']}"
+        raise UncleanableLog(
+            f"{name}: in partition {first['p']} {reason}; delete the wrong ones, map the column of the leader epoch "
+            "with --set column.leader.epoch=NAME, or name columns that may differ with --set duplicates.ignore=NAME.",
+            tuple(sorted(row["p"] for row in found)),
+            reason,
+        )
+    return others.select("p", "o", "file", "pos")

@@ -1,0 +1,53 @@
+"""Tombstones that came late, among those to which earlier passes gave delete horizons (invariant 5)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import Table
+
+from hardpack.errors import BadInput
+from hardpack.rules.horizons import Range
+from hardpack.rules.model import LogView
+from hardpack.rules.settings import Settings
+from hardpack.spark.log_rows import log_rows
+from hardpack.table.columns import columns_at
+from hardpack.table.log_views import late_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_LATE = 1000
+"""Late tombstones of a log that are told one by one; of more the files' ranges count, so that some wait longer."""
+
+
+def late_tombstones(
+    spark: SparkSession, name: str, table: Table, settings: Settings, view: LogView, rows: DataFrame
+) -> list[Range]:
+    """Finds the offsets of late tombstones of one log.
+
+    Args:
+        spark: the session.
+        name: `catalog.namespace.table`.
+        table: the table by pyiceberg.
+        settings: the log's.
+        view: the log.
+        rows: those that the pass may copy.
+    """
+    late = late_files(table, settings, view)
+    if not late:
+        return []
+    end = view.state.horizons[-1][0]
+    tombstones = rows.where(rows["tombstone"] & rows["file"].isin([f.path for f in late]) & (rows["o"] <= end))
+    tombstones = tombstones.select("o", "k")
+    read = (view.state.seen or (0, 0))[0]
+    for left in (s.snapshot_id for s in table.snapshots() if read and s.sequence_number == read):
+        # others may have copied tombstones that the last pass saw into these files
+        with suppress(BadInput):
+            known = log_rows(spark, name, left, columns_at(table, settings, left), [view.partition])
+            tombstones = tombstones.join(known.where("tombstone").select("o", "k"), ["o", "k"], "left_anti")
+    offsets = sorted({row["o"] for row in tombstones.limit(MOST_LATE + 1).collect()})
+    if len(offsets) > MOST_LATE:
+        return sorted((f.min_offset, f.max_offset) for f in late)
+    return [(offset, offset) for offset in offsets]

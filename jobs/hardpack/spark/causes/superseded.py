@@ -1,0 +1,239 @@
+"""The narrow pass: keys and offsets of the files that matter, hashed, met by key, dead positions out.
+
+The head's rows meet in a shuffle of byte blobs, then the tail's files are held against the keys that were found; no row
+crosses into the JVM. A row that a later one of its own task supersedes is settled there and never moves, so that a hot
+key costs no more than others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyroaring import BitMap
+
+from hardpack.files.data_files import DataFiles
+from hardpack.files.key_filter import KeyFilters
+from hardpack.files.key_hash import HEAD, HashedRows, HeadKeys, by_file, rising, superseded
+from hardpack.files.key_reader import KeyColumns, KeyScanFile, read_keys
+from hardpack.spark.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS_PER_TASK = 2_000_000
+ROWS_PER_BUCKET = 2_000_000
+FEW_KEYS = 16_000_000
+"""Rows of a head whose keys every task may hold, some 30 bytes each; of a larger one the tail's rows move as well."""
+
+Piece = tuple[tuple[int, str], bytes]
+"""File number, which of `Found`'s, and a bitmap of positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Positions of one file: superseded, of these the ones whose last row is a tombstone, and without a key."""
+
+    superseded: BitMap = field(default_factory=BitMap)
+    key_deleted: BitMap = field(default_factory=BitMap)
+    keyless: BitMap = field(default_factory=BitMap)
+
+
+def find_superseded(
+    spark: SparkSession, files: DataFiles, scanned: Sequence[KeyScanFile], columns: KeyColumns, filters: KeyFilters
+) -> dict[str, Found]:
+    """Returns the dead positions by file path, of the superseded rows and of those without a key.
+
+    Args:
+        spark: the session.
+        files: reads the table's files.
+        scanned: the files with rows below their log's checkpoint, in order of log and offset; their numbers count up.
+        columns: what to read.
+        filters: of clean files, to be used and made.
+    """
+    head, tail = [k for k in scanned if not k.tail], [k for k in scanned if k.tail]
+    few = bool(tail) and _rows(head) <= FEW_KEYS
+    pieces = _met(spark.sparkContext, files, columns, head if few else scanned, few)
+    found = [piece for piece in pieces if piece[0][0] >= 0]
+    if few:
+        keys = HeadKeys.merged([piece for (number, _), piece in pieces if number < 0])
+        del pieces
+        found += _beneath(spark.sparkContext, files, columns, filters, tail, keys)
+    out: dict[str, Found] = {}
+    paths = {k.number: k.file.path for k in scanned}
+    for (number, kind), positions in found:
+        getattr(out.setdefault(paths[number], Found()), kind).update(BitMap.deserialize(positions))
+    return out
+
+
+def _met(sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeyScanFile], few: bool) -> list[Piece]:
+    """Returns what is found when all rows of a key meet; with `few` the distinct keys too, under negative numbers."""
+    if not scanned:
+        return []
+    buckets = max(1, min(-(-_rows(scanned) // ROWS_PER_BUCKET), 65_536))
+    # what another task's tombstone erases must be told from what is superseded
+    settle = not any(k.tombstones for k in scanned)
+    progress = _progress(sc, files, "reading keys", scanned)
+    sent = _parallel(sc, scanned, files.threads).flatMap(
+        lambda task: _told(progress, task, _send(files, columns, task, buckets, settle))
+    )
+    met = sent.partitionBy(buckets, lambda bucket: bucket).mapPartitions(lambda rows: _meet(rows, few))
+    with progress.told():
+        pieces: list[Piece] = met.reduceByKey(_or, min(buckets, 200)).collect()
+    return pieces
+
+
+def _beneath(
+    sc: Any, files: DataFiles, columns: KeyColumns, filters: KeyFilters, tail: Sequence[KeyScanFile], keys: HeadKeys
+) -> list[Piece]:
+    """Returns the rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
+    held = sc.broadcast(keys)
+    progress = _progress(sc, files, "looking for them in clean files", tail)
+    probed = _parallel(sc, tail, files.threads).flatMap(
+        lambda task: _told(progress, task, _probe(files, columns, filters, task, held.value))
+    )
+    try:
+        with progress.told():
+            found: list[Piece] = probed.collect()
+    finally:
+        held.destroy()
+    return found
+
+
+def _progress(sc: Any, files: DataFiles, what: str, scanned: Sequence[KeyScanFile]) -> Progress:
+    return Progress(sc, f"{files.name}: {what}", len(scanned), sum(k.file.bytes for k in scanned))
+
+
+def _told(progress: Progress, task: Sequence[KeyScanFile], made: Iterator[Any]) -> Iterator[Any]:
+    yield from made
+    progress.did(len(task), sum(k.file.bytes for k in task))
+
+
+def _rows(scanned: Iterable[KeyScanFile]) -> int:
+    return sum(k.file.rows for k in scanned)
+
+
+def _parallel(sc: Any, scanned: Sequence[KeyScanFile], threads: int) -> Any:
+    tasks: list[list[KeyScanFile]] = []
+    rows = ROWS_PER_TASK
+    for file in scanned:
+        if rows + file.file.rows > ROWS_PER_TASK:
+            tasks.append([])
+            rows = 0
+        tasks[-1].append(file)
+        rows += file.file.rows
+    return sc.parallelize(tasks, min(len(tasks), threads))
+
+
+def _send(
+    files: DataFiles, columns: KeyColumns, task: Sequence[KeyScanFile], buckets: int, settle: bool
+) -> Iterator[tuple[int, bytes | Piece]]:
+    """Yields rows that another task may know a later one of, by bucket, and the positions already settled."""
+    parts: list[HashedRows] = []
+    keyless: dict[int, BitMap] = defaultdict(BitMap)
+    for rows, without in read_keys(files, columns, task):
+        for number, positions in without.items():
+            keyless[number].update(positions)
+        parts.append(rows)
+        # of a file with far more rows than others a part at a time
+        if sum(map(len, parts)) >= ROWS_PER_TASK:
+            yield from _scattered(parts, buckets, settle)
+            parts = []
+    yield from ((number % buckets, ((number, "keyless"), rows.serialize())) for number, rows in keyless.items())
+    yield from _scattered(parts, buckets, settle)
+
+
+def _scattered(parts: Sequence[HashedRows], buckets: int, settle: bool) -> Iterator[tuple[int, bytes | Piece]]:
+    """Yields what is settled among these rows, and the rest by bucket."""
+    rows = rising(HashedRows.concat(parts))
+    left = np.arange(len(rows))
+    if settle:
+        settled, _ = superseded(rows)
+        yield from ((piece[0][0] % buckets, piece) for piece in _pieces("superseded", rows.place[settled]))
+        left = np.flatnonzero(~settled)
+    # of the salted half, so that nobody can choose keys that all fall into one
+    bucket = (rows.low[left] % np.uint64(buckets)).astype(np.uint16)
+    order = np.argsort(bucket, kind="stable")
+    ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
+    for number in range(buckets):
+        own = left[order[ends[number] : ends[number + 1]]]
+        if len(own):
+            yield number, rows.where(own).to_bytes()
+
+
+def _meet(sent: Iterable[tuple[int, Any]], few: bool) -> Iterator[Piece]:
+    blobs: list[HashedRows] = []
+    own = 0
+    for bucket, piece in sent:
+        if isinstance(piece, bytes):
+            own = bucket
+            blobs.append(HashedRows.from_bytes(piece))
+        else:
+            yield piece
+    if blobs:
+        blobs.sort(key=lambda rows: int(rows.offset[0]))
+        rows = rising(HashedRows.concat(blobs))
+        dead, key_deleted = superseded(rows)
+        yield from _pieces("superseded", rows.place[dead])
+        yield from _pieces("key_deleted", rows.place[key_deleted])
+        if few:
+            yield (-1 - own, "superseded"), HeadKeys.of(rows.where(~dead & ((rows.place & HEAD) != 0))).to_bytes()
+
+
+def _probe(
+    files: DataFiles, columns: KeyColumns, filters: KeyFilters, task: Sequence[KeyScanFile], keys: HeadKeys
+) -> Iterator[Piece]:
+    small = [file for file in task if file.file.rows < filters.min_rows]
+    for file in (file for file in task if file.file.rows >= filters.min_rows):
+        if filters.rules_out(file.file, file.log, lambda: keys.wanted):
+            continue
+        found, hashes = _held_against(files, columns, [file], keys)
+        # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
+        if not (file.skipped or found):
+            filters.keep(file.file, file.log, hashes)
+        yield from _pieces_of(found)
+    yield from _pieces_of(_held_against(files, columns, small, keys)[0])
+
+
+def _held_against(
+    files: DataFiles, columns: KeyColumns, some: Sequence[KeyScanFile], keys: HeadKeys
+) -> tuple[dict[int, Found], list[np.ndarray]]:
+    """Returns what is found in some files, by number, and the first halves of their keys' hashes.
+
+    The halves are what a key filter keeps.
+    """
+    found, hashes = defaultdict[int, Found](Found), list[np.ndarray]()
+
+    def near(high: np.ndarray) -> np.ndarray:
+        hashes.append(high)
+        return keys.wanted.near(high)
+
+    for rows, without in read_keys(files, columns, some, near):
+        for number, positions in without.items():
+            found[number].keyless.update(positions)
+        at = keys.table.find(rows.high, rows.low)
+        hit = at >= 0
+        for number, positions in by_file(rows.place[hit]):
+            found[number].superseded.update(positions)
+        for number, positions in by_file(rows.place[hit][keys.tombstone[at[hit]]]):
+            found[number].key_deleted.update(positions)
+    return found, hashes
+
+
+def _pieces_of(found: Mapping[int, Found]) -> Iterator[Piece]:
+    for number, one in found.items():
+        for kind in ("superseded", "key_deleted", "keyless"):
+            if places := getattr(one, kind):
+                yield (number, kind), places.serialize()
+
+
+def _pieces(kind: str, places: np.ndarray) -> Iterator[Piece]:
+    for number, positions in by_file(places):
+        yield (number, kind), positions.serialize()
+
+
+def _or(one: bytes, other: bytes) -> bytes:
+    return (BitMap.deserialize(one) | BitMap.deserialize(other)).serialize()

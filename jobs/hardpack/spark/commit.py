@@ -1,0 +1,341 @@
+"""The commit: files, deletes, properties and summary of a pass as one compare-and-set of the table's metadata."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenacity import (
+    Retrying,
+    before_sleep_log,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random_exponential,
+)
+
+from hardpack import faults
+from hardpack.errors import CommitUnknown, Conflict, HardpackError
+from hardpack.failures import java_error
+from hardpack.table.numeric_properties import whole_number
+
+log = logging.getLogger(__name__)
+
+COMMIT_TRIES = 8
+VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
+UNHEARD = "org.apache.iceberg.jdbc.UncheckedSQLException"
+"""Of a statement that failed, or whose answer was lost, so that it may still take effect."""
+RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", UNHEARD)
+CARRIED = frozenset({"automq.commit.id"})
+"""Names in summaries by which a writer looks up in the current snapshot how far it is, so that ours have them too."""
+
+
+class _TryAgain(Exception):
+    """The table moved on between reading and committing."""
+
+
+def commit_tries(table: str, properties: Mapping[str, str]) -> Retrying:
+    """Tries again as a table's `commit.retry.*` say; by default eight times.
+
+    Args:
+        table: its name, for the message.
+        properties: the table's.
+
+    Raises:
+        BadInput: one of these properties is no whole number.
+    """
+    defaults = {"num-retries": COMMIT_TRIES - 1, "min-wait-ms": 100, "max-wait-ms": 5000, "total-timeout-ms": 1_800_000}
+    again, least, most, longest = (
+        whole_number(table, properties, f"commit.retry.{key}", default) for key, default in defaults.items()
+    )
+    return Retrying(
+        retry=retry_if_exception_type(_TryAgain),
+        stop=stop_after_attempt(again + 1) | stop_after_delay(longest / 1000),
+        wait=wait_random_exponential(multiplier=least / 1000, max=most / 1000),
+        before_sleep=before_sleep_log(log, logging.INFO),
+        reraise=True,
+    )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a commit is compared and set against.
+
+    `properties` are the table's, `made` id and sequence number of the snapshot to be, `ancestors` the ids of the
+    current snapshot and of those before it.
+    """
+
+    properties: Mapping[str, str]
+    made: tuple[int, int]
+    ancestors: Container[int | None]
+
+
+@dataclass(frozen=True)
+class _Ancestors:
+    """The snapshots that led to a table's current one, asked for one by one."""
+
+    table: Any
+    of: Callable[..., bool]
+
+    def __contains__(self, snapshot: object) -> bool:
+        current = self.table.currentSnapshot()
+        return current is not None and bool(self.of(self.table, current.snapshotId(), snapshot))
+
+
+@dataclass(frozen=True)
+class CommitChange:
+    """What one commit does: files out, files in, properties derived from those at the time, summary entries.
+
+    `vectors` are new deletion vectors, `replaced` those that they stand in for, both within `partitions`, the column's
+    name and its values. With `rewrites`, and no vectors, the snapshot is a `replace`. `properties` is given what stands
+    at the moment of the commit; it returns the properties to set and raises Conflict when that no longer allows it.
+    """
+
+    remove: Iterable[Any]
+    add: Iterable[Any]
+    properties: Callable[[Standing], dict[str, str]]
+    summary: dict[str, str]
+    vectors: Sequence[Any] = ()
+    replaced: Sequence[Any] = ()
+    partitions: tuple[str, Sequence[int | str]] = ("", ())
+    rewrites: bool = False
+
+
+@dataclass
+class _Trial:
+    """A commit in the making: one update of Iceberg's, which remembers between tries what it has filtered."""
+
+    table: Any
+    base: int
+    change: CommitChange
+    update: Any = None
+    tries: int = 0
+    made: list[Any] = field(default_factory=list)
+    """The snapshots that tries came to."""
+    unheard: list[str] = field(default_factory=list)
+    """What tries said of which nobody knows whether they went through."""
+
+    def clean_up(self, committed: int | None = None) -> None:
+        """Delete what tries left that did not go through: manifest lists, and manifests of no other snapshot."""
+        if len(self.made) < (1 if committed is None else 2):
+            return
+        try:
+            io = self.table.io()
+            kept = set()
+            if committed is not None:
+                self.table.refresh()
+                final = self.table.snapshot(committed)
+                kept = {final.manifestListLocation(), *(m.path() for m in final.allManifests(io))}
+            written = {
+                path
+                for snapshot in self.made
+                for path in (
+                    snapshot.manifestListLocation(),
+                    *(m.path() for m in snapshot.allManifests(io) if m.snapshotId() == snapshot.snapshotId()),
+                )
+            }
+            for path in written - kept:
+                io.deleteFile(path)
+        except Exception as error:  # what stays is a few kilobytes, and the commit is as it is
+            log.warning("what tries to commit left stays behind: %s", type(error).__name__)
+
+
+class Commits:
+    """Commits to one Iceberg table.
+
+    Args:
+        jvm: Spark's gateway to the JVM.
+        table: Iceberg's table there.
+        name: `catalog.namespace.table`.
+        among: makes Iceberg's expression of a column's name and the values that it may have.
+    """
+
+    def __init__(self, jvm: Any, table: Any, name: str, among: Callable[[str, Iterable[int | str]], Any]) -> None:
+        self._jvm, self._java, self.name, self._among = jvm, table, name, among
+
+    def commit(self, base: int, change: CommitChange) -> int:
+        """Publish a change as one metadata swap, re-applied on the newest snapshot as often as needed.
+
+        Files, properties and summary go into one compare-and-set of the table's metadata. Iceberg's own
+        transaction would retry with the property values of the first try and so overwrite a newer state;
+        here they are derived anew from the metadata that the swap is against.
+
+        Args:
+            base: snapshot that the removed files were read at; later appends are kept.
+            change: what to do.
+
+        Returns:
+            The new snapshot's id.
+
+        Raises:
+            Conflict: an input file was rewritten, deleted from or removed meanwhile, or tries ran out.
+            CommitUnknown: the catalog did not say; the added files must stay where they are.
+        """
+        trial = _Trial(self._java, base, change)
+        try:
+            made = int(commit_tries(self.name, dict(self._java.properties()))(self._commit_once, trial))
+        except CommitUnknown:
+            raise
+        except (Conflict, _TryAgain) as error:
+            if trial.unheard:
+                raise CommitUnknown(
+                    f"{self.name}: the catalog did not say what became of {len(trial.unheard)} of the tries to commit "
+                    f"({trial.unheard[-1]}); run the same plan again, it finds out whether one went through."
+                ) from error
+            trial.clean_up()
+            if isinstance(error, Conflict):
+                raise
+            raise Conflict(
+                f"{self.name}: other writers changed the table during each of {trial.tries} tries to commit "
+                f"({error}); run it again, nothing was published."
+            ) from None
+        trial.clean_up(made)
+        return made
+
+    def _commit_once(self, trial: _Trial) -> int:
+        base, change = trial.base, trial.change
+        trial.tries += 1
+        try:
+            self._java.refresh()
+            ancestors = _Ancestors(self._java, self._jvm.org.apache.iceberg.util.SnapshotUtil.isAncestorOf)
+            if trial.update is None:
+                trial.update = self._update(base, change)
+            for name in CARRIED & (told := self._told()).keys():
+                trial.update.set(name, told[name])
+            snapshot = trial.update.apply()
+            trial.made.append(snapshot)
+            operations = self._java.operations()
+            current = operations.current()
+            made = int(snapshot.snapshotId()), int(snapshot.sequenceNumber())
+            fresh = change.properties(Standing(dict(current.properties()), made, ancestors))
+            changed = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
+            changed = changed.setProperties(self._map(fresh)).build()
+            faults.reach("before swap")
+            operations.commit(current, changed)
+            faults.reach("after swap")
+            return made[0]
+        except HardpackError:
+            raise
+        except Exception as error:  # pyspark turns some of Java's exceptions into its own
+            kind, message = java_error(error)
+            if (landed := self._landed(base, change.summary, message)) is not None:
+                return landed
+            if kind == UNHEARD:
+                trial.unheard.append(message)
+            if kind in RETRYABLE:
+                raise _TryAgain(message) from None
+            if kind == VALIDATION:
+                raise Conflict(
+                    f"{self.name}: an input file changed since snapshot {base} ({message}); plan again, "
+                    "nothing was published."
+                ) from None
+            if not trial.made:
+                raise Conflict(
+                    f"{self.name}: what was made from snapshot {base} does not fit the table any more ({message}); "
+                    "plan again, nothing was published."
+                ) from None
+            raise CommitUnknown(
+                f"{self.name}: the commit ended with {kind} ({message}); see that the catalog is well and run the same "
+                "plan again, it finds out whether it went through."
+            ) from error
+
+    def _told(self) -> dict[str, str]:
+        """Returns what the current snapshot's summary says."""
+        current = self._java.currentSnapshot()
+        return {} if current is None else dict(current.summary())
+
+    def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
+        """Set properties as `change` derives them from those there are, None to remove one, as one compare-and-set.
+
+        Raises:
+            Conflict: other writers were faster each time; CommitUnknown when nobody knows.
+        """
+        try:
+            commit_tries(self.name, dict(self._java.properties()))(self._alter_once, change)
+        except _TryAgain as error:
+            raise Conflict(f"{self.name}: others were faster {COMMIT_TRIES} times ({error}); run it again.") from None
+
+    def _alter_once(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
+        self._java.refresh()
+        operations = self._java.operations()
+        current = operations.current()
+        wanted = change(dict(current.properties()))
+        gone = self._map({name: "" for name, value in wanted.items() if value is None}).keySet()
+        kept = self._map({name: value for name, value in wanted.items() if value is not None})
+        changed = (
+            self._jvm.org.apache.iceberg.TableMetadata.buildFrom(current)
+            .removeProperties(gone)
+            .setProperties(kept)
+            .build()
+        )
+        try:
+            operations.commit(current, changed)
+        except Exception as error:
+            kind, message = java_error(error)
+            if kind in RETRYABLE and kind != UNHEARD:
+                raise _TryAgain(message) from None
+            raise CommitUnknown(f"{self.name}: {kind} ({message}); see what is set, then try again.") from error
+
+    def _landed(self, base: int, summary: Mapping[str, str], failure: str) -> int | None:
+        """Returns the snapshot since the base that carries this summary.
+
+        An earlier try may have gone through unheard.
+        """
+        try:
+            self._java.refresh()
+            snapshot = self._java.currentSnapshot()
+            while snapshot is not None and int(snapshot.snapshotId()) != base:
+                if dict(snapshot.summary()).items() >= summary.items():
+                    return int(snapshot.snapshotId())
+                parent = snapshot.parentId()
+                snapshot = None if parent is None else self._java.snapshot(parent)
+        except Exception as error:
+            raise CommitUnknown(
+                f"{self.name}: the commit failed ({failure}) and the catalog does not answer "
+                f"({java_error(error)[1]}); run the same plan again, it finds out whether it went through."
+            ) from None
+        return None
+
+    def _update(self, base: int, change: CommitChange) -> Any:
+        remove, add = list(change.remove), list(change.add)
+        if change.vectors:
+            update = self._row_delta(base, change, remove, add)
+        elif not remove and not add:
+            # a snapshot all the same, so that moving the state alone is compared and set too; streams pass over it
+            update = self._java.newFastAppend()
+        else:
+            update = self._java.newRewrite() if change.rewrites else self._java.newOverwrite()
+            update.validateFromSnapshot(base)
+            for file in remove:
+                update.deleteFile(file)
+            for file in add:
+                update.addFile(file)
+            if not change.rewrites:
+                # else a concurrent rewrite of an input file would be overwritten silently; `replace` looks anyway
+                update.validateNoConflictingDeletes()
+        for key, value in change.summary.items():
+            update.set(key, value)
+        return update
+
+    def _row_delta(self, base: int, change: CommitChange, remove: list[Any], add: list[Any]) -> Any:
+        update = self._java.newRowDelta()
+        referenced = self._jvm.java.util.ArrayList()
+        for file in remove:
+            update.removeRows(file)
+        for file in add:
+            update.addRows(file)
+        for delete in change.replaced:
+            update.removeDeletes(delete)
+        for delete in change.vectors:
+            update.addDeletes(delete)
+            referenced.add(delete.referencedDataFile())
+        update.validateFromSnapshot(base).conflictDetectionFilter(self._among(*change.partitions))
+        return update.validateDataFilesExist(referenced).validateDeletedFiles().validateNoConflictingDeleteFiles()
+
+    def _map(self, entries: Mapping[str, str]) -> Any:
+        out = self._jvm.java.util.HashMap()
+        for key, value in entries.items():
+            out.put(key, value)
+        return out

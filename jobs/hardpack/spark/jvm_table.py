@@ -1,0 +1,181 @@
+"""A table by Iceberg's JVM API: staged reads of chosen files, and the one commit.
+
+Every Py4J call to Iceberg stands here. The classes behind it are internal to Iceberg's Spark module
+(tested with 1.12.0 for Spark 4.1): scans are staged by group id, and reading or writing that id selects them.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaMember
+
+from hardpack.files.content_file import ContentFile
+from hardpack.spark.commit import CommitChange, Commits
+from hardpack.spark.procedures import Procedures, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class _PerFile:
+    """What is called for every file, looked up once: each step of a name is a call into the JVM of its own."""
+
+    to_json: Any
+    from_json: Any
+    read_tree: Any
+    specs: Any
+    scan_task: Any
+    no_deletes: Any
+
+
+class JvmTable(Procedures):
+    """One Iceberg table as Spark's catalog loads it.
+
+    Args:
+        spark: a classic session whose catalog has the same name as pyiceberg's.
+        name: `catalog.namespace.table`.
+    """
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self.spark, self.name = spark, name
+        jvm: Any = spark._jvm
+        self._ice = jvm.org.apache.iceberg
+        self._list = jvm.java.util.ArrayList
+        self._java = self._ice.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, quoted(name))
+        self._cache = self._static("org.apache.iceberg.spark.SparkTableCache", "get")
+        self._tasks = self._ice.spark.ScanTaskSetManager.get()
+        self._specs: dict[int, tuple[Any, str]] = {}
+        self._files = self._ice.spark.FileRewriteCoordinator.get()
+
+    def _static(self, cls: str, name: str) -> Any:
+        # py4j looks for an instance method when a static one of the same name is hidden by it
+        return JavaMember(name, None, "z:" + cls, self.spark.sparkContext._gateway._gateway_client)()
+
+    def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Any]:
+        """Scan tasks of whole data files by path, of the partitions where the column has one of the values."""
+        scan = self._java.newScan().useSnapshot(snapshot).filter(self._among(column, values)).planFiles()
+        try:
+            return {str(task.file().location()): task for task in scan.iterator()}
+        finally:
+            scan.close()
+
+    def _among(self, column: str, values: Iterable[int | str]) -> Any:
+        wanted = self._list()
+        for value in values:
+            wanted.add(value)
+        return getattr(self._ice.expressions.Expressions, "in")(column, wanted)
+
+    def deletes(self, task: Any) -> list[ContentFile]:
+        """Returns the delete files that lie on the task's file."""
+        return [ContentFile(self._json(delete)) for delete in self.lying_on(task)]
+
+    def lying_on(self, task: Any) -> list[Any]:
+        """Returns Iceberg's delete files that lie on the task's file."""
+        found = task.deletes()
+        # by number, as an iterator in the JVM ends with an exception, which takes 18 ms to arrive
+        return [found.get(at) for at in range(found.size())]
+
+    def sequence_number(self, snapshot: int) -> int:
+        """Returns the sequence number of a snapshot."""
+        return int(self._java.snapshot(snapshot).sequenceNumber())
+
+    def removed_files(self, snapshot: int) -> set[str]:
+        """Returns the paths of the data files that the commit of a snapshot removed."""
+        found = self._java.snapshot(snapshot).removedDataFiles(self._java.io())
+        return {str(file.location()) for file in found}
+
+    def delete_manifests(self, snapshot: int) -> int:
+        """Returns how many manifests of delete files a snapshot has."""
+        return int(self._java.snapshot(snapshot).deleteManifests(self._java.io()).size())
+
+    def _json(self, file: Any) -> dict[str, Any]:
+        return dict(json.loads(self._jvm.to_json(file, self._spec(file.specId())[0])))
+
+    def _spec(self, number: int) -> tuple[Any, str]:
+        """Returns a partition spec and its JSON."""
+        if number not in self._specs:
+            spec = self._java.specs().get(number)
+            self._specs[number] = spec, self._ice.PartitionSpecParser.toJson(spec)
+        return self._specs[number]
+
+    @cached_property
+    def _jvm(self) -> _PerFile:
+        return _PerFile(
+            to_json=self._ice.ContentFileParser.toJson,
+            from_json=self._ice.ContentFileParser.fromJson,
+            read_tree=self._ice.util.JsonUtil.mapper().readTree,
+            specs=self._java.specs(),
+            scan_task=self._ice.BaseFileScanTask,
+            no_deletes=self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, 0),
+        )
+
+    def data_files(self, tasks: Mapping[str, Any]) -> dict[str, ContentFile]:
+        """Returns what it takes to read the tasks' files elsewhere, by path."""
+        files = {}
+        for path, task in tasks.items():
+            file = ContentFile(self._json(task.file()))
+            rows_have_ids = file.first_row_id is not None
+            files[path] = ContentFile(file.entry, int(task.file().dataSequenceNumber())) if rows_have_ids else file
+        return files
+
+    def java_file(self, file: ContentFile) -> Any:
+        """Returns a data or delete file as the JVM has it."""
+        return self._jvm.from_json(self._jvm.read_tree(json.dumps(file.entry)), self._jvm.specs)
+
+    def task_of(self, file: Any, deletes: Sequence[Any] = ()) -> Any:
+        """Returns a scan task of a data file, with deletes that need not be committed, as little as the file."""
+        array = self._jvm.no_deletes
+        if deletes:
+            array = self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, len(deletes))
+            for at, delete in enumerate(deletes):
+                array[at] = delete
+        return self._jvm.scan_task(file, array, self._schema, self._spec(file.specId())[1], self._whole)
+
+    @cached_property
+    def _schema(self) -> Any:
+        """The table's schema as JSON, the same for every task."""
+        return self._ice.SchemaParser.toJson(self._java.schema())
+
+    @cached_property
+    def _whole(self) -> Any:
+        """What no filter leaves to be evaluated: nothing."""
+        return self._ice.expressions.ResidualEvaluator.unpartitioned(self._ice.expressions.Expressions.alwaysTrue())
+
+    @contextmanager
+    def staged(self, tasks: Iterable[Any]) -> Iterator[str]:
+        """Stage scan tasks under a group id that `read` and `write` take; forgotten at the end."""
+        group, listed = str(uuid.uuid4()), self._list()
+        for task in tasks:
+            listed.add(task)
+        self._cache.add(group, self._java)
+        self._tasks.stageTasks(self._java, group, listed)
+        try:
+            yield group
+        finally:
+            self._cache.remove(group)
+            self._tasks.removeTasks(self._java, group)
+            self._files.clearRewrite(self._java, group)
+
+    def read(self, group: str) -> DataFrame:
+        """Returns the rows of the staged tasks, on format v3 with the two lineage columns."""
+        return self.spark.read.format("iceberg").load(group)
+
+    def commit(self, base: int, change: CommitChange) -> int:
+        """Publish a change as one metadata swap; see `hardpack.spark.commit.Commits.commit`."""
+        return self._commits.commit(base, change)
+
+    def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
+        """Set and remove properties as one compare-and-set; see `hardpack.spark.commit.Commits.alter`."""
+        self._commits.alter(change)
+
+    @cached_property
+    def _commits(self) -> Commits:
+        return Commits(self.spark._jvm, self._java, self.name, self._among)

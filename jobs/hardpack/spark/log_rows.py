@@ -1,0 +1,96 @@
+"""Of every row of some logs what the rules ask for, and nothing else; and how far a pass may touch it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hardpack.rules.horizons import Range
+from hardpack.rules.model import Partition
+from hardpack.spark.columns import column, named, role_columns
+from hardpack.spark.procedures import quoted
+from hardpack.table.columns import LogColumns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a pass may touch of one log. Offsets.
+
+    The offset map covers `[first_dirty, checkpoint)`, the segments below `copied_to` are those that Kafka would copy,
+    and `bound` is where the round ends. `expired` are the offsets of due tombstones.
+    """
+
+    partition: Partition
+    first_dirty: int
+    checkpoint: int
+    copied_to: int
+    bound: int
+    expired: tuple[Range, ...] = ()
+
+
+def log_rows(
+    spark: SparkSession, name: str, snapshot: int, columns: LogColumns, partitions: Iterable[Partition]
+) -> DataFrame:
+    """Reads all rows of some logs at a snapshot: what `role_columns` has, file and pos.
+
+    Args:
+        spark: the session.
+        name: `catalog.namespace.table`.
+        snapshot: its id.
+        columns: as the snapshot's schema calls them.
+        partitions: of which logs.
+    """
+    from pyspark.sql import functions as F
+
+    rows = spark.read.option("versionAsOf", snapshot).table(quoted(name))
+    own = rows.where(column(columns.partition.name).isin(list(partitions)))
+    return own.select(*named(role_columns(columns)), F.col("_file").alias("file"), F.col("_pos").alias("pos"))
+
+
+def with_bounds(rows: DataFrame, bounds: Iterable[Bounds]) -> DataFrame:
+    """Returns the rows with their log's bounds beside them: first_dirty, checkpoint, copied_to, bound, expired."""
+    from pyspark.sql import functions as F
+
+    limits = rows.sparkSession.createDataFrame(
+        [
+            (str(b.partition), b.first_dirty, b.checkpoint, b.copied_to, b.bound, [list(r) for r in b.expired])
+            for b in bounds
+        ],
+        "p string, first_dirty long, checkpoint long, copied_to long, bound long, expired array<array<long>>",
+    )
+    return rows.join(F.broadcast(limits), "p")
+
+
+def below(rows: DataFrame, greatest: int) -> DataFrame:
+    """Returns the rows below an offset, which Iceberg uses to leave files and row groups out."""
+    from pyspark.sql import functions as F
+
+    return rows.where(F.col("o") < greatest)
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """The rows of a pass's logs at its base, as frames that Spark reads when they are asked for."""
+
+    all: DataFrame
+    repeated: DataFrame | None = None
+    """Rows for which another one with their offset stands: p, o, file, pos. None where there can be none."""
+    transactions: bool = False
+    """Whether the rows tell of transactions."""
+
+    @property
+    def standing(self) -> DataFrame:
+        """The rows without those for which another one stands."""
+        if self.repeated is None:
+            return self.all
+        return self.all.join(self.repeated.select("file", "pos"), ["file", "pos"], "left_anti")
+
+    def copied(self, bounds: Sequence[Bounds]) -> DataFrame:
+        """Returns what a pass may copy, with its bounds: rows below `copied_to`, and control rows wherever they are."""
+        if self.transactions:
+            return with_bounds(self.standing, bounds).where("o < copied_to or control is not null")
+        return with_bounds(below(self.standing, max(b.copied_to for b in bounds)), bounds).where("o < copied_to")

@@ -1,0 +1,147 @@
+"""Procedures of a table through Iceberg's JVM API: its procedures, what expires, and files listed and deleted."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+
+from hardpack.failures import java_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+log = logging.getLogger(__name__)
+AT_ONCE = 1000
+"""Files in one request to delete them."""
+
+
+def literal(text: str) -> str:
+    """Return text as a literal of Spark's SQL; the session must not substitute variables in it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def quoted(name: str | Sequence[str]) -> str:
+    """Return a name as an identifier of Spark's SQL, quoted part by part: `catalog.namespace.table`, or its parts."""
+    parts = name.split(".") if isinstance(name, str) else name
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+class Procedures:
+    """What maintenance asks of an Iceberg table as Spark's catalog loaded it."""
+
+    spark: SparkSession
+    name: str
+    _java: Any
+    _ice: Any
+    _list: Any
+
+    def call(self, procedure: str, arguments: str) -> list[Row]:
+        """Run one of Iceberg's procedures on the table; the arguments are SQL."""
+        catalog, table = quoted(self.name.partition(".")[:1]), literal(quoted(self.name))
+        statement = f"CALL {catalog}.system.{procedure}(table => {table}, {arguments})"
+        found: list[Row] = self.spark.sql(statement).collect()
+        return found
+
+    @cached_property
+    def lists(self) -> bool:
+        """Whether the table's FileIO can list a folder."""
+        gateway: Any = self.spark.sparkContext._gateway
+        return bool(is_instance_of(gateway, self._java.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))
+
+    def orphans(self, folder: str, older_than: str, dry_run: bool) -> list[str]:
+        """Remove the files under a folder that no snapshot knows of, by Iceberg's procedure; return their paths.
+
+        Args:
+            folder: whose files are looked at; one that does not exist has none.
+            older_than: only files from before it, a timestamp in Spark's SQL.
+            dry_run: only return what would be removed.
+        """
+        # else Iceberg lists by Hadoop, which has no file system for s3://
+        flags = f"dry_run => {str(dry_run).lower()}, prefix_listing => {str(self.lists).lower()}"
+        arguments = f"older_than => {older_than}, location => {literal(folder)}, {flags}"
+        try:
+            return [row[0] for row in self.call("remove_orphan_files", arguments)]
+        except Py4JJavaError as error:
+            # the folder comes into being with the table's first file
+            if f"/{folder.rpartition('/')[2]} does not exist" in str(error.java_exception):
+                return []
+            raise
+
+    def listed(self, folder: str) -> dict[str, int]:
+        """Returns the files under a folder, and when they were made, ms by the storage's clock.
+
+        The table's FileIO lists them.
+
+        Empty when it cannot list or there is no folder.
+        """
+        if not self.lists:
+            return {}
+        try:
+            found = self._java.io().listPrefix(folder).iterator()
+            return {str(file.location()): int(file.createdAtMillis()) for file in found}
+        except Py4JJavaError as error:
+            if "FileNotFoundException" in str(error.java_exception) or "does not exist" in str(error.java_exception):
+                return {}
+            raise
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        """Delete files through the table's FileIO."""
+        io = self._java.io()
+        for path in paths:
+            io.deleteFile(path)
+
+    def expire_snapshots(self, before: int, least: int, may_go: Callable[[str], bool]) -> tuple[int, int]:
+        """Expire snapshots, then delete the files that no snapshot needs any more, each only if it may go.
+
+        Iceberg's own procedure would delete whatever the table's metadata names, wherever it lies.
+
+        Args:
+            before: time, ms; older snapshots go.
+            least: so many snapshots stay however old.
+            may_go: whether a file may be deleted, by its path.
+
+        Returns:
+            How many files were deleted, and how many were left.
+        """
+        action = self._ice.spark.actions.SparkActions.get(self.spark._jsparkSession).expireSnapshots(self._java)
+        found = action.expireOlderThan(before).retainLast(least).expireFiles()
+        view = f"hardpack_expired_{uuid.uuid4().hex}"
+        found.createOrReplaceTempView(view)
+        deleted = left = 0
+        waiting: list[str] = []
+        try:
+            for row in self.spark.table(view).select("path").toLocalIterator():
+                if not may_go(row["path"]):
+                    left += 1
+                    continue
+                waiting.append(row["path"])
+                if len(waiting) >= AT_ONCE:
+                    deleted += self._delete_at_once(waiting)
+                    waiting = []
+            deleted += self._delete_at_once(waiting)
+        finally:
+            self.spark.catalog.dropTempView(view)
+        return deleted, left
+
+    def _delete_at_once(self, paths: Sequence[str]) -> int:
+        """Delete files in one request where the storage has such; return how many."""
+        gateway: Any = self.spark.sparkContext._gateway
+        if not is_instance_of(gateway, self._java.io(), "org.apache.iceberg.io.SupportsBulkOperations"):
+            self.delete_files(paths)
+        elif paths:
+            listed = self._list()
+            for path in paths:
+                listed.add(path)
+            try:
+                self._java.io().deleteFiles(listed)
+            except Py4JJavaError as error:
+                # they belong to nothing any more, so an orphan removal takes them; the others go all the same
+                log.warning("%s: not all expired files could be deleted: %s", self.name, java_error(error)[1])
+                return 0
+        return len(paths)

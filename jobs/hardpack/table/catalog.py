@@ -1,0 +1,286 @@
+"""The one place where catalogs and tables are opened, from pyiceberg's own configuration."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, TypeGuard
+
+import pyiceberg.exceptions as ice
+from botocore.exceptions import BotoCoreError, ClientError
+from pyiceberg.catalog import ICEBERG, METADATA_LOCATION, TABLE_TYPE, Catalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.table import Table
+from sqlalchemy import select
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from hardpack.errors import BadInput, Unavailable, Unreadable
+from hardpack.table.guard import guarded, load_guarded
+from hardpack.table.places import inside
+from hardpack.table.redaction import redacted
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.glue import GlueCatalog
+
+log = logging.getLogger(__name__)
+
+OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
+"""What a catalog or storage raises that does not answer, as far as it can be told from a wrong name."""
+MISTAKES = (SQLAlchemyError, ValueError, ice.NoSuchNamespaceError)
+ABSENT = (ice.NoSuchTableError, ice.NoSuchNamespaceError, ice.NoSuchIdentifierError, ice.NoSuchPropertyException)
+BROKEN = (
+    ValueError, TypeError, KeyError, AttributeError, EOFError, zlib.error, RecursionError, ice.ValidationError,
+)  # fmt: skip
+"""What reading metadata raises that is no metadata, or has types that pyiceberg does not know."""
+DENIED = ("ACCESS_DENIED", "AccessDenied", "Access Denied", "Forbidden", "HTTP status 403")
+LOCATIONS = "hardpack.locations"
+"""Catalog property: further folders, divided by commas, under which maintenance may delete files."""
+MOST_PLACES = 100_000
+_places: dict[tuple[str, str, str], str] = {}
+_remembering = threading.Lock()
+
+
+def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Catalog:
+    """Open the catalog as pyiceberg's configuration (file or environment) names it.
+
+    Raises:
+        BadInput: not configured.
+        Unavailable: it does not answer.
+    """
+    try:
+        catalog = load_guarded(name, properties or {})
+        catalog.list_namespaces()
+    except (*OUTAGES, *MISTAKES) as error:
+        kind = Unavailable if isinstance(error, OUTAGES) else BadInput
+        raise kind(
+            f"catalog {name!r} cannot be opened ({_brief(error)}); "
+            f"name it in .pyiceberg.yaml or PYICEBERG_CATALOG__{name.upper()}__URI and see that it is up."
+        ) from None
+    return catalog
+
+
+def open_table(catalog: Catalog, name: str) -> Table:
+    """Open one table by its name `namespace.table`. Its own properties choose neither code nor endpoints.
+
+    Raises:
+        Unreadable: there is no such table, or what there is is a view, may not be read, lacks its metadata file, or
+            has metadata that is broken or of types that are not known here. Nobody can read it before it is mended.
+        Unavailable: the catalog or the storage does not answer now.
+    """
+    try:
+        table = guarded(catalog).load_table(name)
+    except ABSENT:
+        raise _absent(catalog, name) from None
+    except FileNotFoundError as error:
+        raise Unreadable(
+            f"{name}: the table's metadata file is missing ({_brief(error)}); restore it, or drop the table."
+        ) from None
+    except OUTAGES as error:
+        if _denied(error):
+            raise Unreadable(f"{name}: the table may not be read ({_brief(error)}); grant reading it.") from None
+        if isinstance(error, zlib.error | EOFError | ice.BadRequestError) or type(error).__name__ == "BadGzipFile":
+            raise _broken(name, error) from None
+        raise Unavailable(f"{name}: the table cannot be read ({_brief(error)}); try again.") from None
+    except SQLAlchemyError as error:
+        raise Unavailable(f"{name}: the catalog cannot be read ({_brief(error)}); try again.") from None
+    except BROKEN as error:
+        if len(parts := name.split(".")) < 2 or "" in parts:
+            raise _absent(catalog, name) from None
+        raise _broken(name, error) from None
+    _remember(catalog, name, table.location())
+    return table
+
+
+def check_metadata_log(table: Table) -> None:
+    """See that a commit would delete no file of others: each may delete the oldest of the table's metadata files.
+
+    Raises:
+        BadInput: the table has it so, and its metadata names older files that do not lie under its location.
+    """
+    if table.properties.get("write.metadata.delete-after-commit.enabled", "").strip().lower() != "true":
+        return
+    for entry in table.metadata.metadata_log:
+        if not inside(entry.metadata_file, table.location()):
+            raise BadInput(
+                f"{'.'.join(table.name())}: a commit would delete older metadata outside the table's location "
+                f"({redacted(entry.metadata_file)}); set write.metadata.delete-after-commit.enabled=false."
+            )
+
+
+def _absent(catalog: Catalog, name: str) -> Unreadable:
+    return Unreadable(
+        f"{name}: no such table in catalog {catalog.name!r} (views are none); `hardpack status '*.*'` lists those "
+        "there are."
+    )
+
+
+def _broken(name: str, error: Exception) -> Unreadable:
+    return Unreadable(
+        f"{name}: the table's metadata cannot be understood ({type(error).__name__}: {_brief(error)}); it is damaged, "
+        "or has what pyiceberg does not know, such as columns of type variant."
+    )
+
+
+def _denied(error: Exception) -> bool:
+    if isinstance(error, ClientError):
+        return str(error.response.get("Error", {}).get("Code")) in ("AccessDenied", "AccessDeniedException", "403")
+    return isinstance(error, ice.ForbiddenError | PermissionError) or any(sign in str(error) for sign in DENIED)
+
+
+def find_tables(catalog: Catalog, pattern: str) -> list[str]:
+    """Return the names of the tables that a glob such as `db.*` matches, sorted; a plain name as it is.
+
+    Tables of nested namespaces are among them. A namespace that may not be listed is passed over with a warning.
+
+    Raises:
+        Unavailable: the catalog does not answer, or lets nothing be listed.
+    """
+    if not any(c in pattern for c in "*?["):
+        return [pattern]
+    if isinstance(catalog, SqlCatalog) or _is_glue(catalog):
+        return sorted(name for name in metadata_locations(catalog) if fnmatchcase(name, pattern))
+    names, refused = set[str](), ""
+    with _answering(catalog):
+        for namespace in _namespaces(catalog):
+            try:
+                names |= {".".join(identifier) for identifier in catalog.list_tables(namespace)}
+            except ice.ForbiddenError as error:
+                refused = f"namespace {'.'.join(namespace)} may not be listed ({_brief(error)})"
+                log.warning("catalog %s: %s", catalog.name, refused)
+    if refused and not names:
+        raise Unavailable(f"catalog {catalog.name!r}: {refused}; grant listing it.")
+    return sorted(name for name in names if fnmatchcase(name, pattern))
+
+
+def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:
+    """Yield all namespaces, those within others too."""
+    waiting = list(catalog.list_namespaces())
+    while waiting:
+        yield (namespace := waiting.pop())
+        # what cannot nest them says so in one of these ways, or repeats what it said
+        with suppress(ice.NoSuchNamespaceError, ice.BadRequestError, ice.ForbiddenError, NotImplementedError):
+            inside = catalog.list_namespaces(namespace)
+            waiting += [n for n in inside if len(n) > len(namespace) and n[: len(namespace)] == namespace]
+
+
+def metadata_locations(catalog: Catalog) -> dict[str, str]:
+    """Return where the current metadata of every table lies, by its name, in one question to the catalog.
+
+    Metadata never changes, so a table whose location is the same is the same. Empty when the catalog tells it only
+    table by table, as those of REST do.
+
+    Raises:
+        Unavailable: it does not answer.
+    """
+    with _answering(catalog):
+        if _is_glue(catalog):
+            return dict(_in_glue(catalog))
+        return dict(_in_sql(catalog)) if isinstance(catalog, SqlCatalog) else {}
+
+
+def _in_sql(catalog: SqlCatalog) -> Iterator[tuple[str, str]]:
+    columns = IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location
+    question = select(*columns).where(IcebergTables.catalog_name == catalog.name)
+    if (no_views := catalog._iceberg_type_filter()) is not None:
+        question = question.where(no_views)
+    with catalog.engine.connect() as connection:
+        found = connection.execute(question).all()
+    yield from ((f"{namespace}.{table}", location) for namespace, table, location in found if location)
+
+
+def _is_glue(catalog: Catalog) -> TypeGuard[GlueCatalog]:
+    # not by its class, which only loads where boto3 is installed
+    return hasattr(catalog, "glue")
+
+
+def _in_glue(catalog: GlueCatalog) -> Iterator[tuple[str, str]]:
+    refused, listed = None, False
+    for (database,) in catalog.list_namespaces():
+        try:
+            pages = list(catalog.glue.get_paginator("get_tables").paginate(DatabaseName=database))
+        except ClientError as error:
+            if not _denied(error):
+                raise
+            refused = error
+            log.warning("catalog %s: database %s may not be listed (%s)", catalog.name, database, _brief(error))
+            continue
+        listed = True
+        for entry in (entry for page in pages for entry in page["TableList"]):
+            parameters = entry.get("Parameters", {})
+            if parameters.get(TABLE_TYPE, "").lower() == ICEBERG and (at := parameters.get(METADATA_LOCATION)):
+                yield f"{database}.{entry['Name']}", at
+    if refused and not listed:
+        raise refused
+
+
+def table_places(catalog: Catalog) -> dict[str, str]:
+    """Return where each table of the catalog lies, by name, as far as it can be read.
+
+    A catalog of SQL or Glue tells where all metadata files lie: the folder above `metadata`. With others a process
+    loads each table once and remembers its location, of up to 100,000 tables; one that moves afterwards is seen where
+    it was until the process loads it again. The location of a table opened by `open_table` is remembered too.
+
+    Raises:
+        Unavailable: the catalog does not answer.
+    """
+    places = {}
+    known = metadata_locations(catalog)
+    for name in known or find_tables(catalog, "*"):
+        remembered = _places.get(_key(catalog, name))
+        if name in known:
+            places[name] = known[name].rpartition("/metadata/")[0] or known[name]
+        elif remembered:
+            places[name] = remembered
+        else:
+            try:
+                places[name] = open_table(catalog, name).location()
+            except Unreadable as error:
+                log.warning("where it lies is not known: %s", error)
+    return places
+
+
+def _key(catalog: Catalog, name: str) -> tuple[str, str, str]:
+    return catalog.name, str(catalog.properties.get("uri")), name
+
+
+def _remember(catalog: Catalog, name: str, location: str) -> None:
+    with _remembering:
+        _places[_key(catalog, name)] = location
+        while len(_places) > MOST_PLACES:
+            del _places[next(iter(_places))]
+
+
+def allowed_places(catalog: Catalog, table: str) -> list[str]:
+    """Return the folders under which maintenance may delete files of a table.
+
+    These are the catalog's warehouse and its property `hardpack.locations`; where the warehouse is only a name, as
+    with REST, the location of the table's namespace, which is the catalog's to say.
+
+    Raises:
+        Unavailable: the catalog does not answer.
+    """
+    found = [place.strip() for place in str(catalog.properties.get(LOCATIONS, "")).split(",")]
+    warehouse = str(catalog.properties.get("warehouse", ""))
+    if ":/" in warehouse or warehouse.startswith("/"):
+        found.append(warehouse)
+    else:
+        with _answering(catalog), suppress(ice.NoSuchNamespaceError, ice.ForbiddenError, NotImplementedError):
+            found.append(catalog.load_namespace_properties(tuple(table.split(".")[:-1])).get("location", ""))
+    return [place for place in found if place]
+
+
+@contextmanager
+def _answering(catalog: Catalog) -> Iterator[None]:
+    """Turn what a catalog raises that does not answer into `Unavailable`."""
+    try:
+        yield
+    except (*OUTAGES, SQLAlchemyError) as error:
+        raise Unavailable(f"catalog {catalog.name!r} does not answer ({_brief(error)}); try again.") from None
+
+
+def _brief(error: BaseException) -> str:
+    return redacted(str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__)

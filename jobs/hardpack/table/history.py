@@ -1,0 +1,208 @@
+"""The table's past as pyiceberg's metadata tells it: which passes were committed, and which state still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from hardpack.rules.model import LogState
+from hardpack.table.columns import table_name
+from hardpack.table.packing import Lost, PassFolder
+from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of
+
+CONTROL = "control:"
+"""How the plan's name begins in commits that change nothing but states."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A snapshot that a pass made: `plan` is `phase:id`."""
+
+    snapshot: int
+    parent: int | None
+    plan: str
+    kept: str
+    folder: PassFolder
+
+    @cached_property
+    def report(self) -> str:
+        """The JSON of what the pass did; empty when the file that it stood in is gone."""
+        try:
+            return self.folder.text(self.kept)
+        except Lost:
+            return ""
+
+
+def ancestors(table: Table) -> Iterator[Snapshot]:
+    """Yields the current snapshot and those before it, newest first, as far as they have not expired."""
+    known = {s.snapshot_id: s for s in table.snapshots()}
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot
+        snapshot = known.get(snapshot.parent_snapshot_id or 0)
+
+
+def commits(table: Table) -> Iterator[Commit]:
+    """Our commits among the current snapshot's ancestors, newest first."""
+    folder = PassFolder.of(table)
+    for snapshot in ancestors(table):
+        summary = summary_of(snapshot)
+        if PASS_SUMMARY in summary:
+            yield Commit(
+                snapshot.snapshot_id,
+                snapshot.parent_snapshot_id,
+                summary[PLAN_SUMMARY],
+                summary[PASS_SUMMARY],
+                folder,
+            )
+
+
+def trusted_states(table: Table) -> dict[str, LogState]:
+    """Returns the state of every log, as it belongs to the current snapshot.
+
+    A property stays when the table is rolled back, and when it is rolled forward again. So it is believed when it is
+    what the newest of our commits in the current snapshot's past has left; else each log's state is that of the newest
+    commit there that tells of it. Pauses and marks hold whatever the table was rolled to.
+    """
+    return dict(Record.of(table).trusted)
+
+
+def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str, LogState]:
+    name, folder = table_name(table), PassFolder.of(table)
+    if states and past.told_by_newest(name, folder, states):
+        return past.as_far_as_told(states)
+    undone = {log for log, state in states.items() if past.lacks(state)}
+    earlier: dict[str, LogState] = {}
+    for snapshot in past.ours:
+        if states.keys() <= earlier.keys():
+            break
+        for log, state in _told_by(name, folder, snapshot).items():
+            earlier.setdefault(log, state)
+    for log in undone | (states.keys() & earlier.keys()):
+        # what nobody tells any more may have expired tombstones too
+        unknown = LogState() if past.whole else LogState(expired_to=states[log].expired_to)
+        told = earlier.get(log, unknown)
+        states[log] = replace(told, paused=states[log].paused, uncleanable=states[log].uncleanable)
+    return past.as_far_as_told(states)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The states of a table's logs as a pass finds them: as the property says, and as belongs to its snapshot."""
+
+    stated: Mapping[str, LogState]
+    trusted: Mapping[str, LogState]
+    undone: frozenset[int]
+    """Commits of ours that a rollback has taken."""
+
+    @classmethod
+    def of(cls, table: Table) -> Record:
+        """Returns what a table as it was loaded has on record."""
+        stated, past = read_state(table_name(table), table.properties), _Past(table)
+        ours = (s.snapshot_id for s in table.snapshots() if STATE_PROPERTY in summary_of(s))
+        undone = frozenset(number for number in ours if number not in past.ids)
+        return cls(stated, _trusted(table, dict(stated), past), undone)
+
+    def why_moved(self, base: int | None, past: Container[int | None]) -> str:
+        """Returns why the table no longer stands where the states were read, else an empty text.
+
+        Others may have gone on from there.
+
+        Args:
+            base: id of the snapshot that was read, None of a table without one.
+            past: the ids of the current snapshot and of those before it.
+        """
+        if base is not None and base not in past:
+            return (
+                f"snapshot {base}, which was read, is no longer in the table's past, as after a rollback or when the "
+                "table was replaced"
+            )
+        if any(number in past for number in self.undone):
+            return "passes that a rollback had undone are in the table's past again"
+        return ""
+
+    def stands(self, log: str, state: LogState) -> bool:
+        """Returns whether a log's state is still the one that was read.
+
+        What any commit of ours makes of that one counts as the same.
+        """
+        return state in (state_of(self.stated, log), state_of(self.trusted, log))
+
+
+def _told_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState]:
+    """Returns the states that a commit of ours left, of its logs; none when the file that they stood in is gone."""
+    summary = summary_of(snapshot)
+    try:
+        then = read_state(table, {STATE_PROPERTY: folder.text(summary[STATE_PROPERTY])})
+    except Lost:
+        return {}
+    if summary.get(PLAN_SUMMARY, "").startswith(CONTROL):
+        return then
+    at = snapshot.snapshot_id, snapshot.sequence_number or 0
+    return {log: made_by(state, at) for log, state in then.items()}
+
+
+class _Past:
+    """The current snapshot's ancestors, looked through once for all logs."""
+
+    def __init__(self, table: Table) -> None:
+        self.lineage = list(ancestors(table))
+        self.ours = [s for s in self.lineage if STATE_PROPERTY in summary_of(s)]
+        self.ids = {s.snapshot_id for s in self.lineage}
+        self.newest = max((s.sequence_number or 0 for s in self.lineage), default=-1)
+        self.oldest = min((s.sequence_number or 0 for s in self.lineage), default=None)
+        # some expire snapshots and forget that there was a parent
+        self.whole = not self.lineage or (self.lineage[-1].sequence_number or 0) <= 1
+
+    def told_by_newest(self, table: str, folder: PassFolder, states: Mapping[str, LogState]) -> bool:
+        """Returns whether states are what the newest commit of ours has left, as far as that tells of them."""
+        if not self.ours:
+            return False
+        newest = self.ours[0].sequence_number or 0
+        if any(state.snapshot and state.snapshot[1] > newest for state in states.values()):
+            return False
+        told = _told_by(table, folder, self.ours[0])
+        return bool(told) and all(log in states and states[log].snapshot == told[log].snapshot for log in told)
+
+    def lacks(self, state: LogState) -> bool:
+        """Returns whether the commit that left this state is not in the past."""
+        return state.snapshot is not None and self._lacks(*state.snapshot)
+
+    def as_far_as_told(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
+        """Returns the states without what was put down of rows that are not in the past.
+
+        History is asked for these again.
+        """
+        return {
+            log: replace(state, unseen=None)
+            if (unseen := state.unseen) and unseen.told_at is not None and self._lacks(unseen.told_at, unseen.told_to)
+            else state
+            for log, state in states.items()
+        }
+
+    def _lacks(self, snapshot: int, sequence: int) -> bool:
+        if snapshot in self.ids:
+            return False
+        if self.whole or sequence > self.newest:
+            return True
+        # behind what has expired a commit lies in the past, though a tag may keep it; else the history steps over it
+        return self.oldest is None or self.oldest < sequence
+
+
+def summary_of(snapshot: Snapshot) -> dict[str, str]:
+    """Returns what the snapshot's summary says beside the operation."""
+    return snapshot.summary.additional_properties if snapshot.summary else {}
+
+
+def is_ours(snapshot: Snapshot) -> bool:
+    """Returns whether hardpack made the snapshot."""
+    return PLAN_SUMMARY in summary_of(snapshot)
+
+
+def is_append(snapshot: Snapshot) -> bool:
+    """Returns whether the snapshot says that it only added rows."""
+    return snapshot.summary is not None and snapshot.summary.operation == Operation.APPEND

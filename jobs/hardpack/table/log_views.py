@@ -1,0 +1,279 @@
+"""Logs as metadata shows them: one walk over a snapshot's manifests, no data read, no JVM."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import StringType
+
+from hardpack.errors import BadInput, Conflict
+from hardpack.rules.horizons import covered_to
+from hardpack.rules.model import DataFile, LogState, LogView, Partition, to_segments
+from hardpack.rules.settings import Settings
+from hardpack.rules.times import LONG_MAX
+from hardpack.table.columns import table_name
+from hardpack.table.history import ancestors, is_append, is_ours, trusted_states
+from hardpack.table.lineage import Changes, Lineage, was_seen
+from hardpack.table.manifests import Change, ManifestReader, uncollected
+from hardpack.table.state import STATE_PROPERTY, state_of
+
+
+@dataclass
+class _Seen:
+    """What is known of one table: per manifest its files by log, and the logs' views as they were last given."""
+
+    reads: tuple[object, ...]
+    manifests: dict[str, dict[Partition, list[DataFile]]] = field(default_factory=dict)
+    views: dict[Partition, LogView] = field(default_factory=dict)
+    states: dict[Partition, LogState] = field(default_factory=dict)
+    """By log the state on record that its view was made with."""
+    flagged: set[Partition | None] = field(default_factory=set)
+    changes: dict[int, Mapping[Partition, Change]] = field(default_factory=dict)
+    oldest: int | None = None
+    """Sequence number of the oldest snapshot of the table's past that was still there."""
+    files: int = 0
+    """How many data files are remembered."""
+
+
+class Memory:
+    """What was read of the tables' manifests, so that another look reads only new ones. For one thread at a time.
+
+    Args:
+        most_files: data files that are remembered, about a kilobyte each; of the tables looked at longest ago nothing
+            is, once there are more.
+    """
+
+    def __init__(self, most_files: int = 2_000_000) -> None:
+        self.most_files = most_files
+        self._tables: dict[str, _Seen] = {}
+
+    def of(self, table: Table, reader: ManifestReader) -> _Seen:
+        """Returns what is known of a table; nothing when other columns are looked at now."""
+        seen = self._tables.pop(str(table.metadata.table_uuid), None)
+        if seen is None or seen.reads != reader.reads:
+            seen = _Seen(reader.reads)
+        self._tables[str(table.metadata.table_uuid)] = seen
+        return seen
+
+    def forget(self) -> None:
+        """Let go of the tables looked at longest ago, as long as there are too many files; the last one stays."""
+        kept = 0
+        for uuid, seen in reversed(self._tables.copy().items()):
+            kept += seen.files
+            if kept > self.most_files and kept > seen.files:
+                del self._tables[uuid]
+
+
+def read_logs(
+    table: Table,
+    settings: Settings,
+    snapshot_id: int | None = None,
+    memory: Memory | None = None,
+    partitions: Iterable[Partition] | None = None,
+) -> list[LogView]:
+    """Returns every log of the table at a snapshot (default: the current one), by partition value.
+
+    A log of which the state is known but no row is left is among them, without segments.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: for the columns.
+        snapshot_id: of the snapshot.
+        memory: what earlier looks at the current snapshot left; brought up to date.
+        partitions: only these logs, those there are of them; manifests that hold none of them are not read, unless the
+            memory knows the others already.
+
+    Raises:
+        BadInput: a file of a partition spec that does not divide by log.
+        Conflict: the snapshot asked for is gone.
+    """
+    snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
+    if snapshot is None and snapshot_id is not None:
+        raise Conflict(f"{table_name(table)}: snapshot {snapshot_id} is gone; plan again.")
+    reader = ManifestReader(table, settings)
+    seen = (memory or Memory()).of(table, reader)
+    states, manifests = trusted_states(table), snapshot.manifests(table.io) if snapshot else []
+    wanted = None if partitions is None else {str(p) for p in partitions}
+    if wanted is not None and not seen.manifests:
+        # of the other logs only parts are found then, which nobody may remember
+        seen, manifests = _Seen(reader.reads), reader.holding(manifests, wanted)
+    with uncollected():
+        _look(table, reader, seen, manifests, states)
+    if memory:
+        memory.forget()
+    views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
+    known = {str(v.partition) for v in views}
+    text = isinstance(reader.columns.partition.field_type, StringType)
+    gone = ((name, state) for name, state in sorted(states.items()) if name not in known)
+    views += [LogView(name if text else _number(table, name), (), _of_no_row(state)) for name, state in gone]
+    return views if wanted is None else [view for view in views if str(view.partition) in wanted]
+
+
+def _look(
+    table: Table, reader: ManifestReader, seen: _Seen, manifests: list[ManifestFile], states: Mapping[str, LogState]
+) -> None:
+    """Bring what is known to these manifests: read the new ones, make the views anew that they or the state change."""
+    listed = {m.manifest_path: m for m in manifests if m.content == ManifestContent.DATA}
+    new = reader.files([m for path, m in listed.items() if path not in seen.manifests])
+    flagged = reader.partitions_with_deletes(m for m in manifests if m.content == ManifestContent.DELETES)
+    # files left these logs, or what is known of their files changed
+    gone = [found for path, found in seen.manifests.items() if path not in listed]
+    stale = {p for found in gone for p in found}
+    stale.update(seen.views if flagged != seen.flagged else ())
+    seen.files += sum(len(f) for found in new.values() for f in found.values())
+    seen.files -= sum(len(f) for found in gone for f in found.values())
+    seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
+    seen.flagged = flagged
+    added: dict[Partition, list[DataFile]] = defaultdict(list)
+    for found in new.values():
+        for partition, files in found.items():
+            added[partition].extend(files)
+    lineage = Lineage(table, _changes(table, reader, seen.changes))
+    if lineage.oldest != seen.oldest:
+        # what was told by snapshots that have expired must not be remembered by some and not by others
+        stale.update(seen.views)
+        seen.oldest = lineage.oldest
+    for partition in {*stale, *added, *seen.views}:
+        state, before = state_of(states, partition), seen.views.get(partition)
+        if partition in stale or (before and seen.states[partition] != state):
+            files, before = [f for found in seen.manifests.values() for f in found.get(partition, ())], None
+        elif partition in added:
+            files = added[partition]
+        else:
+            continue
+        if {None, partition} & flagged:
+            files = [replace(f, row_deletes=True) for f in files]
+        if files:
+            seen.views[partition] = _view(partition, files, state, lineage, before)
+            seen.states[partition] = state
+        else:
+            seen.views.pop(partition, None)
+
+
+def _view(
+    partition: Partition, files: list[DataFile], state: LogState, lineage: Lineage, before: LogView | None
+) -> LogView:
+    """Makes the view of a log of these files and, if there is a view of it with the same state, of those in that."""
+    state = state if before is None else before.state
+    files = [_no_younger(f, state) for f in files]
+    origins = [lineage.origin(partition, f, state) for f in files] if state.snapshot and files else []
+    if before is None and origins and not state.empty and lineage.replaced(partition, files, state):
+        state, origins = started_anew(state), []
+    unseen, passed = state.unseen, max(state.checkpoint or 0, state.log_start or 0)
+    late = [_below(o.late, passed) for o in origins] + [unseen.late if unseen else None]
+    arrived = [_below(o.arrived, passed) for o in origins] + [unseen.arrived if unseen else None]
+    left_at = max(state.seen) if state.seen else LONG_MAX
+    if before is None:
+        return LogView(partition, to_segments(files, state.layout, left_at), state, None, _least(late), _least(arrived))
+    end = max([before.segments[-1].last_offset, *state.layout[-1:]])
+    if min(f.min_offset for f in files) > end:
+        segments = before.segments + to_segments(files, state.layout, left_at)
+    else:
+        segments = to_segments([*before.files, *files], state.layout, left_at)
+    return LogView(partition, segments, state, None, _least([before.late, *late]), _least([before.arrived, *arrived]))
+
+
+def _no_younger(file: DataFile, state: LogState) -> DataFile:
+    """Returns the file with the time by which it was there, where its commit has expired since that was put down."""
+    sequence, ms = state.there_by or (-1, 0)
+    return replace(file, modified=min(file.modified, ms)) if file.came <= sequence else file
+
+
+def _of_no_row(state: LogState) -> LogState:
+    """Returns the state of a log without a row.
+
+    It is that of a log whose rows were taken, unless passes left it empty.
+    """
+    return state if state.empty or state.snapshot is None else started_anew(state)
+
+
+def started_anew(state: LogState) -> LogState:
+    """Returns the state of a log of which all rows were replaced.
+
+    It is that of a log never cleaned, but for what people said of it.
+    """
+    return LogState(paused=state.paused, uncleanable=state.uncleanable)
+
+
+def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile]:
+    """Returns the files of a log that may hold tombstones without a horizon, though a pass covered their offsets.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: for the columns.
+        view: the log.
+    """
+    covered = covered_to(view.state)
+    near = [f for f in view.files if f.min_offset <= covered and f.tombstones != 0 and not was_seen(f, view.state)]
+    if not near:
+        return []
+    lineage = Lineage(table, _changes(table, ManifestReader(table, settings)))
+    origins = [(f, lineage.origin(view.partition, f, view.state)) for f in near]
+    return [f for f, origin in origins if origin.fresh and (origin.late is None or origin.late <= covered)]
+
+
+def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
+    """Returns the logs from which others may have deleted rows that no pass has copied yet, as far as history tells.
+
+    Args:
+        table: as pyiceberg loaded it.
+        views: the logs.
+    """
+    appends = {s.sequence_number for s in ancestors(table) if is_append(s)}
+
+    def lacks(view: LogView) -> bool:
+        copied = max(covered_to(view.state), (view.state.checkpoint or 0) - 1)
+        return any(f.row_deletes or f.came not in appends for f in view.files if f.max_offset > copied)
+
+    return [view for view in views if lacks(view)]
+
+
+def rewritten_by_others(table: Table, view: LogView) -> bool:
+    """Returns whether others rewrote files of a log by commits of which its state knows nothing yet.
+
+    Args:
+        table: as pyiceberg loaded it.
+        view: the log.
+    """
+    state = view.state
+    known = max(*(state.seen or (0, 0)), state.unseen.told_to if state.unseen else 0)
+    commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
+    return any((found := commits.get(f.came)) and not is_append(found) and not is_ours(found) for f in view.files)
+
+
+def _changes(
+    table: Table, reader: ManifestReader, known: dict[int, Mapping[Partition, Change]] | None = None
+) -> Changes:
+    """Returns what snapshots did to each log, each read once."""
+    found = {} if known is None else known
+
+    def change(snapshot: Snapshot) -> Mapping[Partition, Change]:
+        if snapshot.snapshot_id not in found:
+            found[snapshot.snapshot_id] = reader.change(snapshot.manifests(table.io), snapshot.snapshot_id)
+        return found[snapshot.snapshot_id]
+
+    return change
+
+
+def _least(offsets: Iterable[int | None]) -> int | None:
+    return min((o for o in offsets if o is not None), default=None)
+
+
+def _below(offset: int | None, passed: int) -> int | None:
+    return offset if offset is not None and offset < passed else None
+
+
+def _number(table: Table, name: str) -> int:
+    """Returns the value of an integer partition column that a state names."""
+    try:
+        return int(name)
+    except ValueError:
+        raise BadInput(
+            f"{table_name(table)}: table property {STATE_PROPERTY} names partition {name!r}, expected an integer; "
+            "restore it from the last snapshot's summary or remove it to clean from the log start."
+        ) from None

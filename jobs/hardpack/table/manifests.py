@@ -1,0 +1,262 @@
+"""What manifests tell of data files. A manifest never changes, so what was read of it may be kept."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import current_process
+from typing import Any, cast
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import In
+from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
+from pyiceberg.manifest import DataFile as IceFile
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.types import LongType, NestedField, PrimitiveType
+
+from hardpack.errors import BadInput
+from hardpack.rules.model import DataFile, Partition
+from hardpack.rules.settings import Settings
+from hardpack.rules.times import LONG_MAX
+from hardpack.table.columns import REQUIRED, LogColumns, table_name
+
+ENTRIES_PER_PROCESS = 100_000
+"""Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
+
+Entries = dict[Partition, list[tuple[Any, ...]]]
+"""Of one manifest by log, as the arguments of a `DataFile`, which are sooner sent than it."""
+NO_LOG = "null"
+"""Stands for the log of rows that name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one snapshot did to one log."""
+
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
+    deleted: int | None
+    """Rows that new row-level deletes take, None when they do not tell how many."""
+
+
+def table_files(table: Table) -> Iterator[IceFile]:
+    """Yields every data file of the table's current snapshot, as its manifests list it."""
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot else ():
+        if manifest.content == ManifestContent.DATA:
+            yield from (entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True))
+
+
+class ManifestReader:
+    """Reads manifests of one table with the columns looked up once."""
+
+    def __init__(self, table: Table, settings: Settings) -> None:
+        self.schema = schema = table.schema()
+        self.io, self.specs = table.io, table.specs()
+        self.name = table_name(table)
+        self.columns = LogColumns.of(schema, settings)
+        self.times = {s.snapshot_id: s.timestamp_ms for s in table.snapshots()}
+        self.oldest = min(self.times.values(), default=0)
+
+    @property
+    def reads(self) -> tuple[Any, ...]:
+        """What the result depends on beside the manifest: the fields looked at."""
+        fields = (self.columns.by_role[role] for role in REQUIRED)
+        return tuple((field.field_id, str(field.field_type)) for field in fields)
+
+    def files(self, manifests: Sequence[ManifestFile]) -> dict[str, dict[Partition, list[DataFile]]]:
+        """Returns the data files of manifests, by the manifest's path and by log.
+
+        Several processes decode very many.
+
+        Raises:
+            BadInput: a file of a spec that does not divide by log.
+        """
+        return {m.manifest_path: _built(found) for m, found in zip(manifests, self._decoded(manifests), strict=True)}
+
+    def holding(self, manifests: Iterable[ManifestFile], logs: Collection[str]) -> list[ManifestFile]:
+        """Returns the manifests that may hold files or deletes of some logs, by the bounds in the manifest list."""
+        wanted = In(term=self.columns.partition.name, literals=set(self._values(logs)))
+
+        @cache
+        def may(spec_id: int) -> Callable[[ManifestFile], bool]:
+            spec = self.specs[spec_id]
+            return manifest_evaluator(spec, self.schema, inclusive_projection(self.schema, spec)(wanted))
+
+        return [m for m in manifests if may(m.partition_spec_id)(m)]
+
+    def _values(self, logs: Iterable[str]) -> Iterator[Any]:
+        for name in logs:
+            # a name that is no value of the column's type is that of no log
+            with suppress(ValueError):
+                yield literal(name).to(self.columns.partition.field_type).value
+
+    def _decoded(self, manifests: Sequence[ManifestFile]) -> Iterator[Entries]:
+        entries = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
+        wanted, done = min(len(manifests), entries // ENTRIES_PER_PROCESS), 0
+        # a daemonic process, as a Celery worker is, may have none of its own
+        if wanted > 1 and not current_process().daemon:
+            # imported late, as it is seldom needed
+            from loky import BrokenProcessPool, ProcessPoolExecutor, cpu_count
+
+            try:
+                with ProcessPoolExecutor(min(wanted, cpu_count())) as pool:
+                    for found in pool.map(self.entries, manifests):
+                        yield found
+                        done += 1
+            except BrokenProcessPool:
+                # killed, for want of memory most likely; one process needs less
+                pass
+        yield from map(self.entries, manifests[done:])
+
+    def entries(self, manifest: ManifestFile) -> Entries:
+        """Reads the live entries of a manifest, by log."""
+        found = Entries()
+        with uncollected():
+            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
+                found.setdefault(self._log_of(manifest, entry), []).append(self._file(entry))
+        return found
+
+    def change(self, manifests: Iterable[ManifestFile], snapshot: int) -> dict[Partition, Change]:
+        """Reads what a snapshot did to each log.
+
+        Args:
+            manifests: those that its manifest list names.
+            snapshot: its id.
+        """
+        added, removed = Entries(), Entries()
+        deleted: dict[Partition | None, int | None] = {}
+        for manifest in (m for m in manifests if m.added_snapshot_id == snapshot):
+            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=False):
+                log = self._log_of(manifest, entry)
+                if manifest.content == ManifestContent.DELETES:
+                    if entry.status == ManifestEntryStatus.ADDED:
+                        by_position = entry.data_file.content == DataFileContent.POSITION_DELETES
+                        before = deleted.get(log, 0)
+                        known = by_position and before is not None
+                        deleted[log] = (before or 0) + entry.data_file.record_count if known else None
+                elif entry.status == ManifestEntryStatus.DELETED:
+                    removed.setdefault(log, []).append(self._file(entry))
+                elif entry.status == ManifestEntryStatus.ADDED:
+                    added.setdefault(log, []).append(self._file(entry))
+        into, out = _built(added), _built(removed)
+        return {
+            log: Change(tuple(into.get(log, ())), tuple(out.get(log, ())), deleted.get(log, 0))
+            for log in {*into, *out, *(log for log in deleted if log is not None)}
+        }
+
+    def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
+        """Reads log, value of another identity partition column, by its field id, and file of each live entry."""
+        for manifest in manifests:
+            fields = self.specs[manifest.partition_spec_id].fields
+            for at in [i for i, f in enumerate(fields) if f.source_id == source]:
+                for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
+                    yield self._log_of(manifest, entry), entry.data_file.partition[at], DataFile(*self._file(entry))
+
+    def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
+        """Finds the logs that the row-level deletes of some manifests lie on; None stands for all."""
+        found: set[Partition | None] = set()
+        for manifest in manifests:
+            fields = self.specs[manifest.partition_spec_id].fields
+            at = self._partition_index(manifest) if fields else None
+            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
+                found.add(None if at is None else entry.data_file.partition[at])
+        return found
+
+    def _log_of(self, manifest: ManifestFile, entry: ManifestEntry) -> Partition:
+        partition: Partition | None = entry.data_file.partition[self._partition_index(manifest)]
+        return NO_LOG if partition is None else partition
+
+    def _partition_index(self, manifest: ManifestFile) -> int:
+        spec = self.specs[manifest.partition_spec_id]
+        at = self.columns.log_index(spec)
+        if at is None:
+            raise BadInput(
+                f"{self.name}: files of partition spec {spec.spec_id} are not partitioned by "
+                f"{self.columns.partition.name!r}; rewrite them with the current spec."
+            )
+        return at
+
+    def _file(self, entry: ManifestEntry) -> tuple[Any, ...]:
+        file = entry.data_file
+        low, high = self._bounds(file, self.columns.offset)
+        early, late = self._bounds(file, self.columns.timestamp)
+        nulls = file.null_value_counts or {}
+        trouble = self._trouble(file, low, high, early)
+        return (
+            file.file_path,
+            file.file_size_in_bytes,
+            file.record_count,
+            0 if trouble else low,
+            0 if trouble else high,
+            self._millis(early),
+            self._millis(late),
+            nulls.get(self.columns.value.field_id),
+            nulls.get(self.columns.key.field_id),
+            # a snapshot that expired is older than those still known
+            self.times.get(entry.snapshot_id or 0, self.oldest),
+            entry.sequence_number or 0,
+            entry.snapshot_id,
+            False,
+            entry.file_sequence_number or 0,
+            trouble,
+        )
+
+    def _trouble(self, file: IceFile, low: int | None, high: int | None, early: int | None) -> str:
+        """Returns why a file's rows cannot be placed in their log; empty when they can."""
+        nulls = file.null_value_counts or {}
+        at = self.columns.log_index(self.specs[file.spec_id])
+        if at is None or file.partition[at] is None:
+            return (
+                f"{file.record_count:,} rows have no {self.columns.partition.name!r}, expected the number or name of "
+                "their log; set or delete them"
+            )
+        if without := nulls.get(self.columns.offset.field_id):
+            missing = f"{without:,} rows have no {self.columns.offset.name!r}"
+            return f"{missing}, expected their offset in the log; set or delete them"
+        missing = self.columns.offset.name if low is None or high is None else ""
+        if early is None and nulls.get(self.columns.timestamp.field_id) != file.record_count:
+            missing = missing or self.columns.timestamp.name
+        if missing or low is None or high is None:
+            return (
+                f"a data file has no bounds of column {missing!r}, expected them in its metadata; set "
+                f"write.metadata.metrics.column.{missing}=full and rewrite the file"
+            )
+        if low < 0 or high >= LONG_MAX:
+            return (
+                f"a row has {self.columns.offset.name!r} {low if low < 0 else high}, expected an offset from 0 to "
+                f"{LONG_MAX - 1}; mend or delete it"
+            )
+        return ""
+
+    def _bounds(self, file: IceFile, field: NestedField) -> tuple[Any, Any]:
+        lower = (file.lower_bounds or {}).get(field.field_id)
+        upper = (file.upper_bounds or {}).get(field.field_id)
+        if lower is None or upper is None:
+            return None, None
+        kind = cast(PrimitiveType, field.field_type)
+        return from_bytes(kind, lower), from_bytes(kind, upper)
+
+    def _millis(self, value: int | None) -> int | None:
+        return value if value is None or isinstance(self.columns.timestamp.field_type, LongType) else value // 1000
+
+
+def _built(entries: Entries) -> dict[Partition, list[DataFile]]:
+    return {partition: [DataFile(*entry) for entry in found] for partition, found in entries.items()}
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Millions of small objects that refer to none of their kind: looking for cycles in them takes half of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()

@@ -1,0 +1,82 @@
+"""Which snapshots a table can do without: old ones that no writer finds its way back by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from hardpack.rules.times import DAY_MS, minus
+from hardpack.table.columns import table_name
+from hardpack.table.history import ancestors, is_ours, summary_of
+from hardpack.table.numeric_properties import whole_number
+
+MAX_AGE = "history.expire.max-snapshot-age-ms"
+MIN_KEPT = "history.expire.min-snapshots-to-keep"
+SILENT_MS = 30 * DAY_MS
+"""A writer that has written nothing for so long is taken to be gone."""
+TOGETHER = (("flink.job-id", "flink.operator-id"), ("spark.sql.streaming.queryId",))
+"""Flink's committer and Spark's streaming write look for their last checkpoint or epoch by the values of these."""
+EVERYBODYS = frozenset(
+    {"spark.app.id", "engine-name", "engine-version", "app-id", "iceberg-version", "environment-context"}
+)
+"""Names that say who wrote a snapshot, and nothing of how far it is."""
+ICEBERGS = ("added-", "deleted-", "removed-", "total-", "changed-", "manifests-", "entries-", "partitions.", "trino_")
+"""How names begin that count what a snapshot did (SnapshotSummary), and those of engines of the same kind."""
+OTHERS = frozenset(
+    {"partition-summaries-included", "replace-partitions", "wap.id", "published-wap-id", "source-snapshot-id"}
+)
+
+
+def expire_before(table: Table, now: int) -> int:
+    """Snapshots from this time on stay, ms since the epoch.
+
+    Those older than the table's own `history.expire.max-snapshot-age-ms` (Iceberg's default: five days) may go, except
+
+    - what was the current snapshot at any time of the last day: a pass may be working from it;
+    - the newest with each thing that a writer noted in a summary, as sinks do to know how far they are.
+
+    Args:
+        table: as it was loaded.
+        now: ms since the epoch.
+
+    Raises:
+        BadInput: the table's own age is no whole number.
+    """
+    bounds = [minus(now, whole_number(table_name(table), table.properties, MAX_AGE, 5 * DAY_MS))]
+    bounds += [s.timestamp_ms for s in ancestors(table) if s.timestamp_ms <= now - DAY_MS][:1]
+    bounds += [s.timestamp_ms for s in _last_of_each_writer(table, now)]
+    return min(bounds)
+
+
+def least_kept(table: Table) -> int:
+    """Returns how many snapshots stay however old they are.
+
+    Raises:
+        BadInput: the table's property is no whole number above 0.
+    """
+    return whole_number(table_name(table), table.properties, MIN_KEPT, 1, least=1)
+
+
+def _last_of_each_writer(table: Table, now: int) -> Iterator[Snapshot]:
+    """Yields the newest snapshot with each thing that a writer noted.
+
+    All branches are looked at, as a sink may commit to its own.
+    """
+    seen: set[str] = set()
+    for snapshot in sorted(table.snapshots(), key=lambda s: s.timestamp_ms, reverse=True):
+        notes = set() if is_ours(snapshot) else set(_notes(summary_of(snapshot)))
+        if notes - seen and snapshot.timestamp_ms >= now - SILENT_MS:
+            yield snapshot
+        seen |= notes
+
+
+def _notes(summary: Mapping[str, str]) -> Iterator[str]:
+    """Yields what writers noted in a summary: by name or, where one name serves several, by name and value."""
+    told = set(summary)
+    for names in TOGETHER:
+        if names[0] in summary:
+            yield " ".join(f"{name}={summary.get(name, '')}" for name in names)
+        told -= {name for name in told if name.startswith(names[0].partition(".")[0] + ".")}
+    yield from (n for n in told - EVERYBODYS - OTHERS if not n.startswith(ICEBERGS))

@@ -1,0 +1,261 @@
+"""The state inside the table: property `hardpack.state`, versioned; short as JSON, long as the same JSON packed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from hardpack.errors import BadInput
+from hardpack.rules.model import LogState, LogView, Partition, Unseen
+from hardpack.table.packing import packed, unpacked
+from hardpack.table.state_columns import as_entries, columns_of, steps
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+STATE_PROPERTY = "hardpack.state"
+PASS_SUMMARY = "hardpack.pass"
+PLAN_SUMMARY = "hardpack.plan"
+VERSION = 3
+MOST_PAUSES = 1_000_000
+FEW_LOGS = 32
+"""Of fewer logs each entry stands by itself, for people to read."""
+MOST_TEXT = 512 * 1024
+"""Characters of a state from which on it does without layouts, which a log can do without; see `write_state`."""
+Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+def read_state(table: str, properties: Mapping[str, str]) -> dict[str, LogState]:
+    """Reads the state of every log the table has state for, by the text of its partition value.
+
+    Args:
+        table: its name, for messages.
+        properties: of the table, or of a snapshot's summary; of this version or an earlier one.
+
+    Raises:
+        BadInput: the property is not ours or of a later version.
+    """
+    raw = properties.get(STATE_PROPERTY)
+    if raw is None:
+        return {}
+    try:
+        found = _VERSIONS.validate_json(as_entries(unpacked(raw)))
+        if isinstance(found, _StateV1):
+            return {name: _migrated(entry) for name, entry in found.logs.items()}
+        return {name: _log_from(entry) for name, entry in found.logs.items()}
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        told = f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}"
+    except (ValueError, RecursionError) as error:
+        told = f"the text: {type(error).__name__}"
+    raise BadInput(
+        f"{table}: table property {STATE_PROPERTY} cannot be read ({told}), expected version {VERSION} or earlier as "
+        "written by hardpack; set it to what an earlier metadata file has, or remove it to clean from the log start."
+    )
+
+
+def write_state(logs: Mapping[str, LogState]) -> str:
+    """Writes the property's text for a table's logs; what was written reads as it was given.
+
+    Long texts are packed. A packed text that is still longer than half a megabyte leaves out layouts: the logs'
+    segments are then their files, and what Kafka's cleaner would have merged is not merged on paper.
+
+    Raises:
+        BadInput: a number in a state is no long.
+    """
+    text = packed(_text(logs))
+    if len(text) > MOST_TEXT:
+        logs = {name: replace(state, layout=()) for name, state in logs.items()}
+        text = packed(_text(logs))
+    if read_state("the state to be written", {STATE_PROPERTY: text}) != dict(logs):
+        raise BadInput("the state to be written does not read as it was given, so nothing was written; report it.")
+    return text
+
+
+def _text(logs: Mapping[str, LogState]) -> str:
+    entries = {name: log_to_json(state) for name, state in sorted(logs.items())}
+    if len(entries) < FEW_LOGS:
+        return json.dumps({"version": VERSION, "logs": entries}, separators=(",", ":"))
+    return json.dumps({"version": VERSION} | columns_of(entries), separators=(",", ":"))
+
+
+def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
+    """Returns the state of one log, empty when it was never cleaned."""
+    return logs.get(str(partition), LogState())
+
+
+def read_at(table: Table, snapshot: int) -> tuple[int, int]:
+    """Makes `LogState.seen` of a pass that reads this snapshot and has made none of its own yet; see `made_by`."""
+    found = table.snapshot_by_id(snapshot)
+    return (found.sequence_number or 0 if found else 0), 0
+
+
+def made_by(state: LogState, snapshot: tuple[int, int]) -> LogState:
+    """Returns the state that a pass leaves, once id and sequence number of its snapshot are known."""
+    seen = (state.seen[0], snapshot[1]) if state.seen and not state.seen[1] else state.seen
+    return replace(state, snapshot=snapshot, seen=seen)
+
+
+def told(view: LogView, sequence: int, at: int | None = None) -> LogState:
+    """Returns the state of a log with what history says of it up to a commit, which may then expire.
+
+    Args:
+        view: the log at that commit.
+        sequence: the commit's sequence number.
+        at: the commit's snapshot, when no pass puts this down.
+    """
+    if view.state.snapshot is None:
+        return view.state
+    return replace(view.state, unseen=Unseen(view.late, view.arrived, sequence, at), log_end=view.log_end)
+
+
+def log_to_json(state: LogState) -> dict[str, Any]:
+    """Returns one log's state as JSON data; what says nothing is left out."""
+    last = state.last_clean
+    unseen = state.unseen
+    entry = {
+        "checkpoint": state.checkpoint,
+        "start": state.log_start,
+        "end": state.log_end,
+        "horizons": [list(h) for h in _stepped(state.horizons)],
+        "clean": last.get("now"),
+        "clean_given": last.get("given"),
+        "clean_horizons": list(last.get("horizons", ())),
+        "clean_markers": list(last.get("markers", ())),
+        "markers": [[ms, steps(offsets)] for ms, offsets in state.markers],
+        "layout": steps(state.layout),
+        "last_batch": list(state.last_batch or ()),
+        "expired_to": None if state.expired_to < 0 else state.expired_to,
+        "paused": state.paused or None,
+        "uncleanable": state.uncleanable,
+        "snapshot": list(state.snapshot or ()),
+        "seen": list(state.seen or ()),
+        "unseen": [unseen.late, unseen.arrived, unseen.told_to, *_given(unseen.told_at)] if unseen else [],
+        "there_by": list(state.there_by or ()),
+        "empty": state.empty or None,
+    }
+    return {name: value for name, value in entry.items() if value is not None and value != [] and value != ""}
+
+
+def _given(number: int | None) -> list[int]:
+    return [] if number is None else [number]
+
+
+def _stepped(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    return list(zip(steps([o for o, _ in pairs]), [ms for _, ms in pairs], strict=True))
+
+
+class _AnyEntry(BaseModel):
+    """What one log's state has in every version."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    markers: tuple[tuple[Long, tuple[Long, ...]], ...] = ()
+    layout: tuple[Long, ...] = ()
+    last_batch: tuple[Long, Long] | None = None
+    expired_to: Long = -1
+    paused: Annotated[int, Field(ge=0, le=MOST_PAUSES)] = 0
+    uncleanable: str = ""
+    snapshot: tuple[Long, Long] | None = None
+    seen: tuple[Long, Long] | None = None
+
+
+class _Entry(_AnyEntry):
+    """One log's state as it stands in the property, since version 2."""
+
+    checkpoint: Long | None = None
+    start: Long | None = None
+    end: Long = 0
+    horizons: tuple[tuple[Long, Long], ...] = ()
+    clean: Long | None = None
+    clean_given: Long | None = None
+    clean_horizons: tuple[Long, ...] = ()
+    clean_markers: tuple[Long, ...] = ()
+    unseen: tuple[Long | None, Long | None, Long] | tuple[Long | None, Long | None, Long, Long] | None = None
+    there_by: tuple[Long, Long] | None = None
+    empty: bool = False
+
+
+class _EntryV1(_AnyEntry):
+    """One log's state as version 1 wrote it."""
+
+    checkpoint: Long | None
+    start: Long | None
+    end: Long
+    horizons: tuple[tuple[Long, Long], ...]
+    last_clean: dict[str, Long | tuple[Long, ...] | None]
+
+
+class _State(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    version: Literal[2, 3]
+    logs: dict[str, _Entry]
+
+
+class _StateV1(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    version: Literal[1]
+    logs: dict[str, _EntryV1]
+
+
+_VERSIONS: TypeAdapter[_State | _StateV1] = TypeAdapter(Annotated[_State | _StateV1, Field(discriminator="version")])
+
+
+def _log_of(entry: _AnyEntry) -> LogState:
+    """Returns what every version tells of a log, by the names of now."""
+    return LogState(
+        markers=tuple((ms, tuple(accumulate(offsets))) for ms, offsets in entry.markers),
+        layout=tuple(accumulate(entry.layout)),
+        last_batch=entry.last_batch,
+        expired_to=entry.expired_to,
+        paused=entry.paused,
+        uncleanable=entry.uncleanable,
+        snapshot=entry.snapshot,
+        seen=entry.seen,
+    )
+
+
+def _log_from(entry: _Entry) -> LogState:
+    last: dict[str, Any] = {} if entry.clean is None else {"now": entry.clean}
+    if entry.clean_given is not None:
+        last["given"] = entry.clean_given
+    if entry.clean_horizons:
+        last["horizons"] = entry.clean_horizons
+    if entry.clean_markers:
+        last["markers"] = entry.clean_markers
+    ends = accumulate(step for step, _ in entry.horizons)
+    return replace(
+        _log_of(entry),
+        checkpoint=entry.checkpoint,
+        log_start=entry.start,
+        log_end=entry.end,
+        horizons=tuple(zip(ends, (ms for _, ms in entry.horizons), strict=True)),
+        unseen=None if entry.unseen is None else Unseen(*entry.unseen),
+        there_by=entry.there_by,
+        empty=entry.empty,
+        last_clean=last,
+    )
+
+
+def _migrated(entry: _EntryV1) -> LogState:
+    """Returns the state that version 1 meant.
+
+    Its start of a log was that of the rows which the first pass met, as often as what retention had left, and rows that
+    were put before it are no less the log's. So it is not taken over; retention sets its own again.
+    """
+    given = entry.last_clean.get("horizon_up_to")
+    last = {k: v for k, v in entry.last_clean.items() if k in ("now", "markers") and v is not None}
+    return replace(
+        _log_of(entry),
+        checkpoint=entry.checkpoint,
+        log_end=entry.end,
+        horizons=entry.horizons,
+        last_clean=last | ({} if given is None else {"horizons": (given,)}),
+    )

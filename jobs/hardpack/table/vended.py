@@ -1,0 +1,140 @@
+"""Credentials that a REST catalog lends for one table, renewed wherever the table's files are read or written.
+
+A pass may last longer than they do, and Spark's tasks hold a copy from its beginning. A stream that is open keeps those
+it was opened with, as Arrow's file systems know no others: MARGIN is what is left to it at least.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.io import PY_IO_IMPL, FileIO, load_file_io
+
+if TYPE_CHECKING:
+    from pyiceberg.io import InputFile, OutputFile
+    from pyiceberg.table import Table
+
+log = logging.getLogger(__name__)
+
+LENT = ("s3.session-token", "s3.access-key-id", "gcs.oauth2.token", "adls.sas-token")
+"""Properties, or what they begin with, that tell lent credentials."""
+STORES = ("s3.", "gcs.", "adls.", "client.")
+EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
+"""Of when they end, ms since the epoch, likewise."""
+MARGIN = 5 * 60
+"""Seconds before that at which new ones are asked for."""
+UNTOLD = 10 * 60
+"""Seconds after which they are asked for where the catalog does not say when they end: no service lends for less."""
+AGAIN = 30
+"""Seconds between tries that fail."""
+
+_known: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
+"""By catalog and table when to ask again, and what this process was lent last: each task unpickles its own FileIO."""
+
+
+def renewed(table: Table) -> FileIO:
+    """Returns the table's FileIO; where its catalog lends credentials, one that renews them."""
+    catalog, given = table.catalog, table.io.properties
+    # by name, as the module takes long to import and other catalogs need it not
+    if all(kind.__name__ != "RestCatalog" for kind in type(catalog).__mro__):
+        return table.io
+    own = {key: value for key, value in given.items() if key.startswith(LENT)}
+    if all(catalog.properties.get(key) == value for key, value in own.items()):
+        return table.io
+    name = (catalog.name, *table.name())
+    # the class of the FileIO is the catalog's to choose
+    chosen = {key: value for key, value in given.items() if key != PY_IO_IMPL or catalog.properties.get(key) == value}
+    return RenewedIO(name, catalog.properties, chosen, table.metadata_location)
+
+
+class RenewedIO(FileIO):
+    """A FileIO that asks its REST catalog for credentials before those it has come to their end.
+
+    Args:
+        name: of the catalog and, part by part, the table.
+        catalog: properties of the catalog, as pyiceberg has them.
+        properties: those of the FileIO, with credentials that were lent just now.
+        location: tells the kind of storage.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        name: tuple[str, ...],
+        catalog: Mapping[str, Any],
+        properties: Mapping[str, Any],
+        location: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(dict(properties))
+        self._name, self._catalog, self._location, self._clock = name, dict(catalog), location, clock
+        self._due = _due(self.properties, clock())
+        self._io: FileIO | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_io": None}
+
+    def new_input(self, location: str) -> InputFile:
+        """Returns the file at a location, to be read."""
+        return self._fresh().new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Returns the file at a location, to be written."""
+        return self._fresh().new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a file."""
+        self._fresh().delete(location)
+
+    def _fresh(self) -> FileIO:
+        if self._clock() >= self._due:
+            self._renew()
+        if self._io is None:
+            self._io = load_file_io(self.properties, self._location)
+        return self._io
+
+    def _renew(self) -> None:
+        due, properties = _known.get(self._name, (0.0, {}))
+        if self._clock() >= due:
+            try:
+                properties = self.properties | self._lent()
+                due = _due(properties, self._clock())
+            except Exception as error:  # whatever it is, those at hand may still serve; if not, the storage says so
+                log.warning("no new credentials for %s: %s", ".".join(self._name), type(error).__name__)
+                self._due = self._clock() + AGAIN
+                return
+            _known[self._name] = due, properties
+        self.properties, self._due, self._io = properties, due, None
+
+    def _lent(self) -> dict[str, Any]:
+        from pyiceberg.catalog.rest import RestCatalog
+
+        class Lender(RestCatalog):
+            def _response_to_table(self, _: object, response: Any) -> Any:
+                # not what else the table's properties say: they are written by whoever may change the table
+                lent = self._resolve_storage_credentials(response.storage_credentials, response.metadata_location)
+                return {**response.config, **lent}
+
+        catalog = Lender(self._name[0], **self._catalog)
+        try:
+            if found := dict(catalog.load_credentials(self._name[1:], self._location)):
+                return found
+        except NotImplementedError:
+            # an older server, which lends with the table alone
+            pass
+        loaded: Any = catalog.load_table(self._name[1:])
+        return {key: value for key, value in loaded.items() if key.startswith(STORES)}
+
+
+def _due(properties: Mapping[str, Any], now: float) -> float:
+    """Returns when to ask again, in seconds since the epoch: half way where less than two margins are left."""
+    ends = [
+        int(value) / 1000 for key, value in properties.items() if key.startswith(EXPIRES) and str(value).isdecimal()
+    ]
+    if not ends:
+        return now + UNTOLD
+    left = min(ends) - now
+    return now + max(AGAIN, left - MARGIN if left > 2 * MARGIN else left / 2)

@@ -1,0 +1,135 @@
+"""Whatever stands in a table's metadata can be shown, in a terminal and in pages."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hardpack import Hardpack
+from hardpack.cli import main as cli
+from hardpack.clock import date_of, moment
+from hardpack.compaction.report import LogReport, PassReport
+from hardpack.errors import Unavailable
+from hardpack.operations.summary import history
+from hardpack.rules.model import LogState
+from hardpack.rules.settings import LONG_MAX
+from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, write_state
+from typer.testing import CliRunner
+
+from tests.topics import append, name_of, new_topic, row
+
+FIFTEEN_NINES = 10**15 - 1
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (None, "-"),
+        (0, "1970-01-01 00:00:00Z"),
+        (-1, "1969-12-31 23:59:59Z"),
+        (253_402_300_799_999, "9999-12-31 23:59:59Z"),
+        (253_402_300_800_000, "never"),
+        (FIFTEEN_NINES * 1000, "never"),
+        (LONG_MAX, "never"),
+        (10**400, "never"),
+        (-62_135_596_800_001, "long ago"),
+        (-LONG_MAX, "long ago"),
+    ],
+)
+def test_every_time_is_some_text(ms, text):
+    assert moment(ms) == text
+    assert date_of(ms or 0).year in range(1, 10_000)
+
+
+def far_horizon(catalog, ms):
+    """A topic of which tombstones wait until a time that no calendar reaches."""
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a", None), row(1, "b")]})
+    append(table, {0: [row(2, "c")]})
+    snapshot = table.refresh().current_snapshot()
+    made = snapshot.snapshot_id, snapshot.sequence_number
+    last = {"now": 1, "horizons": (2,)}
+    with table.transaction() as change:
+        state = LogState(2, None, 3, ((2, ms),), snapshot=made, last_clean=last)
+        change.set_properties({"hardpack.state": write_state({"0": state})})
+    return table
+
+
+@pytest.mark.parametrize("ms", [FIFTEEN_NINES, LONG_MAX])
+def test_a_horizon_beyond_all_calendars_is_shown_as_never(catalog, lake, monkeypatch, ms):
+    table = far_horizon(catalog, ms)
+    monkeypatch.setattr(cli, "_connect", lambda: Hardpack.connect(properties=lake))
+    said = CliRunner().invoke(cli.app, ["status", name_of(table)], env={"COLUMNS": "200"})
+    assert said.exit_code == 0, said.exception
+    assert "never" in said.stdout
+
+
+def forge(table, summary, at=None):
+    """Write what stands in the current snapshot, as whoever may write to the table's folder can."""
+    file = Path(table.refresh().metadata_location.removeprefix("file://"))
+    metadata = json.loads(file.read_text())
+    snapshot = next(s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"])
+    snapshot["summary"] |= summary
+    if at is not None:
+        snapshot["timestamp-ms"] = at
+    file.write_text(json.dumps(metadata))
+
+
+def reported(**numbers):
+    """A summary with the report of a pass."""
+    log = {
+        "partition": 0, "checkpoint_before": None, "checkpoint_after": 9, "log_end": 9, "rows_before": 9,
+        "rows_after": 9, "bytes_before": 9, "bytes_after": 9,
+    }  # fmt: skip
+    report = PassReport(table="a.b", phase="one", plan="p", now=1, base=1, logs=(LogReport(**log | numbers),))
+    return {PASS_SUMMARY: report.summary_json(), PLAN_SUMMARY: "one:x"}
+
+
+FORGED = [
+    {"total-files-size": "many", "added-files-size": "-1"},
+    {"total-files-size": "9" * 5000, "added-files-size": "٣"},
+    {PASS_SUMMARY: "{", PLAN_SUMMARY: "one:x"},
+    {PASS_SUMMARY: json.dumps({"table": 1}), PLAN_SUMMARY: "one:x"},
+    reported(bytes_before=10**400),
+    reported(rows_before=-(10**400)),
+    reported(superseded=LONG_MAX),
+]
+
+
+@pytest.mark.parametrize("at", [None, LONG_MAX, -LONG_MAX])
+@pytest.mark.parametrize("summary", FORGED)
+def test_a_forged_history_can_be_shown(catalog, summary, at):
+    from hardpack_airflow.charts import charts
+
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    forge(table, summary, at)
+    (seen,) = history(table.refresh())
+    assert 0 <= seen.bytes <= LONG_MAX
+    assert 0 <= seen.added <= LONG_MAX
+    assert len(charts([seen])) == 4
+
+
+def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch):
+    good, away, wrong = new_topic(catalog), new_topic(catalog), new_topic(catalog)
+    append(good, {0: [row(0, "a")]})
+    real = Hardpack.status
+    fails = {}
+
+    def status(self, name, now=None):
+        if name in fails:
+            raise fails[name]
+        return real(self, name, now) if name == name_of(good) else []
+
+    monkeypatch.setattr(Hardpack, "status", status)
+    monkeypatch.setattr(cli, "_connect", lambda: Hardpack.connect(properties=lake))
+
+    def ends():
+        said = CliRunner().invoke(cli.app, ["status", "t.*"], env={"COLUMNS": "200"})
+        assert name_of(good) in said.stdout
+        return said.exit_code
+
+    assert ends() == 0
+    fails[name_of(wrong)] = FileNotFoundError("metadata.json")
+    assert ends() == 2
+    fails[name_of(away)] = Unavailable("away")
+    assert ends() == 5

@@ -1,0 +1,52 @@
+"""What a pass did, and why it left some of its plan's logs alone, as a terminal shows it."""
+
+import pytest
+from hardpack.cli import main as cli
+from hardpack.cli.render import plan_table
+from hardpack.compaction.plan import make_plan
+from hardpack.compaction.report import LogReport, PassReport
+from typer.testing import CliRunner
+
+from tests.compaction.test_hostile import hostile_topic
+from tests.topics import T0, append, name_of, new_topic, row, session_of
+
+LEFT = "partition 1: nothing dirty below the bound (open transaction)"
+CLEANED = LogReport(
+    partition=0, checkpoint_before=None, checkpoint_after=1, log_end=1, rows_before=1, rows_after=1, bytes_before=9,
+    bytes_after=9,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("logs", "found"), [((), "nothing is due"), ((CLEANED,), "phase one")])
+def test_why_a_log_of_the_plan_was_left_alone_is_told(catalog, lake, monkeypatch, logs, found):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")], 1: [row(0, "a")]})
+    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    monkeypatch.setattr(
+        cli.Hardpack, "clean",
+        lambda _, plan: PassReport(
+            table=plan.table, phase="one", plan=plan.id, now=plan.now, base=1, logs=logs, notes=(LEFT,)
+        ),
+    )  # fmt: skip
+    said = CliRunner().invoke(cli.app, ["clean", name_of(table)], env={"COLUMNS": "200"})
+    assert said.exit_code == 0
+    assert found in said.stdout
+    assert LEFT in said.stdout
+
+
+def test_a_name_is_shown_as_it_is(monkeypatch, catalog, lake):
+    hostile_topic(catalog, "t.shown", ("partition", "offset", "timestamp", "key", "value"), ["[/x]", ":key:", "a\x1bb"])
+    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    for verb in ("status", "plan"):
+        said = CliRunner().invoke(cli.app, [verb, "t.shown"], env={"COLUMNS": "200"})
+        assert said.exit_code == 0, said.exception
+        assert all(name in said.stdout for name in ("[/x]", ":key:", "a\\x1bb"))
+
+
+def test_a_plan_tells_when_files_stay(catalog):
+    table = new_topic(catalog, deletion_vector_max_ratio=0.1)
+    append(table, {0: [row(0, "a")]})
+    plan = make_plan(session_of(table), T0)
+    assert "deletion vectors" not in str(plan_table(plan).title)
+    told = str(plan_table(plan.model_copy(update={"merge_on_read": True})).title)
+    assert "files of 4.2 MB or more with at most 10% dead rows stay, under deletion vectors" in told

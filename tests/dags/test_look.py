@@ -1,0 +1,184 @@
+"""What the sensor and the plan task see of many tables, from metadata alone."""
+
+import json
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from hardpack.operations.units import SHARED_PLANS, share
+from hardpack_airflow.look import (
+    LONGEST_LABEL,
+    look,
+    run_interval,
+    run_time,
+    shortened,
+)
+
+from tests.topics import T0, append, name_of, new_topic, row
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch, tmp_path):
+    """What is noted of these tables is none of the other tests' business."""
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+
+
+def seen(catalog, monkeypatch, pattern, partitions=None, previous=None, tables=("*.*",)):
+    from hardpack import Hardpack
+
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+    policy = {"name": "all", "tables": tables, "unit.bytes": 10**12}
+    return look("hardpack", policy, [pattern], partitions, False, T0, previous=previous)
+
+
+def tables_of(found):
+    """The tables of the units, in their order."""
+    return [json.loads(plan)["table"] for unit in found["units"] for plan in unit["plans"]]
+
+
+def test_the_filthiest_table_comes_first(catalog, monkeypatch):
+    half, full = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog, min_cleanable_dirty_ratio=0)
+    for table in (half, full):
+        for offset in (0, 1, 2):
+            append(table, {0: [row(offset, "a")]})
+    with half.transaction() as transaction:
+        state = {"version": 1, "logs": {"0": {"checkpoint": 1, "start": 0, "end": 1, "horizons": [], "last_clean": {}}}}
+        transaction.set_properties({"hardpack.state": json.dumps(state)})
+    names = [name_of(half), name_of(full)]
+    found = tables_of(seen(catalog, monkeypatch, "t.*"))
+    assert [table for table in found if table in names] == names[::-1]
+
+
+def test_a_broken_table_is_an_error_beside_the_others(catalog, monkeypatch):
+    good, broken = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog, min_cleanable_dirty_ratio=9)
+    append(good, {0: [row(0, "a")]})
+    append(good, {0: [row(1, "a")]})
+    found = seen(catalog, monkeypatch, "t.*")
+    assert name_of(good) in tables_of(found)
+    assert any(name_of(broken) in e for e in found["errors"])
+
+
+def test_an_outage_in_the_middle_hides_nothing_else(catalog, monkeypatch):
+    """A table dropped, or its metadata unreadable, between the list and the look."""
+    from hardpack import Hardpack
+
+    good, away = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog)
+    append(good, {0: [row(0, "a")]})
+    append(good, {0: [row(1, "a")]})
+    real = Hardpack.plan_of
+
+    def plan_of(self, table, *arguments, **named):
+        if name_of(table) == name_of(away):
+            raise OSError("connection reset")
+        return real(self, table, *arguments, **named)
+
+    monkeypatch.setattr(Hardpack, "plan_of", plan_of)
+    found = seen(catalog, monkeypatch, "t.*")
+    said = [error for error in found["errors"] if error.startswith(f"{name_of(away)}: a service did not answer")]
+    assert "connection reset" in said[0]
+    assert name_of(good) in tables_of(found)
+
+
+def test_a_table_nobody_adopted_and_nobody_can_read_is_one_line_of_the_log(catalog, monkeypatch):
+    import hardpack.operations.plan_tables
+
+    good, foreign = new_topic(catalog, min_cleanable_dirty_ratio=0), new_topic(catalog)
+    for offset in (0, 1):
+        append(good, {0: [row(offset, "a")]})
+    real = hardpack.operations.plan_tables.open_table
+
+    def open_table(catalog, name):
+        if name == name_of(foreign):
+            raise ValueError("Unknown type: variant")
+        return real(catalog, name)
+
+    monkeypatch.setattr(hardpack.operations.plan_tables, "open_table", open_table)
+    found = seen(catalog, monkeypatch, "t.*")
+    assert not any(name_of(foreign) in error for error in found["errors"])
+    (line,) = [line for line in found["reasons"] if name_of(foreign) in line]
+    assert "passed over, as nobody adopted it" in line
+    assert name_of(good) in tables_of(found)
+    (error,) = seen(catalog, monkeypatch, name_of(foreign))["errors"]
+    assert "variant" in error
+
+
+def test_gauges_are_those_of_a_look_at_all_tables_of_the_policy(catalog, monkeypatch):
+    late, broken = new_topic(catalog, late_rows="refuse"), new_topic(catalog, min_cleanable_dirty_ratio=9)
+    append(late, {0: [row(offset, "a") for offset in range(5)], 1: [row(0, "a")]})
+    append(late, {0: [row(5, "a")], 1: [row(1, "a")]})
+    snapshot = late.refresh().current_snapshot()
+    made = [snapshot.snapshot_id, snapshot.sequence_number]
+    clean = {"checkpoint": 5, "start": 0, "end": 6, "horizons": [], "last_clean": {}, "snapshot": made}
+    paused = {"checkpoint": 0, "start": 0, "end": 2, "horizons": [], "last_clean": {}, "paused": 1}
+    with late.transaction() as change:
+        state = {"version": 1, "logs": {"0": clean, "1": paused}}
+        change.set_properties({"hardpack.state": json.dumps(state)})
+    append(late, {0: [row(2, "z")]})
+    names = [name_of(late), name_of(broken)]
+    gauges = seen(catalog, monkeypatch, "t.*", tables=["t.*"], previous=T0)["gauges"]
+    assert gauges["time-since-last-run-ms"] > 0
+    for tables, counted in ((names[:1], 1), (names, 2)):
+        from hardpack_airflow.look import look
+
+        found = look("hardpack", {"name": "all", "tables": tables}, tables, None, False, T0)["gauges"]
+        assert found["uncleanable-partitions-count"] == counted
+        assert found["uncleanable-bytes"] > 0
+        assert found["paused-partitions-count"] == 1
+    assert seen(catalog, monkeypatch, names[0], tables=["t.*"])["gauges"] == {}
+    assert seen(catalog, monkeypatch, names[0], ["0"], tables=names[:1])["gauges"] == {}
+
+
+def test_a_label_fits_airflows_column():
+    assert shortened("db.t 1,2") == "db.t 1,2"
+    assert len(shortened("t" * 1000)) == LONGEST_LABEL == 200
+
+
+def test_what_time_a_run_acts_at_and_which_rows_a_backfill_is_about():
+    start, end, after = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))
+
+    def context(kind, **interval):
+        return {"dag_run": SimpleNamespace(run_type=SimpleNamespace(value=kind), run_after=after), **interval}
+
+    interval = {"data_interval_start": start, "data_interval_end": end}
+    assert run_time(context("scheduled", **interval)) == end.timestamp() * 1000
+    assert run_time(context("backfill", **interval)) == end.timestamp() * 1000
+    assert run_time(context("manual", **interval)) == after.timestamp() * 1000
+    assert run_time(context("asset_triggered")) == after.timestamp() * 1000
+    assert run_interval(context("backfill", **interval)) == (start.timestamp() * 1000, end.timestamp() * 1000)
+    assert run_interval(context("scheduled", **interval)) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "units"),
+    [
+        ([3, 4, 5, 9], 10, [[3, 4], [5], [9]]),
+        # a large table neither waits for small ones nor parts them
+        ([3, 20, 4, 30, 3], 10, [[3, 4, 3], [20], [30]]),
+        ([11, 12], 10, [[11], [12]]),
+        ([10, 1], 10, [[10], [1]]),
+        ([], 10, []),
+        ([0] * (SHARED_PLANS + 1), 10, [[0] * SHARED_PLANS, [0]]),
+    ],
+)
+def test_small_pieces_of_work_share_a_unit_in_the_place_of_the_most_urgent(sizes, limit, units):
+    plans = [SimpleNamespace(logs=[SimpleNamespace(bytes=size)]) for size in sizes]
+    assert [[unit.logs[0].bytes for unit in shared] for shared in share(plans, limit)] == units
+
+
+def test_small_tables_share_a_unit_as_far_as_the_policy_lets_them(catalog, monkeypatch):
+    names = []
+    for _ in range(3):
+        table = new_topic(catalog, min_cleanable_dirty_ratio=0)
+        append(table, {0: [row(0, "a")]})
+        append(table, {0: [row(1, "a")]})
+        names.append(name_of(table))
+
+    def shared(**policy):
+        from hardpack import Hardpack
+
+        monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+        found = look("hardpack", {"name": "all", "tables": ["*.*"], **policy}, names, None, False, T0)["units"]
+        return [sorted(json.loads(plan)["table"] for plan in unit["plans"]) for unit in found]
+
+    assert shared() == [sorted(names)]
+    assert sorted(shared(**{"unit.bytes": 1})) == sorted([name] for name in names)

@@ -1,0 +1,186 @@
+"""The stand-in for a table by Iceberg's JVM API: same methods, what Iceberg does on a commit, nothing of the JVM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from hardpack.errors import CommitUnknown, Conflict
+from hardpack.files.content_file import ContentFile, listed_file
+from hardpack.spark.commit import Standing
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.snapshots import Snapshot
+
+from tests.histories.expiry import expire, orphans
+from tests.histories.ice import Tab
+
+TRIES = 8
+DAY = 86_400_000
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A commit of hardpack's, for the oracle."""
+
+    table: str
+    snapshot: int
+    parent: int | None
+    base: int
+    phase: str
+    clock: int
+    summary: Mapping[str, str]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A scan task of one data file."""
+
+    path: str
+
+    def file(self) -> str:
+        return self.path
+
+
+class SimJvmTable:
+    """One table as hardpack's passes and maintenance take it."""
+
+    lists = False
+
+    def __init__(self, world: Any, name: str) -> None:
+        self.world, self.name, self.table = world, f"lake.{name}", name
+        self.uuid = self.tab.meta.table_uuid
+        self.spark = self
+        """Leads those who would ask Spark for the table's rows here."""
+
+    @property
+    def tab(self) -> Tab:
+        return self.world.lake.tabs[self.table]
+
+    def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Task]:
+        found = self.tab.meta.snapshot_by_id(snapshot)
+        if found is None:
+            raise Conflict(f"{self.name}: snapshot {snapshot} is gone.")
+        wanted = {int(v) for v in values}
+        return {p: Task(p) for p in self.tab.paths(found) if self.tab.store.files[p][0].log in wanted}
+
+    def data_files(self, tasks: Iterable[str]) -> dict[str, ContentFile]:
+        files, spec = self.tab.store.files, self.tab.meta.default_spec_id
+        return {p: listed_file(p, "parquet", spec, [files[p][0].log], self.tab.size(p), len(files[p])) for p in tasks}
+
+    def deletes(self, task: Task) -> list[str]:
+        """What stands for the delete files on a data file; `deleted_rows` of the engine looks the positions up."""
+        return [path for path, named in self.tab.store.positions.items() if task.path in named]
+
+    def commit(self, base: int, change: Any) -> int:
+        """As Iceberg: applied to the newest snapshot until a swap succeeds, refused where an input has changed."""
+        for _ in range(TRIES):
+            self.world.meanwhile()
+            tab = self.tab
+            if tab.meta.table_uuid != self.uuid:
+                raise CommitUnknown(f"{self.name}: another table has this name now.")
+            remove, add = [str(f) for f in change.remove], list(change.add)
+            self._validate(base, set(remove))
+            operation = _operation(change, remove, add)
+            made = tab.build(self.world.clock, operation, add=add, remove=remove, extra=change.summary)
+            meta = tab.meta
+            properties = self._properties(change, meta, made)
+            self.world.meanwhile()
+            if self.tab.meta is not meta:
+                continue
+            parent = tab.current
+            tab.publish(made, properties)
+            phase = change.summary.get("hardpack.plan", "").partition(":")[0]
+            if "hardpack.pass" in change.summary:
+                self.world.landed.append(
+                    Landed(self.table, made.snapshot_id, parent.snapshot_id if parent else None, base, phase,
+                           self.world.now, dict(change.summary), self.world.settings)
+                )  # fmt: skip
+            self.world.look(self.table)
+            return made.snapshot_id
+        raise Conflict(f"{self.name}: others were faster {TRIES} times.")
+
+    def _properties(self, change: Any, meta: Any, made: Snapshot) -> dict[str, str]:
+        """The one place where a change is asked for the properties it sets."""
+        known, at, ancestors = {s.snapshot_id: s for s in meta.snapshots}, meta.current_snapshot_id, set()
+        while at in known:
+            ancestors.add(at)
+            at = known[at].parent_snapshot_id
+        standing = Standing(dict(meta.properties), (made.snapshot_id, made.sequence_number or 0), ancestors)
+        return dict(change.properties(standing))
+
+    def _validate(self, base: int, remove: set[str]) -> None:
+        """What Iceberg's overwrite and rewrite check, and a fast append does not."""
+        tab = self.tab
+        if not remove:
+            return
+        known = {s.snapshot_id: s for s in tab.meta.snapshots}
+        at, since = tab.current, []
+        while at is not None and at.snapshot_id != base:
+            since.append(at)
+            at = known.get(at.parent_snapshot_id or 0)
+        if at is None:
+            raise Conflict(f"{self.name}: cannot determine history between starting snapshot {base} and the current.")
+        if gone := remove - set(tab.paths(tab.current)):
+            raise Conflict(f"{self.name}: {len(gone)} input files are missing.")
+        hidden, before = tab.hidden(tab.current), tab.hidden(at)
+        if any(hidden.get(p, ()) != before.get(p, ()) for p in remove):
+            raise Conflict(f"{self.name}: new deletes lie on an input file.")
+
+    def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
+        for _ in range(TRIES):
+            try:
+                self.tab.set_properties(change(dict(self.tab.meta.properties)))
+                return
+            except CommitFailedException:
+                continue
+        raise Conflict(f"{self.name}: others were faster.")
+
+    def call(self, procedure: str, arguments: str) -> list[Any]:
+        """Iceberg's procedures, as maintenance calls them."""
+        tab, world = self.tab, self.world
+        if procedure == "rewrite_manifests":
+            snapshot = tab.current
+            before = len(tab.store.lists[snapshot.manifest_list]) if snapshot else 0
+            tab.commit(world.clock, "replace", merge=True)
+            return [{"rewritten_manifests_count": before}]
+        # maintenance calls no other
+        raise NotImplementedError(procedure)
+
+    def orphans(self, folder: str, older_than: str, dry_run: bool) -> list[str]:
+        # the storage dates files by its own clock, and Iceberg takes none that is younger than a day
+        return orphans(self.tab, min(_timestamp(older_than), self.world.clock - DAY))
+
+    def expire_snapshots(self, before: int, least: int, may_go: Callable[[str], bool]) -> tuple[int, int]:
+        return expire(self.tab, before, least), 0
+
+    def sequence_number(self, snapshot: int) -> int:
+        found = self.tab.meta.snapshot_by_id(snapshot)
+        return found.sequence_number if found else 0
+
+    def delete_manifests(self, snapshot: int) -> int:
+        return len(self.tab.hidden(self.tab.meta.snapshot_by_id(snapshot)))
+
+    def listed(self, folder: str) -> dict[str, int]:
+        return {}
+
+    def delete_files(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.tab.store.delete(path)
+
+
+def _operation(change: Any, remove: list[str], add: list[Any]) -> str:
+    if not remove and not add:
+        return "append"
+    if change.rewrites:
+        return "replace"
+    return "overwrite" if remove and add else "delete" if remove else "append"
+
+
+def _timestamp(literal: str) -> int:
+    text = re.search(r"TIMESTAMP '([^']+) UTC'", literal)[1]
+    whole = datetime.fromisoformat(text + "+00:00")
+    return round(whole.timestamp() * 1000)

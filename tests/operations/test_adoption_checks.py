@@ -1,0 +1,83 @@
+"""Adoption looks at what is in a table, and refuses what would lose rows in silence. No JVM."""
+
+import pyarrow as pa
+import pytest
+from hardpack import BadInput
+from hardpack.demo.topic import COLUMNS
+from hardpack.operations.adopt import adopt
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import StringType
+
+from tests.topics import T0, append, new_topic, row, session_of
+
+
+@pytest.fixture
+def stranger(catalog):
+    """Makes a table as a topic has it that nobody adopted."""
+
+    def made(**properties):
+        table = new_topic(catalog)
+        with table.transaction() as change:
+            change.remove_properties("hardpack.cleanup.policy")
+            change.set_properties(properties)
+        return table.refresh()
+
+    return made
+
+
+@pytest.mark.parametrize("mode", ["truncate(16)", "none"])
+def test_empty_keys_are_asked_about(stranger, mode):
+    """All rows without a key would be one key, of which only the last row stays."""
+    table = stranger(**{"write.metadata.metrics.column.key": mode})
+    append(table, {0: [row(0, "a"), row(1, ""), row(2, None)]})
+    with pytest.raises(BadInput, match="column 'key' holds empty keys"):
+        adopt(session_of(table.refresh()), {})
+    assert "hardpack.cleanup.policy" not in table.refresh().properties
+    assert adopt(session_of(table), {"key.absent": "empty"}, dry_run=True).key_absent == "empty"
+    assert adopt(session_of(table), {"key.absent": "null"}).key_absent == "null"
+
+
+@pytest.mark.parametrize("mode", ["truncate(16)", "none"])
+def test_keys_that_are_none_or_something_need_no_word(stranger, mode):
+    table = stranger(**{"write.metadata.metrics.column.key": mode})
+    append(table, {0: [row(0, "a"), row(1, None)]})
+    assert adopt(session_of(table.refresh()), {}).key_absent is None
+
+
+def write(table, topic, offsets):
+    rows = pa.table(
+        {
+            "partition": pa.array([0] * len(offsets), pa.int32()),
+            "offset": pa.array(offsets, pa.int64()),
+            "timestamp": pa.array([T0 * 1000] * len(offsets), pa.int64()).cast(COLUMNS.field("timestamp").type),
+            "key": pa.array([b"a"] * len(offsets), pa.binary()),
+            "value": pa.array(["v"] * len(offsets)),
+            "topic": pa.array([topic] * len(offsets)),
+        }
+    )
+    table.append(rows.cast(table.schema().as_arrow()))
+
+
+@pytest.fixture
+def divided(stranger):
+    """A table that is divided by topic and partition."""
+    table = stranger()
+    with table.update_schema() as update:
+        update.add_column("topic", StringType())
+    with table.update_spec() as update:
+        update.add_field("topic", IdentityTransform())
+    return table.refresh()
+
+
+def test_topics_that_share_a_partition_number_are_no_log(divided):
+    """Rows of one topic would supersede those of another."""
+    write(divided, "orders", [0, 1, 2])
+    write(divided, "payments", [0, 1, 2])
+    with pytest.raises(BadInput, match="partition field 'topic' separates rows of log 0 that have the same offsets"):
+        adopt(session_of(divided.refresh()), {})
+
+
+def test_one_log_over_several_partitions_is_a_log(divided):
+    write(divided, "x", [0, 2, 4])
+    write(divided, "y", [1, 3, 5])
+    assert adopt(session_of(divided.refresh()), {}).cleanup_policy == "compact"

@@ -1,0 +1,66 @@
+"""Gauges by the names of Kafka's cleaner."""
+
+from hardpack.compaction.plan import LogPlan, Plan
+from hardpack.compaction.report import LogReport, PassReport
+from hardpack.operations.gauges import cleaned, sensed
+from hardpack.rules.settings import Settings
+
+
+def log(**changes):
+    usual = {
+        "partition": 0, "action": "none", "reason": "", "checkpoint": 0, "first_dirty": 0, "first_uncleanable": 9,
+        "bound": 9, "last_stable": None, "log_end": 9, "clean_bytes": 0, "cleanable_bytes": 10, "ratio": 0.0,
+        "overdue_ms": 0, "expired": (),
+    }  # fmt: skip
+    return LogPlan(**usual | changes)
+
+
+def plan(*logs, now=1000):
+    return Plan(table="a.b", uuid="u", snapshot=1, now=now, force=False, settings=Settings(), logs=logs)
+
+
+def test_the_dirtiest_and_the_latest_of_all_tables():
+    found = sensed([plan(log(ratio=0.25, overdue_ms=1500)), plan(log(ratio=0.5))], since=300)
+    assert found == {
+        "max-dirty-percent": 50.0, "max-compaction-delay-secs": 1.5, "uncleanable-partitions-count": 0.0,
+        "uncleanable-bytes": 0.0, "paused-partitions-count": 0.0, "time-since-last-run-ms": 300.0,
+    }  # fmt: skip
+
+
+def test_a_log_that_is_uncleanable_counts_apart():
+    found = sensed([plan(log(ratio=0.9, overdue_ms=9, held=True), log(ratio=0.1))])
+    assert found["max-dirty-percent"] == 10.0
+    assert found["max-compaction-delay-secs"] == 0
+    assert (found["uncleanable-partitions-count"], found["uncleanable-bytes"]) == (1.0, 10.0)
+    assert "time-since-last-run-ms" not in found
+    assert sensed([])["max-dirty-percent"] == 0
+
+
+def test_a_paused_log_is_no_candidate_and_not_uncleanable():
+    found = sensed([plan(log(ratio=0.9, overdue_ms=9, paused=True), log(ratio=0.1))])
+    assert (found["max-dirty-percent"], found["max-compaction-delay-secs"]) == (10.0, 0.0)
+    assert (found["paused-partitions-count"], found["uncleanable-partitions-count"]) == (1.0, 0.0)
+
+
+def test_a_table_that_cannot_be_read_counts_as_one_log():
+    assert sensed([plan(log(held=True))], unreadable=2)["uncleanable-partitions-count"] == 3.0
+
+
+def report(snapshot, read, written, seconds, repeated=False):
+    logs = (
+        LogReport(
+            partition=0, checkpoint_before=0, checkpoint_after=1, log_end=1, rows_before=1, rows_after=1,
+            bytes_before=100, bytes_after=50, bytes_read=read, bytes_written=written,
+        ),
+    )  # fmt: skip
+    return PassReport(
+        table="a.b", phase="one", plan="p", now=1, base=1, snapshot=snapshot, seconds=seconds, logs=logs,
+        repeated=repeated,
+    )  # fmt: skip
+
+
+def test_what_was_copied_of_what_was_read():
+    found = cleaned([report(1, 100, 30, 2.5), report(2, 300, 70, 1.0), report(3, 9, 9, 99.0, repeated=True)])
+    assert found == {"cleaner-recopy-percent": 25.0, "max-clean-time-secs": 2.5}
+    assert cleaned([report(1, 0, 0, 1.0)])["cleaner-recopy-percent"] == 0
+    assert cleaned([report(None, 1, 1, 1.0)]) == {}

@@ -1,0 +1,61 @@
+"""A table in a few numbers: what its snapshots' summaries tell of writers and passes."""
+
+from hardpack.compaction.report import LogReport, PassReport
+from hardpack.operations.status import table_status
+from hardpack.operations.summary import history, summarize
+from hardpack.rules.settings import origins
+from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY
+
+from tests.topics import T0, append, new_topic, row, session_of
+
+
+def pass_over(table, kept, now):
+    """A snapshot as a pass leaves it: some rows less, the report in its summary."""
+    before = table.inspect.files()["file_size_in_bytes"].to_pylist()
+    log = LogReport(
+        partition=0, checkpoint_before=None, checkpoint_after=9, log_end=9, rows_before=3, rows_after=kept,
+        bytes_before=sum(before), bytes_after=sum(before) // 2,
+    )  # fmt: skip
+    report = PassReport(table="x", phase="one", plan="p", now=now, base=1, logs=(log,))
+    table.delete(
+        f"offset < {3 - kept}",
+        snapshot_properties={PLAN_SUMMARY: "one:p", PASS_SUMMARY: report.summary_json()},
+    )
+    return log
+
+
+def test_history_and_summary_of_a_table_with_a_pass(catalog):
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0)
+    append(table, {0: [row(0, "a"), row(1, "a"), row(2, "a")]})
+    log = pass_over(table, 1, T0 + 5)
+    append(table, {0: [row(3, "a")], 1: [row(0, "b")]})
+
+    moments = history(table.refresh())
+    assert [bool(m.report) for m in moments] == [False, True, False]
+    first, passed, last = moments
+    assert (first.dirty, passed.dirty) == (1.0, 0.0)
+    assert last.since_pass == last.added == last.bytes - passed.bytes > 0
+
+    logs = table_status(session_of(table), T0)
+    found = summarize(table, logs, moments)
+    assert (found.logs, found.rows, found.passes, found.last_pass) == (2, 3, 1, T0 + 5)
+    assert found.reclaimed == log.bytes_before - log.bytes_after
+    brought = first.added + last.added
+    assert found.write_amplification == (brought + passed.added) / brought
+    assert found.ratio == max(entry.ratio for entry in logs)
+
+
+def test_a_table_without_history(catalog):
+    table = new_topic(catalog)
+    found = summarize(table, table_status(session_of(table), T0), history(table))
+    assert (found.logs, found.bytes, found.last_pass, found.write_amplification) == (0, 0, None, None)
+
+
+def test_where_settings_come_from():
+    found = origins(
+        {"hardpack.null.keys": "drop", "write.target-file-size-bytes": "5"}, {"null.keys": "x", "late.rows": "refuse"}
+    )
+    assert found["null.keys"] == "table"
+    assert found["late.rows"] == "policy"
+    assert found["segment.bytes"] == "write.target-file-size-bytes"
+    assert found["audit.rows"] == "default"

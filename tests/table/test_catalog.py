@@ -1,0 +1,101 @@
+"""Spark's catalog settings are derived from pyiceberg's."""
+
+from types import SimpleNamespace
+
+import pytest
+from hardpack.errors import BadInput, Unavailable
+from hardpack.spark.catalog_conf import spark_conf
+from hardpack.table.catalog import find_tables, open_catalog
+from hardpack.table.redaction import without_secrets
+
+P = "spark.sql.catalog.lake"
+
+
+def conf(**properties):
+    return spark_conf(SimpleNamespace(name="lake", properties=properties))
+
+
+def test_sqlite_becomes_jdbc_with_a_busy_timeout():
+    found = conf(type="sql", uri="sqlite:////data/cat.db", warehouse="file:///data/wh")
+    assert found[P] == "org.apache.iceberg.spark.SparkCatalog"
+    assert found[f"{P}.type"] == "jdbc"
+    assert found[f"{P}.uri"] == "jdbc:sqlite:/data/cat.db?busy_timeout=30000"
+    assert found[f"{P}.warehouse"] == "file:///data/wh"
+
+
+def test_postgres_keeps_its_login_apart_from_the_address():
+    found = conf(type="sql", uri="postgresql+psycopg2://ann:pw@db:5433/ice", warehouse="s3://lake/")
+    assert found[f"{P}.uri"] == "jdbc:postgresql://db:5433/ice"
+    assert (found[f"{P}.jdbc.user"], found[f"{P}.jdbc.password"]) == ("ann", "pw")
+    assert found[f"{P}.io-impl"].endswith("S3FileIO")
+
+
+def test_rest_passes_credentials_and_storage_on():
+    found = conf(uri="http://127.0.0.1:19120/iceberg/", warehouse="w", credential="a:b", **{"s3.endpoint": "http://s"})
+    assert (found[f"{P}.type"], found[f"{P}.credential"], found[f"{P}.s3.endpoint"]) == ("rest", "a:b", "http://s")
+
+
+S3 = {"s3.endpoint": "http://s:1", "s3.region": "eu-1", "s3.access-key-id": "a", "s3.secret-access-key": "b"}
+
+
+def test_storage_is_found_by_spark_as_by_pyiceberg():
+    found = conf(type="rest", uri="http://r/", warehouse="s3://lake/w", **S3)
+    assert found[f"{P}.client.region"] == "eu-1"
+    assert found[f"{P}.s3.path-style-access"] == "true", "pyiceberg's way unless it is told otherwise"
+    assert (found[f"{P}.s3.access-key-id"], found[f"{P}.s3.secret-access-key"]) == ("a", "b")
+    virtual = conf(type="rest", uri="http://r/", **S3, **{"s3.force-virtual-addressing": "true"})
+    assert virtual[f"{P}.s3.path-style-access"] == "false"
+    shared = conf(type="rest", uri="http://r/", **{"client.access-key-id": "c", "client.secret-access-key": "d"})
+    assert (shared[f"{P}.s3.access-key-id"], shared[f"{P}.s3.secret-access-key"]) == ("c", "d")
+
+
+def test_what_bounds_a_rest_client_and_what_its_gateway_asks_for_is_handed_on():
+    given = {"rest.client.socket-timeout-ms": "60000", "header.Authorization": "Basic x", "header.X-Api-Key": "y7"}
+    found = conf(type="rest", uri="http://r/", **given)
+    assert {name: found[f"{P}.{name}"] for name in given} == given
+    assert without_secrets("sent Basic x and y7", given) == "sent *** and ***"
+
+
+def test_glue_is_asked_at_its_endpoint_in_its_region():
+    given = {"glue.endpoint": "http://g", "glue.region": "eu-2", "glue.id": "1", "warehouse": "s3://lake/w"}
+    found = conf(type="glue", **given)
+    assert (found[f"{P}.type"], found[f"{P}.glue.endpoint"], found[f"{P}.glue.id"]) == ("glue", "http://g", "1")
+    assert found[f"{P}.client.region"] == "eu-2"
+    assert f"{P}.uri" not in found
+
+
+def test_credentials_are_struck_out_of_what_is_said():
+    given = {
+        "uri": "postgresql://ann:p%40ss@db/x",
+        "s3.secret-access-key": "hush",
+        "credential": "id:word",
+        "token": "",
+    }
+    said = without_secrets("no login ann:p%40ss@db with hush and id:word", given)
+    assert said == "no login ann:***@db with *** and ***"
+
+
+def test_another_type_is_refused():
+    with pytest.raises(BadInput, match="expected sql, rest, hive or glue"):
+        conf(type="dynamodb")
+
+
+def test_a_catalog_that_is_not_there_is_one_sentence(tmp_path):
+    gone = {"type": "sql", "uri": f"sqlite:///{tmp_path}/no/such/folder/cat.db", "warehouse": "file:///x"}
+    with pytest.raises(Unavailable, match="catalog 'lake' cannot be opened") as caught:
+        open_catalog("lake", gone)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 5
+
+
+def test_a_catalog_nobody_configured_is_bad_input():
+    with pytest.raises(BadInput, match="catalog 'nowhere' cannot be opened"):
+        open_catalog("nowhere")
+
+
+def test_a_glob_finds_tables_and_a_name_stands_for_itself(catalog):
+    from tests.topics import name_of, new_topic
+
+    table = name_of(new_topic(catalog))
+    assert table in find_tables(catalog, "t.*")
+    assert find_tables(catalog, "no.such") == ["no.such"]

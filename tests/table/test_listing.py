@@ -1,0 +1,223 @@
+"""Which tables there are and where they lie: nested namespaces, views, what cannot be read, what is asked how often."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+from hardpack import Hardpack
+from hardpack.compaction.plan import Plan
+from hardpack.errors import Unavailable, Unreadable
+from hardpack.operations.plan_tables import PlanCache, Stranger
+from hardpack.table import catalog as door
+from hardpack.table.catalog import allowed_places, find_tables, metadata_locations, open_table, table_places
+from hardpack.table.guard import GuardedRestCatalog
+from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.glue import GlueCatalog
+from pyiceberg.exceptions import ForbiddenError
+from sqlalchemy import text
+
+from tests.table.test_guard import config, error, loaded, rest_server
+from tests.topics import T0, append, name_of, new_topic, row
+
+
+@pytest.fixture
+def lakehouse(tmp_path):
+    """A catalog of the test's own, so that it has no other tables."""
+    (tmp_path / "warehouse").mkdir()
+    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    return load_catalog("own", type="sql", **properties)
+
+
+class Nested:
+    """A catalog with namespaces in namespaces, of which one may not be listed and one is no parent."""
+
+    name, properties = "nested", {"uri": "nested", "warehouse": "w"}
+
+    def __init__(self, forbidden=("secret",)):
+        self.forbidden, self.loaded = forbidden, []
+
+    def list_namespaces(self, namespace=()):
+        inside = {(): [("a",), ("secret",)], ("a",): [("a", "b")], ("a", "b"): [("a",)]}
+        return inside.get(namespace, [])
+
+    def list_tables(self, namespace):
+        if namespace[0] in self.forbidden:
+            raise ForbiddenError("no")
+        return [(*namespace, "t")]
+
+    def load_table(self, name):
+        self.loaded.append(name)
+        raise FileNotFoundError(name)
+
+    def load_namespace_properties(self, namespace):
+        return {"location": f"s3://lake/{'/'.join(namespace)}"}
+
+
+def test_tables_of_nested_namespaces_are_found_and_forbidden_ones_passed_over(caplog):
+    assert find_tables(Nested(), "*.*") == ["a.b.t", "a.t"]
+    assert find_tables(Nested(), "a.b.*") == ["a.b.t"]
+    assert "namespace secret may not be listed" in caplog.text
+    with pytest.raises(Unavailable, match="may not be listed"):
+        find_tables(Nested(forbidden=("a", "secret")), "*.*")
+
+
+def test_sql_lists_nested_namespaces_in_one_question_and_no_views(lakehouse):
+    lakehouse.create_namespace("a.b.c")
+    lakehouse.create_table("a.b.c.t", new_topic(lakehouse).schema())
+    view = "insert into iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type) "
+    with lakehouse.engine.begin() as connection:
+        connection.execute(text(view + "values ('own', 'a', 'seen', 'file:///v.json', 'VIEW')"))
+    assert find_tables(lakehouse, "a.*") == ["a.b.c.t"]
+    assert "a.seen" not in metadata_locations(lakehouse)
+    with pytest.raises(Unreadable, match="views are none"):
+        open_table(lakehouse, "a.seen")
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException"])
+def test_a_database_of_glue_that_may_not_be_listed_hides_no_other(code, caplog):
+    class Client:
+        databases = ("open", "secret")
+
+        def get_databases(self, **_):
+            return {"DatabaseList": [{"Name": name} for name in self.databases]}
+
+        def get_paginator(self, _):
+            return self
+
+        def paginate(self, DatabaseName):
+            if DatabaseName == "secret":
+                raise ClientError({"Error": {"Code": code, "Message": "no"}}, "GetTables")
+            yield {"TableList": [{"Name": "t", "Parameters": {"table_type": "ICEBERG", "metadata_location": "s3://x"}}]}
+
+    glue = GlueCatalog("g", client=Client(), **{"glue.region": "eu-1"})
+    if code != "AccessDeniedException":
+        with pytest.raises(Unavailable):
+            find_tables(glue, "*.*")
+        return
+    assert find_tables(glue, "*.*") == ["open.t"]
+    assert "database secret may not be listed" in caplog.text
+    Client.databases = ("secret",)
+    with pytest.raises(Unavailable):
+        find_tables(glue, "*.*")
+
+
+def test_glue_tells_where_all_metadata_lies_without_loading_tables():
+    def entry(name, kind):
+        return {"Name": name, "Parameters": {"table_type": kind, "metadata_location": f"s3://l/{name}/metadata/1.json"}}
+
+    class Client:
+        def get_databases(self, **_):
+            return {"DatabaseList": [{"Name": "db"}]}
+
+        def get_paginator(self, what):
+            assert what == "get_tables"
+            return self
+
+        def paginate(self, **asked):
+            assert asked == {"DatabaseName": "db"}
+            yield {"TableList": [entry("t", "ICEBERG"), entry("hive", "EXTERNAL")]}
+            yield {"TableList": [entry("u", "iceberg"), {"Name": "bare"}]}
+
+    glue = GlueCatalog("g", client=Client(), **{"glue.region": "eu-1"})
+    assert find_tables(glue, "*.*") == ["db.t", "db.u"]
+    assert table_places(glue) == {"db.t": "s3://l/t", "db.u": "s3://l/u"}
+
+
+def test_where_tables_of_rest_lie_is_asked_once_by_a_process(catalog, monkeypatch):
+    monkeypatch.setattr(door, "_places", {})
+    table, asked = new_topic(catalog), []
+    answers = {
+        "/v1/config": config(),
+        "/v1/namespaces": (200, {"namespaces": [["db"]]}),
+        "/v1/namespaces/db/tables": (
+            200, {"identifiers": [{"namespace": ["db"], "name": "t"}, {"namespace": ["db"], "name": "gone"}]},
+        ),
+        "/v1/namespaces/db/tables/t": loaded(table, {}, {}),
+    }  # fmt: skip
+    with rest_server(answers) as uri:
+        rest = GuardedRestCatalog("r", uri=uri)
+        real = rest.load_table
+        monkeypatch.setattr(rest, "load_table", lambda name: asked.append(name) or real(name))
+        assert table_places(rest) == {"db.t": table.location()}, "what cannot be read does not hide the others"
+        assert table_places(rest) == {"db.t": table.location()}
+    assert asked.count("db.t") == 1
+
+
+def test_remembered_places_are_bounded(catalog, monkeypatch):
+    monkeypatch.setattr(door, "_places", {})
+    monkeypatch.setattr(door, "MOST_PLACES", 2)
+    names = [name_of(new_topic(catalog)) for _ in range(3)]
+    for name in names:
+        open_table(catalog, name)
+    assert [name for *_, name in door._places] == names[1:]
+
+
+def test_where_maintenance_may_delete_is_the_catalogs_to_say(lakehouse):
+    lakehouse.properties["hardpack.locations"] = " s3://a/b , s3://c,"
+    assert allowed_places(lakehouse, "db.t") == ["s3://a/b", "s3://c", lakehouse.properties["warehouse"]]
+    assert allowed_places(Nested(), "a.b.t") == ["s3://lake/a/b"], "a warehouse that is a name is no folder"
+
+
+def broken(table):
+    Path(table.metadata_location.removeprefix("file://")).unlink()
+    return name_of(table)
+
+
+def busy(catalog):
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0)
+    append(table, {0: [row(0, "a")]})
+    append(table, {0: [row(1, "a")]})
+    return table
+
+
+def test_an_unreadable_table_that_nobody_adopted_fails_no_look(lakehouse):
+    good, bad = name_of(busy(lakehouse)), broken(busy(lakehouse))
+    hp = Hardpack(lakehouse)
+    found = dict(PlanCache().plans(hp, ["*.*"], T0))
+    assert isinstance(found[good], Plan)
+    assert isinstance(found[bad], Stranger)
+    assert isinstance(dict(PlanCache().plans(hp, ["*.*", bad], T0))[bad], Unreadable), "named plainly it is an error"
+    assert hp.tables("*.*") == [good]
+    assert [s.table for s in hp.status("*.*")] == [good]
+
+
+def test_an_adopted_table_that_breaks_fails_the_next_looks(lakehouse):
+    table, watch, hp = busy(lakehouse), PlanCache(), Hardpack(lakehouse)
+    busy(lakehouse)
+    assert len(list(watch.plans(hp, ["*.*"], T0))) == 2
+    append(table, {0: [row(2, "a")]})
+    name = broken(table)
+    for _ in range(2):
+        assert isinstance(dict(watch.plans(hp, ["*.*"], T0))[name], Unreadable)
+
+
+def test_when_no_table_can_be_read_the_look_fails(lakehouse):
+    """Credentials that lost their rights make every table unreadable; that must not pass for nothing to do."""
+    names = [broken(busy(lakehouse)) for _ in range(2)]
+    found = dict(PlanCache().plans(Hardpack(lakehouse), ["*.*"], T0))
+    assert sorted(found) == sorted(names)
+    assert Hardpack(lakehouse).tables("*.*") == sorted(names)
+
+
+def test_an_outage_is_never_passed_over(catalog):
+    answers = {
+        "/v1/config": config(),
+        "/v1/namespaces": (200, {"namespaces": [["db"]]}),
+        "/v1/namespaces/db/tables": (
+            200, {"identifiers": [{"namespace": ["db"], "name": "t"}, {"namespace": ["db"], "name": "u"}]},
+        ),
+        "/v1/namespaces/db/tables/t": loaded(new_topic(catalog), {}, {}),
+        "/v1/namespaces/db/tables/u": (503, error("Busy", 503)),
+    }  # fmt: skip
+    with rest_server(answers) as uri:
+        found = dict(PlanCache().plans(Hardpack(GuardedRestCatalog("r", uri=uri)), ["*.*"], T0))
+    assert isinstance(found["db.u"], Unavailable)
+
+
+def test_a_warning_says_which(lakehouse, caplog):
+    caplog.set_level(logging.WARNING)
+    busy(lakehouse)
+    bad = broken(busy(lakehouse))
+    assert bad not in Hardpack(lakehouse).tables("*.*")
+    assert f"{bad}: the table's metadata file is missing" in caplog.text

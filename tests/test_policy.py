@@ -1,0 +1,199 @@
+"""The policy file: what it may say, whose settings win, and what a wrong one is called; no JVM."""
+
+import json
+import re
+
+import pytest
+from hardpack import BadInput, Hardpack
+from hardpack.cli.main import app
+from hardpack.policy import Policies, load_policies, policies_in_force, policy_file
+from hardpack.rules.settings import origins
+from typer.testing import CliRunner
+
+from tests.topics import T0, append, name_of, new_topic, row
+
+FILE = """
+policies:
+  - name: orders
+    tables: ["shop.orders", "shop.order_*"]
+    schedule: "*/10 * * * *"
+    order: overdue
+    settings:
+      min.cleanable.dirty.ratio: 0.2
+      max.compaction.lag.ms: 3600000
+  - name: rest
+    tables: ["*.*"]
+    schedule: ""
+    unit.bytes: 1000000
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    path = tmp_path / "policies.yaml"
+    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
+
+    def write(text):
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_table_is_of_the_first_policy_that_names_it(write):
+    found = load_policies(write(FILE))
+    assert [found.of(t).name for t in ("shop.orders", "shop.order_lines", "shop.customers")] == [
+        "orders",
+        "orders",
+        "rest",
+    ]
+    assert found.settings("shop.orders") == {"min.cleanable.dirty.ratio": "0.2", "max.compaction.lag.ms": "3600000"}
+    assert Policies(policies=found.policies[:1]).of("a.b") is None
+    assert found.policies[1].schedule == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("policies: [", "no YAML in line"),
+        ("- a", "the file: "),
+        ("policies: []", "policies: "),
+        ("policies: [{name: a b, tables: [x.y]}]", "policies.0.name: "),
+        ("policies: [{name: a, tables: []}]", "policies.0.tables: "),
+        ("policies: [{name: a, tables: [x.y], sched: x}]", "policies.0.sched: "),
+        ("policies: [{name: a, tables: [x.y], order: random}]", "policies.0.order: "),
+        ("policies: [{name: a, tables: [x.y], unit.bytes: 0}]", "policies.0.unit.bytes: "),
+        ("policies: [{name: a, tables: [x.y], settings: {segment.byte: 7}}]", "policy's setting segment.byte is not a"),
+        ("policies: [{name: a, tables: [x.y], settings: {min.cleanable.dirty.ratio: 2}}]", "ratio is '2', expected"),
+        ("policies: [{name: a, tables: [x.y], settings: [b]}]", "policies.0.settings: "),
+        ("policies: [{name: a, tables: [x.y]}, {name: a, tables: [x.y]}]", "two policies are called 'a'"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence_with_its_place(write, text, words):
+    path = write(text)
+    with pytest.raises(BadInput, match=re.escape(words)) as refusal:
+        policies_in_force()
+    assert str(refusal.value).startswith(str(path))
+    assert "\n" not in str(refusal.value)
+
+
+def test_without_a_file_there_is_no_policy(tmp_path, monkeypatch):
+    monkeypatch.delenv("HARDPACK_POLICIES", raising=False)
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    assert policies_in_force() is None
+    (tmp_path / "hardpack.yaml").write_text(FILE)
+    assert policy_file() == tmp_path / "hardpack.yaml"
+    monkeypatch.setenv("HARDPACK_POLICIES", str(tmp_path / "none.yaml"))
+    with pytest.raises(BadInput, match=r"cannot be read .*HARDPACK_POLICIES"):
+        policies_in_force()
+
+
+def test_a_tables_own_property_wins_over_its_policy_and_that_over_the_default(catalog):
+    silent, own = new_topic(catalog), new_topic(catalog, min_cleanable_dirty_ratio=0.9)
+    for table in (silent, own):
+        for offset in (0, 1):
+            append(table, {0: [row(offset, "a")]})
+    policies = Policies.model_validate(
+        {
+            "policies": [
+                {"name": "all", "tables": ["t.*"], "settings": {"min.cleanable.dirty.ratio": 0.8, "segment.bytes": 99}}
+            ]
+        }
+    )
+    hp = Hardpack(catalog, policies=policies)
+    plans = [hp.plan(name_of(t), now=T0).settings for t in (silent, own)]
+    assert [(p.min_cleanable_dirty_ratio, p.segment_bytes) for p in plans] == [(0.8, 99), (0.9, 99)]
+    assert hp.adopt(name_of(silent), dry_run=True).min_cleanable_dirty_ratio == 0.8
+    paused = hp.pause(name_of(silent))
+    assert [s.paused for s in paused.values()] == [1]
+    assert hp.status(name_of(silent), now=T0)[0].reason == "paused"
+
+
+def test_a_contradiction_between_table_and_policy_names_both(catalog):
+    table = new_topic(catalog, min_compaction_lag_ms=5000)
+    policies = Policies.model_validate(
+        {"policies": [{"name": "all", "tables": ["t.*"], "settings": {"max.compaction.lag.ms": 1000}}]}
+    )
+    with pytest.raises(BadInput, match="of the table or its policy"):
+        Hardpack(catalog, policies=policies).plan(name_of(table), now=T0)
+
+
+def test_the_most_overdue_log_goes_first_when_asked(catalog):
+    table = new_topic(catalog, max_compaction_lag_ms=1, min_cleanable_dirty_ratio=0)
+    append(table, {0: [row(0, "a")], 1: [row(0, "a"), row(1, "b" * 99)]}, at=T0)
+    append(table, {0: [row(1, "a")], 1: [row(2, "a")]}, at=T0 - 10_000)
+    append(table, {1: [row(3, "a")]}, at=T0 - 20_000)
+    append(table, {0: [row(2, "a")], 1: [row(4, "a")]}, at=T0)
+
+    def order(how):
+        policies = {"policies": [{"name": "all", "tables": ["t.*"], "order": how}]}
+        plan = Hardpack(catalog, policies=Policies.model_validate(policies)).plan(name_of(table), now=T0)
+        return [(p.partition, p.overdue_ms) for p in plan.logs]
+
+    assert [p for p, _ in order("overdue")] == [1, 0]
+    assert [late for _, late in order("overdue")] == sorted((late for _, late in order("overdue")), reverse=True)
+    assert [p for p, _ in order("filthiest")] == [0, 1]
+
+
+def test_the_command_shows_the_policies(write):
+    write(FILE)
+    said = CliRunner().invoke(app, ["policies"])
+    assert said.exit_code == 0
+    assert "*/10 * * * *" in said.stdout
+    assert "by hand" in said.stdout
+    one = json.loads(CliRunner().invoke(app, ["policies", "shop.orders", "--json"]).stdout)
+    assert [p["name"] for p in one] == ["orders"]
+    assert one[0]["unit.bytes"] == 100 * 1024**3
+    schema = json.loads(CliRunner().invoke(app, ["policies", "--schema"]).stdout)
+    assert set(schema["properties"]) == {"policies"}
+
+
+def locking(locked, **settings):
+    policy = {"name": "all", "tables": ["t.*"], "settings": settings, "locked": locked}
+    return Policies.model_validate({"policies": [policy]})
+
+
+def test_for_what_a_policy_locks_the_tables_own_properties_count_for_nothing(catalog):
+    table = new_topic(
+        catalog, cleanup_policy="delete", column_key="value", min_cleanable_dirty_ratio=0.9, segment_bytes="no number"
+    )
+    append(table, {0: [row(0, "a")]})
+
+    def settings(policies):
+        return Hardpack(catalog, policies=policies).plan(name_of(table), now=T0).settings
+
+    with pytest.raises(BadInput, match=r"segment\.bytes is 'no number'"):
+        settings(locking(["cleanup.policy", "column.*"]))
+    found = settings(locking(["cleanup.policy", "column.*", "segment.bytes"], **{"segment.bytes": "99"}))
+    assert (found.cleanup_policy, found.column_key, found.segment_bytes) == ("compact", "key", 99)
+    assert found.min_cleanable_dirty_ratio == 0.9
+    assert settings(locking(True)).min_cleanable_dirty_ratio == 0.5
+    with table.transaction() as change:
+        change.set_properties({"hardpack.segment.bytes": "50", "write.target-file-size-bytes": "60"})
+    assert settings(locking(False)).segment_bytes == 50
+    assert settings(locking(["segment.bytes"])).segment_bytes == 512 * 1024 * 1024
+    assert origins(table.refresh().properties, locking(["segment.*"]).settings(name_of(table)))["segment.bytes"] == (
+        "default"
+    )
+
+
+def test_nobody_sets_a_locked_setting_by_adopting(catalog):
+    table = new_topic(catalog)
+    hp = Hardpack(catalog, policies=locking(["column.*"]))
+    with pytest.raises(BadInput, match=r"column\.key is locked by the table's policy"):
+        hp.adopt(name_of(table), {"column.key": "value"})
+    assert hp.adopt(name_of(table), {"column.key": "", "late.rows": "refuse"}).late_rows == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"locked": ["colum.*"]}, "'colum.*' is no setting and matches none"),
+        ({"locked": "column.*"}, "policies.0.locked"),
+        ({"name": "maintenance"}, "hardpack_maintenance is the DAG that frees storage"),
+    ],
+)
+def test_a_lock_or_name_that_cannot_be_meant_is_refused(write, given, words):
+    write(json.dumps({"policies": [{"name": "a", "tables": ["x.y"], **given}]}))
+    with pytest.raises(BadInput, match=re.escape(words)):
+        policies_in_force()
