@@ -32,7 +32,7 @@ from hardpack.table.catalog import (
 from hardpack.table.columns import is_topic, table_name
 from hardpack.table.guard import guarded
 from hardpack.table.history import trusted_states
-from hardpack.table.log_views import Memory
+from hardpack.table.log_views import ManifestCache
 from hardpack.table.state import state_of
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ class Hardpack:
         catalog: Catalog,
         spark: SparkSession | None = None,
         home: Path | None = None,
-        memory: Memory | None = None,
+        memory: ManifestCache | None = None,
         policies: Policies | None = None,
         clock: Callable[[], int] = clock,
     ) -> None:
         self.catalog, self.clock = guarded(catalog), clock
-        self._memory = memory or Memory()
+        self._memory = memory or ManifestCache()
         self.policies = policies or policies_in_force()
         self.home = home or default_home()
         self._spark, self._fits = spark, False
@@ -77,7 +77,7 @@ class Hardpack:
         properties: Mapping[str, str] | None = None,
         spark: SparkSession | None = None,
         home: Path | None = None,
-        memory: Memory | None = None,
+        memory: ManifestCache | None = None,
         policies: Policies | None = None,
     ) -> Self:
         """Open a catalog as pyiceberg's configuration names it; no JVM starts before a verb needs one.

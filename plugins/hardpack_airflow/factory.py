@@ -13,9 +13,9 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_conte
 from airflow.sdk.exceptions import AirflowFailException
 
 from hardpack_airflow.config import default_policy, setting
-from hardpack_airflow.look import look, run_time
 from hardpack_airflow.metrics import send
 from hardpack_airflow.operators import VERBS, HardpackOperator
+from hardpack_airflow.planning import plan_units, run_time
 from hardpack_airflow.publish import publish_or_warn
 from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, unit_errors, write_report
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
@@ -148,7 +148,7 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
     # only what was found due is read again, by a process that has read nothing yet
     found = (ti.xcom_pull(task_ids="sense") or {}).get("tables")
-    seen = look(**asked(policy, ",".join(found or [params["tables"]]), partitions, force, context))
+    seen = plan_units(**asked(policy, ",".join(found or [params["tables"]]), partitions, force, context))
     for line in seen["reasons"]:
         log.info("%s", line)
     for line in seen["errors"]:

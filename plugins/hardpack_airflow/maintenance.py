@@ -9,8 +9,8 @@ from typing import Any
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task
 
 from hardpack_airflow.config import default_policy, globs, setting
-from hardpack_airflow.look import run_time, shortened
 from hardpack_airflow.operators import HardpackOperator
+from hardpack_airflow.planning import run_time, shortened
 
 log = logging.getLogger(__name__)
 DOC = """Frees the storage that compaction made superfluous, one task per adopted table: retention of tables whose
@@ -54,10 +54,10 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
 
         @task
         def tables() -> list[dict[str, Any]]:
-            """Returns the adopted tables, each an errand."""
+            """Returns the adopted tables, each an request."""
             context = get_current_context()
             params = context["params"]
-            return errands(globs(params["tables"]), run_time(context), params["dry_run"])
+            return table_requests(globs(params["tables"]), run_time(context), params["dry_run"])
 
         HardpackOperator.partial(
             task_id="maintain", verb="maintain", map_index_template="{{ task.unit['label'] }}"
@@ -65,7 +65,7 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
     return dag
 
 
-def errands(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
+def table_requests(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
     """Returns what the operator is given for each adopted table that a name or glob matches.
 
     Others cannot fail a run.

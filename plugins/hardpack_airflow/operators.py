@@ -36,7 +36,7 @@ class HardpackOperator(SparkSubmitOperator):
     on with it, until the run's report fails with them.
 
     :param verb: phase_one, phase_two or verify; or maintain
-    :param unit: `label` and `plans` as `hardpack_airflow.look` made them (templated)
+    :param unit: `label` and `plans` as `hardpack_airflow.planning` made them (templated)
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit")
@@ -148,7 +148,7 @@ class HardpackOperator(SparkSubmitOperator):
 
 
 def table_of(plan: str) -> str:
-    """Returns the table of a plan or errand."""
+    """Returns the table of a plan or request."""
     return str(json.loads(plan)["table"])
 
 

@@ -11,8 +11,8 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from hardpack_airflow.config import globs, setting
-from hardpack_airflow.look import look, run_interval, run_time
 from hardpack_airflow.metrics import send
+from hardpack_airflow.planning import plan_units, run_interval, run_time
 from hardpack_airflow.trigger import DirtyLogsTrigger, failed, found, patient
 
 
@@ -45,7 +45,7 @@ class DirtyLogsSensor(BaseSensorOperator):
         """Look once; hand over to the trigger only when nothing is due yet and there is time to wait."""
         question = asked(self.policy, self.tables, self.partitions, self.force, context)
         try:
-            event = found(patient(look)(**question))
+            event = found(patient(plan_units)(**question))
         except Exception as error:  # whatever it is, the task fails with its sentence
             event = failed(error)
         if self.wait > 0 and not ("failure" in event or event["due"] or event["errors"]):
@@ -71,7 +71,7 @@ class DirtyLogsSensor(BaseSensorOperator):
 
 
 def asked(policy: str, tables: str, partitions: str, force: str, context: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of `look` from a DAG's rendered parameters and its run."""
+    """Returns the arguments of `plan_units` from a DAG's rendered parameters and its run."""
     # Airflow's is a proxy, which is not None when it stands for None
     previous = context.get("prev_start_date_success")
     return {

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
-from hardpack_airflow.look import look
+from hardpack_airflow.planning import plan_units
 
 SHORTEST_PAUSE = 15.0
 """Seconds before a trigger may fire. The scheduler learns up to 5 seconds late that the worker has ended, and fails a
@@ -39,7 +39,7 @@ def failed(error: Exception) -> dict[str, Any]:
 class DirtyLogsTrigger(BaseTrigger):
     """Fires when a log is due, or when the time to wait is over. Its sensor has looked once and found nothing.
 
-    :param question: what `look` is asked, as keyword arguments.
+    :param question: what `plan_units` is asked, as keyword arguments.
     :param wait: seconds to go on looking.
     :param poke_interval: seconds between two looks.
     """
@@ -55,7 +55,7 @@ class DirtyLogsTrigger(BaseTrigger):
 
     @patient
     async def _look(self) -> dict[str, Any]:
-        return await asyncio.to_thread(look, **self.question)
+        return await asyncio.to_thread(plan_units, **self.question)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait and look, again and again, until something is due or time is up; an error ends it with its sentence."""

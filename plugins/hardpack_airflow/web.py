@@ -23,13 +23,13 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
+from hardpack_airflow.catalog_calls import call
 from hardpack_airflow.config import PREFIX, setting
-from hardpack_airflow.questions import ask
 
 if TYPE_CHECKING:
     from hardpack.operations.summary import TableSummary
 
-    from hardpack_airflow.lookout import TableCache
+    from hardpack_airflow.table_cache import TableCache
 
 log = logging.getLogger(__name__)
 PAGES = Path(__file__).parent / "pages"
@@ -67,15 +67,15 @@ async def safe(request: Request, call_next: Any) -> Response:
     return answer
 
 
-def lookout() -> TableCache:
+def table_cache() -> TableCache:
     """Returns one for the whole server process."""
     with _MAKING:
-        return _lookout()
+        return _table_cache()
 
 
 @cache
-def _lookout() -> TableCache:
-    from hardpack_airflow.lookout import TableCache
+def _table_cache() -> TableCache:
+    from hardpack_airflow.table_cache import TableCache
 
     return TableCache(setting("catalog"))
 
@@ -85,7 +85,7 @@ def overview(
     sort: str = "due", find: Annotated[str, Query(max_length=200)] = "", page: Annotated[int, Query(ge=1)] = 1
 ) -> HTMLResponse:
     """Shows all tables: how dirty, how late, what the passes did."""
-    tables = [s for s in lookout().overview() if find.lower() in s.table.lower()]
+    tables = [s for s in table_cache().overview() if find.lower() in s.table.lower()]
     tables.sort(key=lambda s: s.table)
     tables.sort(key=SORTS.get(sort, SORTS["due"]))
     pages = max(1, math.ceil(len(tables) / PER_PAGE))
@@ -93,14 +93,14 @@ def overview(
     shown = tables[(page - 1) * PER_PAGE : page * PER_PAGE]
     return _page(
         "overview.html", tables=shown, all=tables, sorts=list(SORTS), sort=sort if sort in SORTS else "due", find=find,
-        page=page, pages=pages, watch=lookout(), next_runs=_next_runs([s.table for s in shown]),
+        page=page, pages=pages, watch=table_cache(), next_runs=_next_runs([s.table for s in shown]),
     )  # fmt: skip
 
 
 @app.get("/api/tables")
 def tables() -> JSONResponse:
     """Returns the overview as JSON."""
-    return JSONResponse([s.model_dump() for s in lookout().overview()])
+    return JSONResponse([s.model_dump() for s in table_cache().overview()])
 
 
 @app.get("/tables/{name}")
@@ -109,7 +109,7 @@ async def table(name: str) -> HTMLResponse:
     from hardpack.failures import of_table
 
     try:
-        return await ask(lambda: _table_page(name))
+        return await call(lambda: _table_page(name))
     except Exception as error:  # whatever it is, the page says it
         return _page("error.html", _status(error), title=name, said=of_table(name, error))
 
@@ -119,7 +119,7 @@ def _table_page(name: str) -> HTMLResponse:
 
     from hardpack_airflow.charts import charts
 
-    found = lookout().table(name)
+    found = table_cache().table(name)
     fields = type(found.settings).model_fields
     settings = [
         (
@@ -144,7 +144,7 @@ async def table_json(name: str) -> JSONResponse:
     from hardpack.failures import of_table
 
     try:
-        found = await ask(lambda: lookout().table(name))
+        found = await call(lambda: table_cache().table(name))
     except Exception as error:  # whatever it is, the answer says it
         return JSONResponse({"detail": of_table(name, error)}, _status(error))
     return JSONResponse(

@@ -20,7 +20,7 @@ from typing import Any
 from hardpack import Hardpack
 from hardpack.demo.topic import create_topic
 from hardpack.operations.plan_tables import PlanCache
-from hardpack_airflow.lookout import TableCache
+from hardpack_airflow.table_cache import TableCache
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
@@ -52,11 +52,11 @@ def main() -> None:
 
 def measure(catalog: Catalog, args: argparse.Namespace, commit: int) -> dict[str, Any]:
     """Seconds of a cold look and of two warm ones, and the process's peak memory."""
-    watch, found = PlanCache(), dict[str, Any]()
+    cache, found = PlanCache(), dict[str, Any]()
     names = [f"db.t{number:05}" for number in range(args.changed)]
 
     def look(now: int) -> None:
-        plans = dict(watch.plans(Hardpack(catalog, memory=watch.memory), ["db.*"], now))
+        plans = dict(cache.plans(Hardpack(catalog, memory=cache.memory), ["db.*"], now))
         assert len(plans) == args.tables
         assert all(len(plan.logs) == args.logs for plan in plans.values())  # type: ignore[union-attr]  # no exception
 

@@ -24,12 +24,12 @@ def client(catalog, tmp_path, monkeypatch):
     from hardpack_airflow import web
 
     monkeypatch.setattr(module, "open_catalog", lambda name: catalog)
-    web._lookout.cache_clear()
+    web._table_cache.cache_clear()
     for dependency in web.app.router.dependencies:
         web.app.dependency_overrides[dependency.dependency] = lambda: None
     yield TestClient(web.app)
     web.app.dependency_overrides.clear()
-    web._lookout.cache_clear()
+    web._table_cache.cache_clear()
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_overview_has_all_topics_the_due_ones_first(client, topics):
 
 def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, topics, catalog, monkeypatch):
     from hardpack_airflow import web
-    from hardpack_airflow.lookout import TableCache
+    from hardpack_airflow.table_cache import TableCache
 
     quiet, busy = topics
     client.get("/")
@@ -61,7 +61,7 @@ def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, t
     append(catalog.load_table(busy), {0: [row(2, "a")]})
     client.get("/")
     assert read == []
-    web.lookout().looked = 0.0
+    web.table_cache().looked = 0.0
     client.get("/")
     assert busy in read
     assert quiet not in read
@@ -132,7 +132,7 @@ def test_a_wrong_policy_file_is_said_beside_what_is_known(client, topics, tmp_pa
     path = tmp_path / "policies.yaml"
     path.write_text("policies: [{nme: x}]")
     monkeypatch.setenv("HARDPACK_POLICIES", str(path))
-    web.lookout().looked = 0.0
+    web.table_cache().looked = 0.0
     answer = client.get("/", params={"find": "t.topic"})
     assert answer.status_code == 200
     assert topics[0] in answer.text
@@ -140,7 +140,7 @@ def test_a_wrong_policy_file_is_said_beside_what_is_known(client, topics, tmp_pa
 
 
 def test_whatever_goes_wrong_with_a_table_is_a_sentence(client, topics, monkeypatch):
-    from hardpack_airflow.lookout import TableCache
+    from hardpack_airflow.table_cache import TableCache
 
     def table(self, name):
         raise OSError("connection reset")

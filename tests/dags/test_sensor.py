@@ -26,8 +26,8 @@ def looks(monkeypatch, tmp_path):
             raise said
         return {"tables": ["db.t"] if said else [], "units": said, "reasons": REASONS, "errors": [], "gauges": {}}
 
-    monkeypatch.setattr(sensor, "look", look)
-    monkeypatch.setattr(trigger, "look", look)
+    monkeypatch.setattr(sensor, "plan_units", look)
+    monkeypatch.setattr(trigger, "plan_units", look)
     monkeypatch.setattr(sensor, "send", lambda policy, gauges: None)
     return answers
 

@@ -267,7 +267,7 @@ def test_properties_by_hand(command, topic):
 
 def test_what_a_run_is_given(topic, catalog, monkeypatch):
     """Parameters of a DAG run past Airflow's own schema: an error for each table, or right plans."""
-    from hardpack_airflow.look import look
+    from hardpack_airflow.planning import plan_units
 
     monkeypatch.setattr(cli.Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
     policy = {"name": "all", "tables": ["*.*"], "unit.bytes": 10**12}
@@ -277,7 +277,7 @@ def test_what_a_run_is_given(topic, catalog, monkeypatch):
         partitions = rng.choice([None, [], [rng.choice(PARTITIONS)]])
         now = rng.choice([T0, 0, -1, 2**63, -(2**63), 2**200])
         span = rng.choice([None, (0, T0), (T0, 0), (-(2**70), 2**70)])
-        found = look("hardpack", policy, tables, partitions, rng.random() < 0.5, now, span)
+        found = plan_units("hardpack", policy, tables, partitions, rng.random() < 0.5, now, span)
         assert all("\n" not in error and "nobody foresaw" not in error for error in found["errors"]), found["errors"]
         for plan in (plan for unit in found["units"] for plan in unit["plans"]):
             Plan.from_json(plan)

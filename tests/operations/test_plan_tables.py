@@ -1,4 +1,4 @@
-"""A watch says of every table what a fresh plan says, and opens only tables that changed or whose time has come."""
+"""A cache says of every table what a fresh plan says, and opens only tables that changed or whose time has come."""
 
 import random
 
@@ -6,7 +6,7 @@ import pytest
 from hardpack import Hardpack
 from hardpack.errors import Unreadable
 from hardpack.operations.known_tables import adopted_tables
-from hardpack.operations.plan_tables import PlanCache, Stranger
+from hardpack.operations.plan_tables import NotAdopted, PlanCache
 from hardpack.rules.model import LogState
 from hardpack.table.state import STATE_PROPERTY, write_state
 
@@ -30,14 +30,14 @@ def opened(monkeypatch):
 
 
 def test_a_table_that_did_not_change_is_not_opened(catalog, opened):
-    one, two, watch = new_topic(catalog), new_topic(catalog), PlanCache()
+    one, two, cache = new_topic(catalog), new_topic(catalog), PlanCache()
     for table in (one, two):
         append(table, {0: [row(0, "a")]})
-    hp, names = Hardpack(catalog, memory=watch.memory), [name_of(one), name_of(two)]
+    hp, names = Hardpack(catalog, memory=cache.memory), [name_of(one), name_of(two)]
 
     def look(now):
         opened.clear()
-        return {name: plan.now for name, plan in watch.plans(hp, names, now)}
+        return {name: plan.now for name, plan in cache.plans(hp, names, now)}
 
     assert look(T0) == dict.fromkeys(names, T0)
     assert sorted(opened) == sorted(names)
@@ -52,13 +52,13 @@ def test_a_table_that_did_not_change_is_not_opened(catalog, opened):
 
 
 def test_a_table_that_is_none_of_ours_is_opened_once(catalog, opened):
-    watch, table = PlanCache(), new_topic(catalog)
+    cache, table = PlanCache(), new_topic(catalog)
     with table.transaction() as change:
         change.remove_properties(*[name for name in table.properties if name.startswith("hardpack.")])
-    hp = Hardpack(catalog, memory=watch.memory)
-    assert name_of(table) not in dict(watch.plans(hp, ["t.*"], T0))
+    hp = Hardpack(catalog, memory=cache.memory)
+    assert name_of(table) not in dict(cache.plans(hp, ["t.*"], T0))
     opened.clear()
-    assert name_of(table) not in dict(watch.plans(hp, ["t.*"], T0))
+    assert name_of(table) not in dict(cache.plans(hp, ["t.*"], T0))
     assert name_of(table) not in opened
 
 
@@ -78,18 +78,18 @@ def test_a_table_that_cannot_be_read_is_a_failure_only_when_adopted_or_named(cat
     monkeypatch.setattr(module, "open_table", open_table)
 
     def look(*patterns):
-        watch = PlanCache()  # as a new process
-        return dict(watch.plans(Hardpack(catalog, memory=watch.memory), patterns, T0))
+        cache = PlanCache()  # as a new process
+        return dict(cache.plans(Hardpack(catalog, memory=cache.memory), patterns, T0))
 
     away |= {name_of(stranger), name_of(ours)}
-    assert {type(found) for found in look("t.*").values()} >= {Stranger}
+    assert {type(found) for found in look("t.*").values()} >= {NotAdopted}
     assert isinstance(look(name_of(ours))[name_of(ours)], Unreadable)
     away.clear()
     assert name_of(stranger) not in look("t.*")
     away |= {name_of(stranger), name_of(ours)}
     found = look("t.*")
     assert isinstance(found[name_of(ours)], Unreadable)
-    assert isinstance(found[name_of(stranger)], Stranger)
+    assert isinstance(found[name_of(stranger)], NotAdopted)
     # one that is no topic any more, and one that is gone, are forgotten
     away.clear()
     catalog.drop_table(name_of(ours))
@@ -99,10 +99,10 @@ def test_a_table_that_cannot_be_read_is_a_failure_only_when_adopted_or_named(cat
 
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed):
-    rng, watch, now, end = random.Random(seed), PlanCache(), T0, 0
+    rng, cache, now, end = random.Random(seed), PlanCache(), T0, 0
     settings = rng.choice([{"min_compaction_lag_ms": 40}, {"max_compaction_lag_ms": 60}, {"idle_tombstones": "expire"}])
     table = new_topic(catalog, min_cleanable_dirty_ratio=rng.choice([0.3, 0.9]), **settings)
-    hp, name = Hardpack(catalog, memory=watch.memory), name_of(table)
+    hp, name = Hardpack(catalog, memory=cache.memory), name_of(table)
     for _ in range(60):
         what = rng.choice(["wait"] * 6 + ["append", "state"])
         if what == "append":
@@ -116,6 +116,6 @@ def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed):
             with table.transaction() as change:
                 change.set_properties({STATE_PROPERTY: write_state({"0": state})})
         now += rng.randrange(15)
-        (_, seen), *_ = watch.plans(hp, [name], now)
+        (_, seen), *_ = cache.plans(hp, [name], now)
         fresh = Hardpack(catalog).plan(name, now)
         assert (seen.id, seen.logs) == (fresh.id, fresh.logs)

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from hardpack import Hardpack
 from hardpack.compaction.plan import Plan
 from hardpack.errors import Unavailable, Unreadable
-from hardpack.operations.plan_tables import PlanCache, Stranger
+from hardpack.operations.plan_tables import NotAdopted, PlanCache
 from hardpack.table import catalog as door
 from hardpack.table.catalog import allowed_places, find_tables, metadata_locations, open_table, table_places
 from hardpack.table.guard import GuardedRestCatalog
@@ -176,20 +176,20 @@ def test_an_unreadable_table_that_nobody_adopted_fails_no_look(lakehouse):
     hp = Hardpack(lakehouse)
     found = dict(PlanCache().plans(hp, ["*.*"], T0))
     assert isinstance(found[good], Plan)
-    assert isinstance(found[bad], Stranger)
+    assert isinstance(found[bad], NotAdopted)
     assert isinstance(dict(PlanCache().plans(hp, ["*.*", bad], T0))[bad], Unreadable), "named plainly it is an error"
     assert hp.tables("*.*") == [good]
     assert [s.table for s in hp.status("*.*")] == [good]
 
 
 def test_an_adopted_table_that_breaks_fails_the_next_looks(lakehouse):
-    table, watch, hp = busy(lakehouse), PlanCache(), Hardpack(lakehouse)
+    table, cache, hp = busy(lakehouse), PlanCache(), Hardpack(lakehouse)
     busy(lakehouse)
-    assert len(list(watch.plans(hp, ["*.*"], T0))) == 2
+    assert len(list(cache.plans(hp, ["*.*"], T0))) == 2
     append(table, {0: [row(2, "a")]})
     name = broken(table)
     for _ in range(2):
-        assert isinstance(dict(watch.plans(hp, ["*.*"], T0))[name], Unreadable)
+        assert isinstance(dict(cache.plans(hp, ["*.*"], T0))[name], Unreadable)
 
 
 def test_when_no_table_can_be_read_the_look_fails(lakehouse):

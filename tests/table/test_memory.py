@@ -5,7 +5,7 @@ import random
 import pytest
 from hardpack.rules.model import LogState
 from hardpack.rules.settings import read_settings
-from hardpack.table.log_views import Memory, read_logs
+from hardpack.table.log_views import ManifestCache, read_logs
 from hardpack.table.manifests import ManifestReader
 from hardpack.table.state import STATE_PROPERTY, write_state
 
@@ -25,7 +25,7 @@ def reads(monkeypatch):
 
 
 def test_only_new_manifests_are_read(catalog, reads):
-    table, memory = new_topic(catalog), Memory()
+    table, memory = new_topic(catalog), ManifestCache()
     for at in range(3):
         append(table, {0: [row(at, "a")], 1: [row(at, "b")]})
     read_logs(table, SETTINGS, memory=memory)
@@ -42,7 +42,7 @@ def test_only_new_manifests_are_read(catalog, reads):
 @pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_happens_memory_tells_no_other_story(catalog, seed):
-    rng, table, memory, end = random.Random(seed), new_topic(catalog), Memory(), dict.fromkeys(range(3), 0)
+    rng, table, memory, end = random.Random(seed), new_topic(catalog), ManifestCache(), dict.fromkeys(range(3), 0)
     for _ in range(25):
         what, partition = rng.choice(["append"] * 5 + ["late", "delete", "take", "state"]), rng.randrange(3)
         if what in ("append", "late"):
@@ -64,7 +64,7 @@ def test_whatever_happens_memory_tells_no_other_story(catalog, seed):
 
 
 def test_other_columns_are_looked_at_anew(catalog, reads):
-    table, memory = new_topic(catalog), Memory()
+    table, memory = new_topic(catalog), ManifestCache()
     append(table, {0: [row(0, "a")]})
     read_logs(table, SETTINGS, memory=memory)
     other = read_settings("", {"hardpack.column.key": "value", "hardpack.column.value": "key"})

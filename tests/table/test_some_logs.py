@@ -3,7 +3,7 @@
 import pytest
 from hardpack.compaction.plan import make_plan
 from hardpack.rules.settings import read_settings
-from hardpack.table.log_views import Memory, read_logs
+from hardpack.table.log_views import ManifestCache, read_logs
 from hardpack.table.manifests import ManifestReader
 
 from tests.topics import T0, append, new_topic, row, session_of
@@ -47,7 +47,7 @@ def test_only_their_manifests_are_read(topic, decoded, wanted, manifests):
 
 
 def test_nothing_partial_is_remembered(topic, decoded):
-    memory = Memory()
+    memory = ManifestCache()
     one = read_logs(topic, SETTINGS, memory=memory, partitions=[1])
     whole = read_logs(topic, SETTINGS, memory=memory)
     assert [len(v.files) for v in whole] == [2, 3, 3, 2]

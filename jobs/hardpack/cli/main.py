@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,6 +53,7 @@ app.add_typer(demo, name="demo")
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
 Now = Annotated[int | None, typer.Option(help="the time to act at, ms since the epoch [default: the clock]")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="say what the pass would do, and change nothing")]
 Partitions = Annotated[list[str] | None, typer.Option("--partition", "-p", help="only this log; may be repeated")]
 
 out = terminal()
@@ -120,6 +122,7 @@ def clean(
     partition: Partitions = None,
     now: Now = None,
     force: Annotated[bool, typer.Option(help="clean whatever is cleanable, whatever the ratio")] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Phase one: drop superseded rows, give new tombstones a horizon, move the checkpoint; one commit."""
@@ -127,31 +130,43 @@ def clean(
     if (plan_file is None) == (table is None):
         raise BadInput("give either a table or --plan FILE, as in `hardpack clean db.t`.")
     chosen = read_plan(plan_file) if plan_file else hp.plan(table or "", now, partition, force)
-    with err.status("cleaning"):
-        report = hp.clean(chosen)
+    with err.status("looking" if dry_run else "cleaning"):
+        report = hp.clean(chosen, dry_run)
     if report.logs or as_json:
-        _show(report, as_json, pass_table)
+        _show(report, as_json, partial(pass_table, dry_run=dry_run))
     else:
         out.print("nothing is due, so nothing was changed:", *report.notes, sep="\n")
         _show(chosen, as_json, plan_table)
 
 
 @app.command("expire-tombstones")
-def expire_tombstones(table: TableName, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
+def expire_tombstones(
+    table: TableName,
+    partition: Partitions = None,
+    now: Now = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
     """Phase two: remove the tombstones whose delete horizon has passed; one commit."""
     hp = _connect()
     with err.status("expiring tombstones"):
-        report = hp.expire_tombstones(table, now, partition)
-    _show(report, as_json, pass_table)
+        report = hp.expire_tombstones(table, now, partition, dry_run)
+    _show(report, as_json, partial(pass_table, dry_run=dry_run))
 
 
 @app.command()
-def retention(table: TableName, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
+def retention(
+    table: TableName,
+    partition: Partitions = None,
+    now: Now = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
     """With `delete` in cleanup.policy: delete whole segments past retention.ms or retention.bytes; one commit."""
     hp = _connect()
     with err.status("applying retention"):
-        report = hp.apply_retention(table, now, partition)
-    _show(report, as_json, pass_table)
+        report = hp.apply_retention(table, now, partition, dry_run)
+    _show(report, as_json, partial(pass_table, dry_run=dry_run))
 
 
 @app.command()

@@ -125,12 +125,18 @@ def doctor_table(report: DoctorReport) -> Table:
     return grid(title, ("", "", ""), ((f.check, "well" if f.well else "NOT WELL", f.found) for f in report.findings))
 
 
-def pass_table(report: PassReport) -> Table:
-    """Returns what a pass did, log by log."""
+def pass_table(report: PassReport, dry_run: bool = False) -> Table:
+    """Returns what a pass did, log by log.
+
+    Args:
+        report: of the pass.
+        dry_run: whether nothing was done, so that this is what the pass would do.
+    """
     outcome = "nothing to do" if report.snapshot is None else f"snapshot {report.snapshot}"
     if report.repeated:
         outcome += ", applied before"
-    title = f"{report.table}, phase {report.phase}: {outcome}, {report.seconds:g} s"
+    did = "would do this, nothing was changed" if dry_run and report.logs else f"{outcome}, {report.seconds:g} s"
+    title = f"{report.table}, phase {report.phase}: {did}"
     causes = list(removed_by_cause(report.logs))
     columns = ("log", "rows", "bytes", *(cause.label for cause in causes), *PASS_COLUMNS)
     out = grid(title, columns, (_pass_row(entry, causes) for entry in report.logs))

@@ -19,7 +19,7 @@ from hardpack.rules.selection import decide, has_rows_of, left_alone, refused_la
 from hardpack.rules.settings import Order, Settings
 from hardpack.rules.times import LONG_MAX, plus
 from hardpack.table.columns import table_name
-from hardpack.table.log_views import Memory, read_logs
+from hardpack.table.log_views import ManifestCache, read_logs
 
 Action = Literal["clean", "expire", "none"]
 
@@ -180,7 +180,7 @@ def make_plan(
 
 
 def chosen(
-    table: Table, settings: Settings, partitions: Sequence[Partition] | None, memory: Memory | None = None
+    table: Table, settings: Settings, partitions: Sequence[Partition] | None, memory: ManifestCache | None = None
 ) -> list[LogView]:
     """Returns the views of the wanted partitions, given as value or as its text; of all when it is None.
 

@@ -18,7 +18,7 @@ from hardpack.table.columns import LogColumns, check_layout, settings_of, table_
 
 if TYPE_CHECKING:
     from hardpack.spark.jvm_table import JvmTable
-    from hardpack.table.log_views import Memory
+    from hardpack.table.log_views import ManifestCache
 
 
 class TableSession:
@@ -31,7 +31,7 @@ class TableSession:
         policy: Mapping[str, str] = NONE,
         home: Path | None = None,
         clock: Callable[[], int] = clock,
-        memory: Memory | None = None,
+        memory: ManifestCache | None = None,
     ) -> None:
         """Begin work on a table.
 

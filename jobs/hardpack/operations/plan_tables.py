@@ -14,7 +14,7 @@ from hardpack.operations.known_tables import adopted_tables, note_adopted
 from hardpack.rules.model import Partition
 from hardpack.table.catalog import find_tables, metadata_locations, open_table
 from hardpack.table.columns import is_topic
-from hardpack.table.log_views import Memory
+from hardpack.table.log_views import ManifestCache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class NotAdopted:
     """A table that cannot be read and that nobody adopted, as far as is known; it is nobody's failure."""
 
     error: Exception
@@ -71,7 +71,7 @@ class PlanCache:
     """What earlier looks at the tables of one catalog left. For one thread at a time."""
 
     def __init__(self) -> None:
-        self.memory = Memory()
+        self.memory = ManifestCache()
         self._known: dict[str, _Known] = {}
 
     def plans(
@@ -82,7 +82,7 @@ class PlanCache:
         partitions: Sequence[Partition] | None = None,
         force: bool = False,
         interval: tuple[int, int] | None = None,
-    ) -> Iterator[tuple[str, Plan | Exception | Stranger]]:
+    ) -> Iterator[tuple[str, Plan | Exception | NotAdopted]]:
         """Yields a plan for each adopted table that a name or glob matches, or why there is none.
 
         A table that cannot be read is an error when it is named plainly or was adopted when it was last seen, by this
@@ -97,7 +97,7 @@ class PlanCache:
         fault is not the tables', and each is an error.
 
         Args:
-            hp: the library, opened with this watch's memory.
+            hp: the library, opened with this cache's memory.
             patterns: tables or globs; a table named plainly is planned whether adopted or not.
             now: ms since the epoch.
             partitions: only these logs; None for all.
@@ -140,5 +140,5 @@ class PlanCache:
                 yield name, plan
         for name, unread in strangers:
             # where nobody can read any table something else is wrong
-            yield name, unread if len(strangers) == len(names) else Stranger(unread)
+            yield name, unread if len(strangers) == len(names) else NotAdopted(unread)
         note_adopted(hp.home, hp.catalog.name, seen)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hardpack.compaction.plan import Plan
 from hardpack.failures import of_table
-from hardpack.operations.plan_tables import PlanCache, Planner, Stranger
+from hardpack.operations.plan_tables import NotAdopted, PlanCache, Planner
 from hardpack.policy import Policy
 from hardpack.rules.model import Partition
 from hardpack.rules.settings import Order
@@ -43,7 +43,7 @@ class Work:
 
 def find_work(
     hp: Planner,
-    watch: PlanCache,
+    cache: PlanCache,
     policy: Policy,
     patterns: Sequence[str],
     now: int,
@@ -54,8 +54,8 @@ def find_work(
     """Plans every adopted table of a policy that a name or glob matches; see `PlanCache.plans`.
 
     Args:
-        hp: the library, opened with the watch's memory.
-        watch: what earlier looks at this catalog left.
+        hp: the library, opened with the cache's memory.
+        cache: what earlier looks at this catalog left.
         policy: whose tables are planned; those of another policy are passed over.
         patterns: tables or globs.
         now: ms since the epoch.
@@ -67,10 +67,10 @@ def find_work(
         Unavailable: the catalog does not answer.
     """
     work = Work()
-    for table, plan in watch.plans(hp, patterns, now, partitions, force, interval):
+    for table, plan in cache.plans(hp, patterns, now, partitions, force, interval):
         if hp.policies and (owner := hp.policies.of(table)) and owner.name != policy.name:
             (work.errors if table in patterns else work.reasons).append(f"{table}: is cleaned by policy {owner.name}")
-        elif isinstance(plan, Stranger):
+        elif isinstance(plan, NotAdopted):
             work.reasons.append(f"{table}: passed over, as nobody adopted it and {of_table(table, plan.error)}")
         elif isinstance(plan, Exception):
             work.errors.append(of_table(table, plan))

@@ -40,7 +40,7 @@ class _Seen:
     """How many data files are remembered."""
 
 
-class Memory:
+class ManifestCache:
     """What was read of the tables' manifests, so that another look reads only new ones. For one thread at a time.
 
     Args:
@@ -73,7 +73,7 @@ def read_logs(
     table: Table,
     settings: Settings,
     snapshot_id: int | None = None,
-    memory: Memory | None = None,
+    memory: ManifestCache | None = None,
     partitions: Iterable[Partition] | None = None,
 ) -> list[LogView]:
     """Returns every log of the table at a snapshot (default: the current one), by partition value.
@@ -96,7 +96,7 @@ def read_logs(
     if snapshot is None and snapshot_id is not None:
         raise Conflict(f"{table_name(table)}: snapshot {snapshot_id} is gone; plan again.")
     reader = ManifestReader(table, settings)
-    seen = (memory or Memory()).of(table, reader)
+    seen = (memory or ManifestCache()).of(table, reader)
     states, manifests = trusted_states(table), snapshot.manifests(table.io) if snapshot else []
     wanted = None if partitions is None else {str(p) for p in partitions}
     if wanted is not None and not seen.manifests:

@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 20.0
 _places = threading.BoundedSemaphore(AT_ONCE)
 
 
-async def ask(question: Callable[[], T]) -> T:
+async def call(question: Callable[[], T]) -> T:
     """Returns what a blocking function returns, or raises what it raises.
 
     The threads are daemons, so that the server ends although one of them waits.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hardpack.operations.units import Unit
 
 LONGEST_LABEL = 200
-_WATCHES: dict[str, PlanCache] = {}
+_PLAN_CACHES: dict[str, PlanCache] = {}
 """What this process saw of each catalog."""
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -41,7 +41,7 @@ def run_interval(context: Mapping[str, Any]) -> tuple[int, int] | None:
     return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
 
 
-def look(
+def plan_units(
     catalog: str,
     policy: Mapping[str, Any],
     tables: Sequence[str],
@@ -80,9 +80,9 @@ def look(
 
     own, span = Policy.model_validate(policy), (interval[0], interval[1]) if interval else None
     with _ONE_AT_A_TIME:
-        watch = _WATCHES.setdefault(catalog, PlanCache())
-        hp = Hardpack.connect(catalog, memory=watch.memory)
-        work = find_work(hp, watch, own, tables, now, partitions, force, span)
+        cache = _PLAN_CACHES.setdefault(catalog, PlanCache())
+        hp = Hardpack.connect(catalog, memory=cache.memory)
+        work = find_work(hp, cache, own, tables, now, partitions, force, span)
     again = work.refused + [plan.table for plan in work.plans if plan.doing("clean", "expire")]
     whole = not (partitions or interval) and set(tables) == set(own.tables)
     since = None if previous is None else clock() - previous

@@ -60,9 +60,9 @@ class TableCache:
     """When the last look ended, by `time.time`."""
 
     def __post_init__(self) -> None:
-        from hardpack.table.log_views import Memory
+        from hardpack.table.log_views import ManifestCache
 
-        self._memory = Memory(most_files=500_000)
+        self._memory = ManifestCache(most_files=500_000)
         self._busy, self._reading, self._opening = threading.Lock(), threading.Lock(), threading.Lock()
         self._catalog: Catalog | None = None
 

@@ -15,7 +15,7 @@ def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, t
     from hardpack import Hardpack, api
     from hardpack.errors import Unreadable
     from hardpack.operations.known_tables import note_adopted
-    from hardpack_airflow.maintenance import errands
+    from hardpack_airflow.maintenance import table_requests
 
     good, ours, foreign = (name_of(new_topic(catalog)) for _ in range(3))
     real = api.open_table
@@ -30,7 +30,11 @@ def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, t
     note_adopted(tmp_path, catalog.name, {ours: True})
 
     def tables(*patterns):
-        return {json.loads(plan)["table"] for errand in errands(list(patterns), 1, True) for plan in errand["plans"]}
+        return {
+            json.loads(plan)["table"]
+            for request in table_requests(list(patterns), 1, True)
+            for plan in request["plans"]
+        }
 
     assert {good, ours} <= tables("t.*")
     assert foreign not in tables("t.*")

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 from hardpack.operations.units import SHARED_PLANS, share
-from hardpack_airflow.look import (
+from hardpack_airflow.planning import (
     LONGEST_LABEL,
-    look,
+    plan_units,
     run_interval,
     run_time,
     shortened,
@@ -28,7 +28,7 @@ def seen(catalog, monkeypatch, pattern, partitions=None, previous=None, tables=(
 
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
     policy = {"name": "all", "tables": tables, "unit.bytes": 10**12}
-    return look("hardpack", policy, [pattern], partitions, False, T0, previous=previous)
+    return plan_units("hardpack", policy, [pattern], partitions, False, T0, previous=previous)
 
 
 def tables_of(found):
@@ -118,9 +118,9 @@ def test_gauges_are_those_of_a_look_at_all_tables_of_the_policy(catalog, monkeyp
     gauges = seen(catalog, monkeypatch, "t.*", tables=["t.*"], previous=T0)["gauges"]
     assert gauges["time-since-last-run-ms"] > 0
     for tables, counted in ((names[:1], 1), (names, 2)):
-        from hardpack_airflow.look import look
+        from hardpack_airflow.planning import plan_units
 
-        found = look("hardpack", {"name": "all", "tables": tables}, tables, None, False, T0)["gauges"]
+        found = plan_units("hardpack", {"name": "all", "tables": tables}, tables, None, False, T0)["gauges"]
         assert found["uncleanable-partitions-count"] == counted
         assert found["uncleanable-bytes"] > 0
         assert found["paused-partitions-count"] == 1
@@ -177,7 +177,7 @@ def test_small_tables_share_a_unit_as_far_as_the_policy_lets_them(catalog, monke
         from hardpack import Hardpack
 
         monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
-        found = look("hardpack", {"name": "all", "tables": ["*.*"], **policy}, names, None, False, T0)["units"]
+        found = plan_units("hardpack", {"name": "all", "tables": ["*.*"], **policy}, names, None, False, T0)["units"]
         return [sorted(json.loads(plan)["table"] for plan in unit["plans"]) for unit in found]
 
     assert shared() == [sorted(names)]
