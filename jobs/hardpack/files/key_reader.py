@@ -1,4 +1,4 @@
-"""Keys and offsets of a log's files, read with Arrow and hashed: the rows that the narrow pass works on."""
+"""Keys and offsets of a log's files, read with Arrow and hashed: the rows that the key scan works on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wide pass: hit files are read once, the living rows written anew, group by group, in offset order.
+"""The rewrite: hit files are read once, the living rows written anew, group by group, in offset order.
 
 A group is one Spark task and its rows never leave it: no join, no shuffle, no row in the JVM.
 """

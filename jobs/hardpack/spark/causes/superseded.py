@@ -1,4 +1,4 @@
-"""The narrow pass: keys and offsets of the files that matter, hashed, met by key, dead positions out.
+"""The key scan: keys and offsets of the files that matter, hashed, met by key, dead positions out.
 
 The head's rows meet in a shuffle of byte blobs, then the tail's files are held against the keys that were found; no row
 crosses into the JVM. A row that a later one of its own task supersedes is settled there and never moves, so that a hot
