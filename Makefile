@@ -33,8 +33,8 @@ check: env ## lint, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test-fast: env ## pure rules and structure, no JVM, seconds
-	$(BIN)/pytest -q -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories"
+test-fast: env ## pure rules and structure, no JVM, on two cores
+	$(BIN)/pytest -q -n 2 -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories"
 
 test-spark: env jars ## the engine on one Spark session
 	$(BIN)/pytest -q --durations=12 -m "spark and not histories"

@@ -24,7 +24,7 @@ def test_why_a_log_of_the_plan_was_left_alone_is_told(catalog, lake, monkeypatch
     monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
     monkeypatch.setattr(
         cli.Hardpack, "clean",
-        lambda _, plan: PassReport(
+        lambda _, plan, dry_run=False: PassReport(
             table=plan.table, phase="one", plan=plan.id, now=plan.now, base=1, logs=logs, notes=(LEFT,)
         ),
     )  # fmt: skip
