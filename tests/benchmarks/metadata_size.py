@@ -14,9 +14,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from hardpack.compaction.alter_states import _commit
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.demo.topic import create_topic
-from hardpack.operations.pause import _commit
 from hardpack.rules.horizons import Copied, after_clean
 from hardpack.rules.model import LogState
 from hardpack.table.packing import PassFolder
