@@ -55,6 +55,7 @@ class SparkTab:
 
     def __init__(self, world: Any, name: str) -> None:
         self.world, self.name, self.sql_name = world, name, f"`{world.catalog.name}`.{name}"
+        self.sizes: dict[str, int] = {}
 
     @property
     def table(self) -> Any:
@@ -87,6 +88,7 @@ class SparkTab:
         scan = table.scan(snapshot_id=snapshot.snapshot_id)
         found = {}
         for task in sorted(scan.plan_files(), key=lambda t: t.file.file_path):
+            self.sizes[task.file.file_path] = task.file.file_size_in_bytes
             rows = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue()).to_table([task])
             found[task.file.file_path] = [_row(r, scan.projection()) for r in rows.to_pylist()]
         return found
@@ -95,7 +97,7 @@ class SparkTab:
         return list(self.visible(snapshot))
 
     def size(self, path: str) -> int:
-        return 0
+        return self.sizes[path]
 
     def bounded(self, path: str) -> bool:
         return True

@@ -73,7 +73,7 @@ def test_everybody_at_once(shared_lake, session, home, capsys, caplog):
     states = trusted_states(table)
     checkpoints = {p: states[str(p)].checkpoint for p in PARTITIONS}
     told["planned anew"] = sum(r.name == "hardpack.api" for r in caplog.records)
-    told["commits tried again"] = sum(r.name == "hardpack.spark.jvm_table" for r in caplog.records)
+    told["commits tried again"] = sum(r.name == "hardpack.spark.commit" for r in caplog.records)
     with capsys.disabled():
         print(f"\n{SECONDS} s; neighbours: {dict(world.told)}; cleaner: {dict(told)}")
         print(f"{len(world.appended)} rows appended, {len(world.deleted)} asked to go, {len(rows)} left")
