@@ -78,7 +78,9 @@ test-production: test-services ## the main job on PostgreSQL or REST, S3 and a S
 	$(BIN)/pytest -q -s tests/production/test_outages.py
 
 test-neighbours: env jars ## appender, cleaner, bin-pack, expiry and deletes on one table for twenty minutes
-	$(BIN)/pytest -q -s -m neighbours
+	$(BIN)/pytest -q -s -m neighbours tests/compaction
+	@# in a process of its own, as a Spark session keeps the catalog that it was opened with
+	$(BIN)/pytest -q -s -m neighbours tests/production
 
 test-crashes: env jars ## 1,000 passes that end at random points, 100 that are killed (about three hours)
 	$(BIN)/pytest -q -s -m crashes

@@ -89,6 +89,24 @@ def test_passes_of_different_logs_keep_each_others_state(hp, topic, meanwhile):
     assert (offsets(topic), offsets(topic, 1)) == ([1, 2, 3, 4], [1, 2, 3])
 
 
+def test_a_base_that_expires_while_a_pass_runs_is_no_less_of_the_past(hp, topic, meanwhile, spark):
+    """Others append and expire all but the newest snapshot; nothing of what the pass read has changed."""
+    name = name_of(topic)
+
+    def expired():
+        append(topic.refresh(), {0: [row(50, "z")]})
+        spark.sql(
+            f"CALL hardpack.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '2099-01-01 00:00:00', "
+            "retain_last => 1)"
+        ).collect()
+
+    plan = hp.plan(name, now=T0)
+    meanwhile(expired)
+    assert hp.clean(plan).snapshot
+    assert topic.refresh().snapshot_by_id(plan.snapshot) is None
+    assert offsets(topic) == [1, 2, 3, 4, 50]
+
+
 def test_a_crash_before_the_commit_changes_nothing(hp, topic, monkeypatch):
     snapshot = topic.current_snapshot().snapshot_id
 

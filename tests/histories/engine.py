@@ -75,10 +75,9 @@ class SimFiles:
             self.store.delete(path)
 
 
-def deleted_rows(files: Any, deletes: Mapping[str, Iterable[str]], sizes: Any, rows: Frame) -> dict[str, BitMap]:
+def deleted_rows(files: Any, deletes: Mapping[str, list[frozenset[int]]], sizes: Any, rows: Frame) -> Any:
     """The positions that others' position deletes took, by data file."""
-    positions = files.store.positions
-    return {path: BitMap.union(*(BitMap(positions[d][path]) for d in lying)) for path, lying in deletes.items()}
+    return {path: BitMap(positions) for path, (positions,) in deletes.items()}
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ class Task:
     """A scan task of one data file."""
 
     path: str
+    hidden: frozenset[int] = frozenset()
+    """The positions that position deletes of the snapshot took."""
 
     def file(self) -> str:
         return self.path
@@ -65,15 +67,16 @@ class SimJvmTable:
         if found is None:
             raise Conflict(f"{self.name}: snapshot {snapshot} is gone.")
         wanted = {int(v) for v in values}
-        return {p: Task(p) for p in self.tab.paths(found) if self.tab.store.files[p][0].log in wanted}
+        hidden, rows = self.tab.hidden(found), self.tab.store.files
+        return {p: Task(p, hidden.get(p, frozenset())) for p in self.tab.paths(found) if rows[p][0].log in wanted}
 
     def data_files(self, tasks: Iterable[str]) -> dict[str, ContentFile]:
         files, spec = self.tab.store.files, self.tab.meta.default_spec_id
         return {p: listed_file(p, "parquet", spec, [files[p][0].log], self.tab.size(p), len(files[p])) for p in tasks}
 
-    def deletes(self, task: Task) -> list[str]:
-        """What stands for the delete files on a data file; `deleted_rows` of the engine looks the positions up."""
-        return [path for path, named in self.tab.store.positions.items() if task.path in named]
+    def deletes(self, task: Task) -> list[frozenset[int]]:
+        """The positions that are hidden, which stand for the delete files on a data file."""
+        return [task.hidden] if task.hidden else []
 
     def commit(self, base: int, change: Any) -> int:
         """As Iceberg: applied to the newest snapshot until a swap succeeds, refused where an input has changed."""
@@ -109,6 +112,8 @@ class SimJvmTable:
         while at in known:
             ancestors.add(at)
             at = known[at].parent_snapshot_id
+        # the newest that has expired is known as the parent of the oldest that is there
+        ancestors.add(at)
         standing = Standing(dict(meta.properties), (made.snapshot_id, made.sequence_number or 0), ancestors)
         return dict(change.properties(standing))
 

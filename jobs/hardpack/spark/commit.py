@@ -64,7 +64,7 @@ class Standing:
     """What a commit is compared and set against.
 
     `properties` are the table's, `made` id and sequence number of the snapshot to be, `ancestors` the ids of the
-    current snapshot and of those before it.
+    current snapshot and of those before it, the newest that has expired among them.
     """
 
     properties: Mapping[str, str]
@@ -77,11 +77,17 @@ class _Ancestors:
     """The snapshots that led to a table's current one, asked for one by one."""
 
     table: Any
-    of: Callable[..., bool]
+    util: Any
+    """Iceberg's SnapshotUtil."""
 
     def __contains__(self, snapshot: object) -> bool:
         current = self.table.currentSnapshot()
-        return current is not None and bool(self.of(self.table, current.snapshotId(), snapshot))
+        if current is None:
+            return False
+        now = current.snapshotId()
+        # the one before the oldest that is there has expired, but is no less of the past
+        known = self.util.isAncestorOf(self.table, now, snapshot)
+        return bool(known or self.util.isParentAncestorOf(self.table, now, snapshot))
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,7 @@ class Commits:
         trial.tries += 1
         try:
             self._java.refresh()
-            ancestors = _Ancestors(self._java, self._jvm.org.apache.iceberg.util.SnapshotUtil.isAncestorOf)
+            ancestors = _Ancestors(self._java, self._jvm.org.apache.iceberg.util.SnapshotUtil)
             if trial.update is None:
                 trial.update = self._update(base, change)
             for name in CARRIED & (told := self._told()).keys():
