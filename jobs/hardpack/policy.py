@@ -66,7 +66,7 @@ class Policy(BaseModel):
 
     @property
     def given(self) -> PolicySettings:
-        """What it sets, and which settings its tables may not set themselves."""
+        """The settings of the policy, and which of them its tables may not set themselves."""
         globs = ("*",) if self.locked is True else self.locked or ()
         return PolicySettings(self.settings, globs)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 400
 COLORS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
-"""Of the page's style."""
+"""Colours of the page's style."""
 
 
 def charts(moments: Sequence[Moment]) -> list[str]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 SECTION = "hardpack"
 PREFIX = "/hardpack"
-"""Of our pages on Airflow's server."""
+"""Where our pages lie on Airflow's server."""
 DEFAULTS = {
     "tables": "*.*",
     "catalog": "hardpack",

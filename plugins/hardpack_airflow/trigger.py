@@ -16,7 +16,7 @@ SHORTEST_PAUSE = 15.0
 """Seconds before a trigger may fire. The scheduler learns up to 5 seconds late that the worker has ended, and fails a
 task that was resumed before that."""
 TRIES = 6
-"""Of a look while the catalog does not answer, in half a minute or more."""
+"""Tries to plan while the catalog does not answer, in half a minute or more."""
 patient = retry(
     retry=retry_if_exception(lambda error: type(error).__name__ == "Unavailable"),
     stop=stop_after_attempt(TRIES), wait=wait_exponential_jitter(initial=1, max=30), reraise=True,

@@ -40,7 +40,7 @@ OWN_METHODS = {
 }
 """What a data set is measured with when nothing else is asked for; others with hardpack and row_number."""
 QUICK = {"sets": ["uniform_half", "local_5"], "scale": 0.05, "rounds": 1}
-"""Of `make bench-quick`."""
+"""What `make bench-quick` takes."""
 RULES = Settings.model_validate({"min.cleanable.dirty.ratio": 0, "active.segment": "none"})
 
 

@@ -49,7 +49,7 @@ class DataSet:
     """Share of the tail that a `local` head's keys lie in."""
 
     def scaled(self, factor: float) -> DataSet:
-        """The same with so many times the rows; files keep their size, but where a head lies in some of them alone."""
+        """Returns a set with so many times the rows; files keep their size where a head lies in all of them."""
         at = {n: max(self.logs, int(getattr(self, n) * factor)) for n in ("tail", "head", "head_keys")}
         if self.draw == "local":
             at["file_rows"] = max(1, int(self.file_rows * min(factor, 1)))

@@ -42,7 +42,7 @@ def test_files_are_read_or_passed_over_by_whole_ranges_of_offsets(spans, checkpo
 
 
 def _halves(log, removed, paths):
-    """Of the changed and of the other runs those that are read, where one of them is not."""
+    """From the changed and from the other runs those that are read, where one of them is not."""
     for changed in (True, False):
         own = [r for r in _runs(log) if r.clean and any(f.path in removed for f in r.files) == changed]
         if any(f.path in paths for run in own for f in run.files):

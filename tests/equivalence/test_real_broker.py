@@ -1,4 +1,4 @@
-"""The same records in a compacted topic of a real broker and in a table, both cleaned, compared record by record."""
+"""One set of records in a compacted topic of a real broker and in a table, both cleaned, compared record by record."""
 
 from __future__ import annotations
 

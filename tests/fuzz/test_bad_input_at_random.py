@@ -12,7 +12,7 @@ from hardpack.table.state import STATE_PROPERTY
 from tests.topics import T0, append, name_of, new_topic, row
 
 RUNS = 150
-"""Of each kind, a third of it where each takes commits."""
+"""Damaged inputs of each kind, a third of it where each takes commits."""
 NAMES = [
     "",
     ".",

@@ -17,7 +17,7 @@ __all__ = ["Oracle", "Pass", "Rows", "Said", "Violation", "must"]
 
 
 class Oracle:
-    """Of one table, as long as it is the same table."""
+    """What is known of one table, as long as it is that table."""
 
     def __init__(self) -> None:
         self.rows: dict[int | None, Rows] = {None: Rows({}, {}, {})}
@@ -229,7 +229,7 @@ class Oracle:
 
 
 def _looks_new(before: Rows, after: Rows, log: int) -> bool:
-    """Whether all files of a log were replaced by more rows in their place: nobody can tell which were there before."""
+    """Tell whether more rows replaced all files of a log, so that nobody knows which were there before."""
     had, has = before.log(log), after.log(log)
     if not had or {before.file[r.rid] for r in had} & {after.file[r.rid] for r in has}:
         return False

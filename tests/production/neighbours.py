@@ -14,7 +14,7 @@ from hardpack.demo.topic import COLUMNS
 PARTITIONS = (0, 1)
 KEYS = 200
 ROWS = 20
-"""Of one partition in one append."""
+"""Rows of one partition in one append."""
 LOST = ("CommitFailed", "ValidationException", "conflicting", "Conflict", "Cannot commit", "Missing required files")
 """What a writer meets that lost a race by Iceberg's own rules."""
 
@@ -33,7 +33,7 @@ class World:
     deleted: set[tuple[int, int]] = field(default_factory=set)
     """Rows that somebody asked to be deleted, whatever came of it."""
     gone: set[tuple[int, int]] = field(default_factory=set)
-    """Of these the ones whose deletion was confirmed."""
+    """Rows whose deletion was confirmed."""
     told: Counter = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)

@@ -26,7 +26,7 @@ IMPATIENT = {
     "s3.retry.num-retries": "1", "s3.retry.max-wait-ms": "100", "s3.connect-timeout": "2",
     "rest.client.socket-timeout-ms": "10000", "rest.client.max-retries": "1",
 }  # fmt: skip
-"""Of Iceberg and of pyiceberg: how long a storage is waited for that is away, or a catalog that waits for it."""
+"""Properties of both engines: how long they wait for a storage that is away, or for a catalog that waits for it."""
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ SETTINGS = read_settings("", {})
 
 @pytest.fixture
 def topic(catalog):
-    """Of each of four logs two commits, and one commit of two logs together."""
+    """Two commits of each of four logs, and one commit of two logs together."""
     table = new_topic(catalog, active_segment="none", min_cleanable_dirty_ratio=0)
     for turn in range(2):
         for log in range(4):

@@ -34,9 +34,9 @@ class LogReport(BaseModel):
     bytes_before: int
     bytes_after: int
     bytes_read: int = 0
-    """Of the files that were rewritten."""
+    """Size of the files that were rewritten."""
     bytes_written: int = 0
-    """Of the files made of them."""
+    """Size of the files that were made of them."""
     superseded: int = 0
     null_key: int = 0
     expired_tombstone: int = 0

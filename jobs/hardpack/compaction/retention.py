@@ -26,7 +26,7 @@ from hardpack.rules.retention import Retained, expired_segments
 from hardpack.rules.selection import left_alone
 from hardpack.rules.settings import Settings
 from hardpack.table.history import Record
-from hardpack.table.state import read_at, told
+from hardpack.table.state import read_at, state_with_history
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LogPastRetention(LogWork):
         """Returns the state with the new log start."""
         view = self.view
         # rows may arrive below the new log start while the first pass of a log is under way
-        state = told(view, seen[0]) if view.state.snapshot else replace(view.state, seen=(seen[0], 0))
+        state = state_with_history(view, seen[0]) if view.state.snapshot else replace(view.state, seen=(seen[0], 0))
         return after_retention(replace(state, log_end=view.log_end), self.outcome.log_start)
 
     def report(self) -> LogReport:

@@ -17,7 +17,7 @@ from hardpack.rules.settings import Settings
 from hardpack.rules.transactions import held_after
 from hardpack.spark.log_rows import Bounds, LogRows
 from hardpack.table.columns import LogColumns
-from hardpack.table.state import told
+from hardpack.table.state import state_with_history
 
 Seen = tuple[int, int]
 """Sequence numbers of the snapshot that a pass read and of the one that it made; see `LogState.seen`."""
@@ -195,7 +195,7 @@ class LogToExpire(LogWork):
     def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
         """Returns the state without the horizons that were served; late rows stay to be cleaned."""
         view = self.view
-        state = replace(view.state, seen=seen, unseen=None) if view.late is None else told(view, seen[0])
+        state = replace(view.state, seen=seen, unseen=None) if view.late is None else state_with_history(view, seen[0])
         return replace(after_expiry(state, self.ranges, self.markers), log_end=view.log_end)
 
 
@@ -205,9 +205,9 @@ class PassWork:
 
     request: PassRequest
     settings: Settings
-    """Of the table and its files, the same for all logs."""
+    """Settings of the table and its files, the same for all logs."""
     columns: LogColumns
-    """Of the table now."""
+    """Columns as the table calls them now."""
     logs: tuple[LogWork, ...]
     causes: tuple[Cause, ...]
     """By which rows leave, in the order in which they claim them."""

@@ -62,7 +62,7 @@ class ContentFile:
 
     @property
     def data_file(self) -> str:
-        """Of a delete file the one data file that it lies on, empty when it may lie on several."""
+        """The one data file that a delete file lies on, empty when it may lie on several."""
         return str(self.entry.get("referenced-data-file") or "")
 
     @property
@@ -72,7 +72,7 @@ class ContentFile:
 
     @property
     def blob(self) -> tuple[int, int]:
-        """Of a deletion vector offset and size of its blob in the file, bytes."""
+        """Offset and size of a deletion vector's blob in the file, bytes."""
         return int(self.entry["content-offset"]), int(self.entry["content-size-in-bytes"])
 
     def column_bytes(self, field_ids: Collection[int]) -> int:

@@ -22,7 +22,7 @@ AWAY = re.compile(
 LIBRARIES = {"adlfs", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "requests", "s3fs", "urllib3"}
 """Errors of their own they raise for the storage alone."""
 NETWORK = {errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH}
-"""Those that Python has no class of its own for."""
+"""Error numbers of the storage that Python has no class of its own for."""
 DAMAGED = "restore it, or roll the table back to a snapshot without it. Nothing was changed."
 DECODING = (OSError, UnicodeDecodeError)
 """What decoders raise beside Arrow's own errors; the second for names in a footer."""

@@ -47,7 +47,7 @@ PROVIDER = "write.py-location-provider.impl"
 
 @dataclass(frozen=True)
 class DataFiles:
-    """What it takes to read and write one table's data files anywhere."""
+    """Reads and writes one table's data files, wherever it is unpickled."""
 
     name: str
     """The table's."""
@@ -90,7 +90,7 @@ class DataFiles:
 
     @cached_property
     def throttle(self) -> Throttle:
-        """Of the task that holds this copy."""
+        """The throttle of the task that holds this copy."""
         return Throttle(self.rate)
 
     @cached_property

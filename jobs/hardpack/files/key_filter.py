@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BITS = 48
-"""Of each hash kept: half a million keys against a million others meet by chance in one file of five hundred."""
+"""Bits kept of each hash: half a million keys meet a million others by chance in one file of five hundred."""
 LEAST_BITS, MOST_BITS = 16, 27
 VERSION = 2
-"""Of the layout: filters of another one count as none."""
+"""Version of the layout; filters of another one count as none."""
 IDENTITY, DIGEST = b"hardpack.keys", b"hardpack.digest"
 """Names in the file's metadata: whose keys these are, and a digest over that and the hashes."""
 FOLDER = "metadata/hardpack-keys"
@@ -79,7 +79,7 @@ class KeyFilters:
 
     io: FileIO
     location: str
-    """Of the table."""
+    """The table's."""
     identity: str
     """What the hashes depend on beside the file: the hash function, the key's column and what tells a control row."""
     min_rows: int

@@ -116,7 +116,7 @@ class FileColumns:
         lone = {"required": False, "initial_default": None}
         self._wanted = Schema(*(f.model_copy(update=lone) if f.field_id in constant else f for f in wanted.fields))
         self.names = [column.name for column in self._found.columns]
-        """Those to read."""
+        """Names of the columns to read."""
         self._options = {
             "downcast_ns_timestamp_to_us": version <= 2,
             "projected_missing_fields": {i: value for i, value in constant.items() if value is not None},

@@ -20,7 +20,7 @@ from hardpack.table.columns import table_name
 from hardpack.table.manifests import ManifestReader, table_files
 
 SAMPLED_FILES = 5
-"""Of so many files without bounds of keys the first rows are read."""
+"""Files without bounds of keys of which the first rows are read."""
 
 
 def check_rows(table: Table, settings: Settings) -> None:

@@ -13,7 +13,7 @@ from hardpack.errors import BadInput
 from hardpack.rules.horizons import undone_clock
 from hardpack.rules.model import LogState, LogView, Partition
 from hardpack.table.log_views import rewritten_by_others
-from hardpack.table.state import read_at, told
+from hardpack.table.state import read_at, state_with_history
 
 
 def pause(session: TableSession, partitions: Sequence[Partition] | None) -> dict[str, LogState]:
@@ -83,7 +83,7 @@ def remember(session: TableSession) -> dict[str, LogState]:
         if view.state.snapshot is None:
             # its rows are gone, which a rollback may undo
             return replace(view.state, snapshot=at, seen=(at[1], 0), empty=not view.files)
-        return told(view, at[1], at[0])
+        return state_with_history(view, at[1], at[0])
 
     return alter_states(session, "remember", None, remembered)
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Planner(Protocol):
-    """What it takes to plan the tables of a catalog; the library is one."""
+    """Plans the tables of a catalog; the library is one."""
 
     catalog: Catalog
     policies: Policies | None

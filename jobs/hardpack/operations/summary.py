@@ -22,9 +22,9 @@ class Moment(BaseModel):
 
     at: int
     bytes: int
-    """Of all data files."""
+    """Size of all data files."""
     added: int
-    """Of the files that this snapshot brought."""
+    """Size of the files that this snapshot brought."""
     since_pass: int
     """What has come since the last pass."""
     report: PassReport | None = None
@@ -46,7 +46,7 @@ class TableSummary(BaseModel):
     rows: int = 0
     bytes: int = 0
     ratio: float = 0.0
-    """Of the dirtiest log that may be cleaned."""
+    """Dirty ratio of the dirtiest log that may be cleaned."""
     due: int = 0
     """Logs that a run would clean now."""
     overdue_ms: int = 0

@@ -123,8 +123,10 @@ class LogState:
     snapshot: tuple[int, int] | None = None
     """Id and sequence number of the snapshot that the last pass made."""
     seen: tuple[int, int] | None = None
-    """Of the last pass that took every row below the checkpoint into account: sequence numbers of the snapshot it read
-    and of the one it made, 0 until that is made. What was committed between the two, the pass has not seen."""
+    """Sequence numbers of the snapshot that a pass read and of the one it made, 0 until that is made.
+
+    The pass is the last one that took every row below the checkpoint into account. It has not seen what was committed
+    between the two."""
     unseen: Unseen | None = None
     """What was known of rows below the checkpoint that no pass has seen, when history was last looked through."""
     there_by: tuple[int, int] | None = None
@@ -134,7 +136,7 @@ class LogState:
     empty: bool = False
     """Whether the last pass left the log without a row."""
     last_clean: dict[str, Any] = field(default_factory=dict)
-    """Of the last phase one: `now`, and what it gave a horizon, `horizon_up_to` and `markers`."""
+    """What the last phase one left: `now`, and what it gave a horizon, `horizon_up_to` and `markers`."""
 
 
 @dataclass(frozen=True, slots=True)

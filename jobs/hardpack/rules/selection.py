@@ -22,7 +22,7 @@ class Decision:
     first_uncleanable: int
     """From here on nothing may be cleaned (OffsetsToClean)."""
     bound: int
-    """The same, brought down to the base of the segment that holds it: where a pass ends (LogToClean)."""
+    """Where a pass ends: `first_uncleanable` brought down to the base of the segment that holds it (LogToClean)."""
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 COMMIT_TRIES = 8
 VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
 UNHEARD = "org.apache.iceberg.jdbc.UncheckedSQLException"
-"""Of a statement that failed, or whose answer was lost, so that it may still take effect."""
+"""Class of errors of a statement that failed, or whose answer was lost, so that it may still take effect."""
 RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", UNHEARD)
 CARRIED = frozenset({"automq.commit.id"})
 """Names in summaries by which a writer looks up in the current snapshot how far it is, so that ours have them too."""

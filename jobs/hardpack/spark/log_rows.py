@@ -1,4 +1,4 @@
-"""Of every row of some logs what the rules ask for, and nothing else; and how far a pass may touch it."""
+"""The rows of some logs with what the rules ask of them, and nothing else; and how far a pass may touch them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Progress:
         self._started = time.monotonic()
 
     def did(self, files: int, size: int) -> None:
-        """Said by a task."""
+        """Adds what a task has finished to the progress total."""
         self._files.add(files)
         self._bytes.add(size)
 
@@ -44,7 +44,7 @@ class Progress:
         )
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def logged(self) -> Iterator[None]:
         """Logs a line every few seconds while the work goes on, and one when it is done."""
         over = threading.Event()
 

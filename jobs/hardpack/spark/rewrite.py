@@ -88,7 +88,7 @@ def rewrite(
         progress.did(*_size(pack))
         return done
 
-    with progress.told():
+    with progress.logged():
         made = work.flatMap(rewritten).collect()
     return [Made(tuple(file.file.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
 

@@ -29,7 +29,7 @@ ENTRIES_PER_PROCESS = 100_000
 """Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
 
 Entries = dict[Partition, list[tuple[Any, ...]]]
-"""Of one manifest by log, as the arguments of a `DataFile`, which are sooner sent than it."""
+"""A manifest's entries by log, as arguments of `DataFile`: they pickle faster than the objects."""
 NO_LOG = "null"
 """Stands for the log of rows that name none."""
 

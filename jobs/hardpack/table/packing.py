@@ -22,7 +22,7 @@ ZLIB, BZ2, FILED = "z1:", "z2:", "file:"
 """How a text begins that is packed in one way or the other, and one that stands in a file."""
 FOLDER = "metadata/hardpack-passes"
 MOST_BYTES = 256 * 1024 * 1024
-"""Of an unpacked text; what claims to be longer is not ours."""
+"""Most characters of an unpacked text; what claims to be longer is not ours."""
 
 
 class Lost(Exception):

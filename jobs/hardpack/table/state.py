@@ -24,7 +24,7 @@ PLAN_SUMMARY = "hardpack.plan"
 VERSION = 3
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
-"""Of fewer logs each entry stands by itself, for people to read."""
+"""Logs up to which each entry stands by itself, for people to read."""
 MOST_TEXT = 512 * 1024
 """Characters of a state from which on it does without layouts, which a log can do without; see `write_state`."""
 Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -101,7 +101,7 @@ def made_by(state: LogState, snapshot: tuple[int, int]) -> LogState:
     return replace(state, snapshot=snapshot, seen=seen)
 
 
-def told(view: LogView, sequence: int, at: int | None = None) -> LogState:
+def state_with_history(view: LogView, sequence: int, at: int | None = None) -> LogState:
     """Returns the state of a log with what history says of it up to a commit, which may then expire.
 
     Args:

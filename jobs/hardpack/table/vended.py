@@ -23,7 +23,7 @@ LENT = ("s3.session-token", "s3.access-key-id", "gcs.oauth2.token", "adls.sas-to
 """Properties, or what they begin with, that tell lent credentials."""
 STORES = ("s3.", "gcs.", "adls.", "client.")
 EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
-"""Of when they end, ms since the epoch, likewise."""
+"""Properties, or what they begin with, that tell when lent credentials end, ms since the epoch."""
 MARGIN = 5 * 60
 """Seconds before that at which new ones are asked for."""
 UNTOLD = 10 * 60

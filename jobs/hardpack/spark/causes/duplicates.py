@@ -1,4 +1,4 @@
-"""The same offset twice in one log: a table may hold what a Kafka log cannot, so it is settled before Kafka's rules.
+"""Offsets that stand twice in one log: a table may hold what a Kafka log cannot, so it is settled before Kafka's rules.
 
 Equal rows collapse to one; columns that duplicates.ignore names need not be equal. Of rows that differ, the one with
 the greatest leader epoch is the log's, the others were truncated by Kafka after an unclean leader election. Without a

@@ -30,11 +30,11 @@ FEW_KEYS = 16_000_000
 """Rows of a head whose keys every task may hold, some 30 bytes each; of a larger one the tail's rows move as well."""
 
 Piece = tuple[tuple[int, str], bytes]
-"""File number, which of `Found`'s, and a bitmap of positions."""
+"""File number, which of `KeyScanResult`'s, and a bitmap of positions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KeyScanResult:
     """Positions of one file: superseded, of these the ones whose last row is a tombstone, and without a key."""
 
     superseded: BitMap = field(default_factory=BitMap)
@@ -44,7 +44,7 @@ class Found:
 
 def find_superseded(
     spark: SparkSession, files: DataFiles, scanned: Sequence[KeyScanFile], columns: KeyColumns, filters: KeyFilters
-) -> dict[str, Found]:
+) -> dict[str, KeyScanResult]:
     """Returns the dead positions by file path, of the superseded rows and of those without a key.
 
     Args:
@@ -56,20 +56,22 @@ def find_superseded(
     """
     head, tail = [k for k in scanned if not k.tail], [k for k in scanned if k.tail]
     few = bool(tail) and _rows(head) <= FEW_KEYS
-    pieces = _met(spark.sparkContext, files, columns, head if few else scanned, few)
+    pieces = _meet_keys(spark.sparkContext, files, columns, head if few else scanned, few)
     found = [piece for piece in pieces if piece[0][0] >= 0]
     if few:
         keys = HeadKeys.merged([piece for (number, _), piece in pieces if number < 0])
         del pieces
-        found += _beneath(spark.sparkContext, files, columns, filters, tail, keys)
-    out: dict[str, Found] = {}
+        found += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys)
+    out: dict[str, KeyScanResult] = {}
     paths = {k.number: k.file.path for k in scanned}
     for (number, kind), positions in found:
-        getattr(out.setdefault(paths[number], Found()), kind).update(BitMap.deserialize(positions))
+        getattr(out.setdefault(paths[number], KeyScanResult()), kind).update(BitMap.deserialize(positions))
     return out
 
 
-def _met(sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeyScanFile], few: bool) -> list[Piece]:
+def _meet_keys(
+    sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeyScanFile], few: bool
+) -> list[Piece]:
     """Returns what is found when all rows of a key meet; with `few` the distinct keys too, under negative numbers."""
     if not scanned:
         return []
@@ -78,25 +80,25 @@ def _met(sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeySc
     settle = not any(k.tombstones for k in scanned)
     progress = _progress(sc, files, "reading keys", scanned)
     sent = _parallel(sc, scanned, files.threads).flatMap(
-        lambda task: _told(progress, task, _send(files, columns, task, buckets, settle))
+        lambda task: _counted(progress, task, _send(files, columns, task, buckets, settle))
     )
     met = sent.partitionBy(buckets, lambda bucket: bucket).mapPartitions(lambda rows: _meet(rows, few))
-    with progress.told():
+    with progress.logged():
         pieces: list[Piece] = met.reduceByKey(_or, min(buckets, 200)).collect()
     return pieces
 
 
-def _beneath(
+def _scan_tail(
     sc: Any, files: DataFiles, columns: KeyColumns, filters: KeyFilters, tail: Sequence[KeyScanFile], keys: HeadKeys
 ) -> list[Piece]:
     """Returns the rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
     held = sc.broadcast(keys)
     progress = _progress(sc, files, "looking for them in clean files", tail)
     probed = _parallel(sc, tail, files.threads).flatMap(
-        lambda task: _told(progress, task, _probe(files, columns, filters, task, held.value))
+        lambda task: _counted(progress, task, _probe(files, columns, filters, task, held.value))
     )
     try:
-        with progress.told():
+        with progress.logged():
             found: list[Piece] = probed.collect()
     finally:
         held.destroy()
@@ -107,7 +109,7 @@ def _progress(sc: Any, files: DataFiles, what: str, scanned: Sequence[KeyScanFil
     return Progress(sc, f"{files.name}: {what}", len(scanned), sum(k.file.bytes for k in scanned))
 
 
-def _told(progress: Progress, task: Sequence[KeyScanFile], made: Iterator[Any]) -> Iterator[Any]:
+def _counted(progress: Progress, task: Sequence[KeyScanFile], made: Iterator[Any]) -> Iterator[Any]:
     yield from made
     progress.did(len(task), sum(k.file.bytes for k in task))
 
@@ -200,12 +202,12 @@ def _probe(
 
 def _held_against(
     files: DataFiles, columns: KeyColumns, some: Sequence[KeyScanFile], keys: HeadKeys
-) -> tuple[dict[int, Found], list[np.ndarray]]:
+) -> tuple[dict[int, KeyScanResult], list[np.ndarray]]:
     """Returns what is found in some files, by number, and the first halves of their keys' hashes.
 
     The halves are what a key filter keeps.
     """
-    found, hashes = defaultdict[int, Found](Found), list[np.ndarray]()
+    found, hashes = defaultdict[int, KeyScanResult](KeyScanResult), list[np.ndarray]()
 
     def near(high: np.ndarray) -> np.ndarray:
         hashes.append(high)
@@ -223,7 +225,7 @@ def _held_against(
     return found, hashes
 
 
-def _pieces_of(found: Mapping[int, Found]) -> Iterator[Piece]:
+def _pieces_of(found: Mapping[int, KeyScanResult]) -> Iterator[Piece]:
     for number, one in found.items():
         for kind in ("superseded", "key_deleted", "keyless"):
             if places := getattr(one, kind):
