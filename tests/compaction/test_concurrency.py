@@ -107,6 +107,25 @@ def test_a_base_that_expires_while_a_pass_runs_is_no_less_of_the_past(hp, topic,
     assert offsets(topic) == [1, 2, 3, 4, 50]
 
 
+def test_rows_that_others_delete_while_a_pass_runs_are_not_the_pass_s_doing(hp, topic, meanwhile, spark):
+    """A row-level DELETE on a file that the pass leaves alone, after it was read: verify tells whose it was."""
+    name = name_of(topic)
+
+    def deleted():
+        spark.sql(f"ALTER TABLE hardpack.{name} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')")
+        spark.sql(f"DELETE FROM hardpack.{name} WHERE offset = 3")
+
+    plan = hp.plan(name, now=T0)
+    meanwhile(deleted)
+    assert hp.clean(plan).snapshot
+    assert offsets(topic) == [1, 2, 4]
+    # what they delete afterwards makes verify look at what the pass did by itself
+    spark.sql(f"DELETE FROM hardpack.{name} WHERE offset = 2")
+    found = hp.verify(name, now=T0)
+    assert not found.success
+    assert found.passes_hold, found.note
+
+
 def test_a_crash_before_the_commit_changes_nothing(hp, topic, monkeypatch):
     snapshot = topic.current_snapshot().snapshot_id
 

@@ -294,7 +294,10 @@ def compare(
         sides[1] = {p: rows for p, rows in sides[1].items() if p in sides[0] or p in new}
         parent = tab.meta.snapshot_by_id(wrote.parent_snapshot_id or 0)
         removed = set(tab.paths(parent)) - set(tab.paths(wrote))
-        if sides[0].keys() - sides[1].keys() - removed:
+        hidden = [tab.hidden(tab.meta.snapshot_by_id(number)) for number in snapshots]
+        # a pass in memory hides no row, so that what is hidden anew was deleted by others
+        taken = any(hidden[0].get(p) != hidden[1].get(p) for p in sides[0].keys() & sides[1].keys())
+        if taken or sides[0].keys() - sides[1].keys() - removed:
             sides[0], logs = sides[1], [entry.model_copy(update={c.name: 0 for c in CAUSES}) for entry in logs]
     sides = [[r for found in side.values() for r in found] for side in sides]
     failed: dict[str, list[str]] = defaultdict(list)

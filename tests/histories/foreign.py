@@ -233,8 +233,25 @@ def rollback(world: Any, tab: Tab, back: int) -> None:
 @foreign
 def set_snapshot(world: Any, tab: Tab, pick: int) -> None:
     """To any snapshot there is, so also forward again or to an undone branch of the history."""
-    if tab.meta.snapshots:
-        _point(world, tab, tab.meta.snapshots[pick % len(tab.meta.snapshots)])
+    if not tab.meta.snapshots:
+        return
+    target = tab.meta.snapshots[pick % len(tab.meta.snapshots)]
+    if tied(tab.meta, target.snapshot_id):
+        _point(world, tab, target)
+
+
+def tied(meta: Any, target: int) -> bool:
+    """Whether it can be told how a snapshot is tied to the current one: a limit that docs/limits.md names."""
+    parents = {s.snapshot_id: s.parent_snapshot_id for s in meta.snapshots}
+
+    def line(at: int | None) -> set[int | None]:
+        found = set[int | None]()
+        while at in parents:
+            found.add(at)
+            at = parents[at]
+        return found | {at}
+
+    return bool(line(target) & line(meta.current_snapshot_id))
 
 
 @foreign

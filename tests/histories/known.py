@@ -236,5 +236,16 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("append", logs={"0": [["p", "value", 3, "now"]]}), _append("q"),
          _do("late", log=0, rows=[[0, "d", "value"], [95, "e", "value"]]), CLEAN, _late(99, "z")],
     ),
+    "verify blames no pass for rows that others deleted while it ran": (
+        {"verify"},
+        [_create(version=3), _append("c"),
+         Step("ambush", {"at": 0, "step": ["delete", {"t": T, "key": "d", "percent": 100, "on_read": True}]}),
+         _append("d"), RUN, _do("insert_overwrite", log=None, rows=[["c", "value", 1, "now"]], from_start=False), RUN],
+    ),
+    "who looked before an expiry dates rows without a timestamp as who looks after it": (
+        {"isolation"},
+        [_create(min__compaction__lag__ms=str(24 * HOUR)), _do("append", logs={"0": [["c", "value", 2, -1]]}),
+         _advance(25 * HOUR), _append("a"), _do("foreign_expire", keep=1), RUN],
+    ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""

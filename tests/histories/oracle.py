@@ -182,12 +182,11 @@ class Oracle:
         tombs = (r.rid for r in copied if r.value is None and r.key is not None and r.rid not in known)
         # a tombstone that is delivered again, or written anew as it was, is the one that was covered before
         places = {r.rid: (r.offset, r.key) for r in copied}
-        now = due, landed.clock
-        fresh = {rid: min(line.covered.get(places[rid], now), now) for rid in tombs}
+        # it is this pass that covers it, should one by a clock ahead be undone
+        at = max(landed.clock, landed.time)
+        fresh = {rid: (min(line.covered.get(places[rid], (due, at))[0], due), at) for rid in tombs}
         # what may have been written anew is dated once more by this pass's settings
-        again = {
-            rid: (min(line.tombs[rid][0], due), landed.clock) for rid in places.keys() & line.loose & line.tombs.keys()
-        }
+        again = {rid: (min(line.tombs[rid][0], due), at) for rid in places.keys() & line.loose & line.tombs.keys()}
         return replace(
             line,
             untold=False,

@@ -86,6 +86,8 @@ class Pass:
     settings: Mapping[str, Any]
     checkpoints: Mapping[int, int]
     """By log the checkpoint that the pass says it reached."""
+    time: int
+    """What the pass takes for now, which a forced plan may set ahead of the clock."""
     copied: Mapping[int, int]
     """By log the end of the segments it copied, whose tombstones have their horizon from it."""
 

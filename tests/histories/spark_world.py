@@ -24,7 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
 from tests.histories.drain import drain
-from tests.histories.foreign import FOREIGN
+from tests.histories.foreign import FOREIGN, tied
 from tests.histories.generator import Maker
 from tests.histories.hp import Telling
 from tests.histories.ice import SCHEMA, SPEC, Row
@@ -263,8 +263,9 @@ def rollback(world: Any, tab: SparkTab, back: int) -> None:
 
 
 def set_snapshot(world: Any, tab: SparkTab, pick: int) -> None:
-    if known := tab.meta.snapshots:
-        tab.call("set_current_snapshot", f"snapshot_id => {known[pick % len(known)].snapshot_id}")
+    known = tab.meta.snapshots
+    if known and tied(tab.meta, target := known[pick % len(known)].snapshot_id):
+        tab.call("set_current_snapshot", f"snapshot_id => {target}")
 
 
 def cherry_pick(world: Any, tab: SparkTab, pick: int) -> None:

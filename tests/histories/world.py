@@ -110,8 +110,9 @@ class World:
                 self._foreign(step, tab)
                 return
             before, arguments = self.settings, {k: v for k, v in step.args.items() if k != "t"}
-            # the other cleaner's errors are its own; its commits are judged like all
+            # the other cleaner's errors are its own; its commits are judged like all, by its own table's settings
             with contextlib.suppress(HardpackError):
+                self.using(settings_of(open_table(self.lake, tab.name)))
                 VERBS[step.kind](self, tab, **arguments)
             self.settings = before
 
@@ -145,7 +146,12 @@ class World:
 
     def _gone_back(self, tab: Tab, oracle: Oracle) -> None:
         """Where a person went back to, only a pass that is left there can tell what was known."""
-        left = {s.snapshot_id for s in tab.meta.snapshots}
+        known = {s.snapshot_id: s.parent_snapshot_id for s in tab.meta.snapshots}
+        at, left = tab.meta.current_snapshot_id, set()
+        # behind one that has expired a branch may keep others, but nothing tells that they are of the past
+        while at in known:
+            left.add(at)
+            at = known[at]
         line = oracle.ancestors(tab.meta.current_snapshot_id)
         for log, passes in oracle.passes.items():
             newest = next((s for s in line if s in passes), None)
@@ -181,12 +187,13 @@ class World:
         return Rows(of, file, {p: tab.size(p) for p in shown})
 
     def _pass(self, landed: Landed) -> Pass:
-        logs = json.loads(landed.summary["hardpack.pass"])["logs"]
+        report = json.loads(landed.summary["hardpack.pass"])
+        logs = report["logs"]
         reached = {int(entry["partition"]): _reached(entry) for entry in logs}
         copied = {int(entry["partition"]): entry["copied_to"] or 0 for entry in logs}
         self.counts[f"pass {landed.phase}"] += 1
         return Pass(landed.snapshot, landed.parent, landed.base, landed.phase, landed.clock, landed.settings,
-                    reached, copied)  # fmt: skip
+                    reached, report["now"], copied)  # fmt: skip
 
     def _cleaned_now(self) -> set[int]:
         """The logs that phase one of this step cleaned."""

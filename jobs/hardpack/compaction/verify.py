@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
 
@@ -24,6 +24,8 @@ from hardpack.table.state import PLAN_SUMMARY
 
 if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
+
+    from hardpack.spark.jvm_table import JvmTable
 
 
 def verify(session: TableSession, now: int, partitions: Iterable[Partition] | None = None) -> VerifyReport:
@@ -184,6 +186,19 @@ def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:
     )
 
 
+def _others_deleted(jvm: JvmTable, before: Mapping[str, Any], after: Mapping[str, Any], wrote: int) -> bool:
+    """Returns whether row-level deletes came on files while a pass ran that are not the pass's.
+
+    Args:
+        jvm: the table by Iceberg's JVM API.
+        before: scan tasks of the snapshot that the pass read, by path.
+        after: scan tasks of the one that it made.
+        wrote: sequence number of that one.
+    """
+    came = (jvm.new_deletes(before[path], after[path]) for path in before.keys() & after.keys())
+    return any(number != wrote for numbers in came for number in numbers)
+
+
 def _compare(
     session: TableSession,
     columns: LogColumns,
@@ -202,8 +217,9 @@ def _compare(
     if own:
         wrote = jvm.sequence_number(current)
         after = {p: t for p, t in after.items() if p in before or int(t.file().fileSequenceNumber()) == wrote}
-        if before.keys() - after.keys() - jvm.removed_files(current):
-            # others took files while the pass ran: what it removed can no longer be told from what they did
+        rows_taken = jvm.delete_manifests(current) and _others_deleted(jvm, before, after, wrote)
+        if rows_taken or before.keys() - after.keys() - jvm.removed_files(current):
+            # others took files or rows while the pass ran: what it removed can no longer be told from what they did
             before, logs = after, [_standing(entry) for entry in logs]
     shared = before.keys() & after.keys()
     if jvm.delete_manifests(base) or jvm.delete_manifests(current):

@@ -83,6 +83,17 @@ class JvmTable(Procedures):
         # by number, as an iterator in the JVM ends with an exception, which takes 18 ms to arrive
         return [found.get(at) for at in range(found.size())]
 
+    def new_deletes(self, before: Any, after: Any) -> list[int]:
+        """Returns the file sequence numbers of delete files that lie on the second task's file, not on the first's.
+
+        Args:
+            before: a scan task of a data file.
+            after: a task of the same file at a later snapshot.
+        """
+        known = [delete.entry for delete in self.deletes(before)]
+        lying = zip(self.deletes(after), self.lying_on(after), strict=True)
+        return [int(java.fileSequenceNumber()) for delete, java in lying if delete.entry not in known]
+
     def sequence_number(self, snapshot: int) -> int:
         """Returns the sequence number of a snapshot."""
         return int(self._java.snapshot(snapshot).sequenceNumber())

@@ -141,7 +141,8 @@ def _look(
     for partition in {*stale, *added, *seen.views}:
         state, before = state_of(states, partition), seen.views.get(partition)
         if partition in stale or (before and seen.states[partition] != state):
-            files, before = [f for found in seen.manifests.values() for f in found.get(partition, ())], None
+            remembered = (f for found in seen.manifests.values() for f in found.get(partition, ()))
+            files, before = [reader.dated(f) for f in remembered], None
         elif partition in added:
             files = added[partition]
         else:

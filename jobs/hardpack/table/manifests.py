@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import current_process
 from typing import Any, cast
@@ -113,6 +113,15 @@ class ManifestReader:
                 # killed, for want of memory most likely; one process needs less
                 pass
         yield from map(self.entries, manifests[done:])
+
+    def dated(self, file: DataFile) -> DataFile:
+        """Returns a file as it would be read now: without a timestamp it is as old as its commit, while that is told.
+
+        Args:
+            file: one that was read before, perhaps before snapshots expired.
+        """
+        at = self.times.get(file.added_by or 0, self.oldest)
+        return file if file.timed or file.modified == at else replace(file, modified=at)
 
     def entries(self, manifest: ManifestFile) -> Entries:
         """Reads the live entries of a manifest, by log."""
