@@ -26,7 +26,7 @@ clean: down ## remove everything that was made here: environment, jars, lakehous
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Test
-test: preflight env jars check test-fast test-spark test-kafka test-postgres test-dags test-system ## lint, types and every layer of tests
+test: preflight env jars check test-fast test-histories test-spark test-kafka test-postgres test-dags test-system ## lint, types and every layer of tests
 
 check: env ## lint, format and types
 	$(BIN)/ruff check .
@@ -49,7 +49,7 @@ mutants: env ## change the rules one at a time and see that a test fails on each
 	$(BIN)/python -m tests.equivalence.mutants
 
 test-histories: env ## random histories of a table in memory, judged by an oracle (a minute, no JVM)
-	$(BIN)/pytest -q -m "histories and not spark"
+	$(BIN)/pytest -q -n 2 -m "histories and not spark"
 
 test-histories-spark: env jars ## a sample of such histories on real tables (SPARK_HISTORIES=10, minutes)
 	$(BIN)/pytest -q -m "histories and spark"

@@ -1,4 +1,4 @@
-"""The third step of a pass: what becomes of each data file. Pure: nothing is read and nothing is written."""
+"""The choice of a pass: what becomes of each data file. Pure: nothing is read and nothing is written."""
 
 from __future__ import annotations
 

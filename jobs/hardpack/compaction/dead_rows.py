@@ -1,4 +1,4 @@
-"""The second step of a pass: which rows are dead, by cause, as positions in the data files that hold them."""
+"""The dead rows of a pass: which rows are dead, by cause, as positions in the data files that hold them."""
 
 from __future__ import annotations
 

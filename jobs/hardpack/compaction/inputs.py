@@ -1,4 +1,4 @@
-"""The first step of a pass: what lies in the table before it decides anything."""
+"""The inputs of a pass: what lies in the table before it decides anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fifth step of a pass: its accounts. Rows in, rows out and rows by cause must balance (invariant 4)."""
+"""The ledger of a pass: its accounts. Rows in, rows out and rows by cause must balance (invariant 4)."""
 
 from __future__ import annotations
 

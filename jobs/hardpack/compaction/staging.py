@@ -1,4 +1,4 @@
-"""The fourth step of a pass: new data files and deletes are written. No snapshot knows of them yet."""
+"""The staged files of a pass: new data files and deletes are written. No snapshot knows of them yet."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class LogToClean(LogWork):
         r = self.reach
         return Bounds(self.view.partition, r.first_dirty, r.checkpoint, r.copied_to, r.first_uncleanable)
 
-    @property
+    @cached_property
     def groups(self) -> list[list[Segment]]:
         """The segments that become one, of those that Kafka would copy: they begin before the map's end."""
         copied = tuple(s for s in self.view.segments if s.base_offset < self.reach.checkpoint)

@@ -41,7 +41,7 @@ class KeyScanFile:
     first_dirty: int
     checkpoint: int
     tail: bool
-    """Whether all its rows lie below the first dirty offset."""
+    """Whether every row of the file lies below the first dirty offset."""
     skipped: bytes = b""
     """Bitmap of rows that are not in the log: deleted, aborted, or stood for by another."""
     tombstones: bool = False
