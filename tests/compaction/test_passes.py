@@ -9,7 +9,7 @@ from hardpack.rules.settings import read_settings
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import made_by, read_state
 
-from tests.topics import T0, append, name_of, new_topic, offsets, row
+from tests.topics import T0, append, name_of, new_topic, offsets, row, superseded_once
 
 pytestmark = pytest.mark.spark
 
@@ -241,3 +241,18 @@ def test_phase_two_does_not_mind_keyless_rows_of_a_later_head(hp, catalog):
     append(table, {0: [row(21, "a")], 1: [row(21, "a")]})
     assert "without a key" in hp.plan(name, now=T0 + 1, partitions=[0]).logs[0].reason
     assert sum(e.expired_tombstone for e in hp.expire_tombstones(name, now=T0 + 1).logs) == 1
+
+
+def test_what_a_pass_tells_is_written_with_the_credentials_of_its_files(hp, catalog, monkeypatch):
+    """A pass may outlive the credentials that came with the table; those of its files are renewed."""
+    from hardpack.compaction import publish, session
+
+    made, used = [], []
+    real, folder = session.TableSession.data_files, publish.PassFolder
+    monkeypatch.setattr(
+        session.TableSession, "data_files", lambda self, settings: made.append(real(self, settings)) or made[-1]
+    )
+    monkeypatch.setattr(publish, "PassFolder", lambda io, location: used.append(io) or folder(io, location))
+    table = superseded_once(catalog)
+    hp.clean(hp.plan(name_of(table), now=T0))
+    assert [io is files.io for io, files in zip(used, made, strict=True)] == [True]

@@ -1,6 +1,7 @@
 """A dry run walks the steps of the pass and says what the pass then does, and changes nothing."""
 
 import random
+from pathlib import Path
 
 import pytest
 from hardpack.compaction.report import LogReport
@@ -64,6 +65,20 @@ def test_retention_does_what_its_dry_run_says(hp, catalog):
     did = hp.apply_retention(name_of(table), now=T0 + 10_000)
     assert said(ahead) == said(did)
     assert sum(entry.retention for entry in did.logs) >= 30
+
+
+def test_it_writes_no_key_filter(hp, catalog):
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0, key_filter_min_rows=1)
+    append(table, {0: [row(o, f"k{o}") for o in range(20)]})
+    append(table, {0: [row(20, "x")]})
+    hp.clean(hp.plan(name_of(table), now=T0))
+    append(table, {0: [row(21, "y")]})
+    folder = Path(table.location().removeprefix("file://"))
+    plan, before = hp.plan(name_of(table), now=T0), sorted(folder.rglob("*"))
+    hp.clean(plan, dry_run=True)
+    assert sorted(folder.rglob("*")) == before
+    hp.clean(plan)
+    assert [path for path in folder.rglob("hardpack-keys/*.parquet") if path not in before]
 
 
 def test_the_command_says_that_nothing_was_changed(hp, catalog, lake, monkeypatch, capsys):

@@ -66,6 +66,7 @@ class SimFiles:
 
     def __init__(self, session: Any) -> None:
         self.schema, self.store = session.table.schema(), session.jvm.tab.store
+        self.io, self.location = session.table.io, session.table.location()
 
     def log_of(self, file: Any, columns: Any) -> str:
         return str(file.partition[0])

@@ -4,6 +4,7 @@ import pytest
 from hardpack.compaction.alter_states import mark_uncleanable
 from hardpack.operations.pause import pause, resume
 from hardpack.table.history import trusted_states
+from pyiceberg.types import IntegerType
 
 from tests.topics import append, name_of, new_topic, row, session_of
 
@@ -75,3 +76,15 @@ def test_what_another_writer_does_beside_changes_nothing(catalog, topic, in_betw
     resume(session_of(topic), [1], 0)
     assert states_of(topic) == {"0": (1, ""), "1": (0, "")}
     assert topic.properties["comment"] == "x"
+
+
+def test_a_table_whose_mapped_column_is_gone_can_be_paused(topic):
+    """Somebody dropped the column of the leader epoch: no pass may touch the table, but people may."""
+    with topic.update_schema() as schema:
+        schema.add_column("epoch", IntegerType())
+    with topic.transaction() as change:
+        change.set_properties({"hardpack.column.leader.epoch": "epoch"})
+    with topic.update_schema() as schema:
+        schema.delete_column("epoch")
+    assert pause(session_of(topic), [0])["0"].paused == 1
+    assert resume(session_of(topic), None, 0)["0"].paused == 0

@@ -156,7 +156,8 @@ def _filters(inputs: Inputs) -> KeyFilters:
     control = columns.control.name if columns.control else None
     # control rows are no part of a filter
     identity = f"{hash_function()} {columns.key.field_id} {control} {columns.empty_key_is_absent}"
-    return KeyFilters(files.io, files.location, identity, inputs.work.settings.key_filter_min_rows)
+    work = inputs.work
+    return KeyFilters(files.io, files.location, identity, work.settings.key_filter_min_rows, not work.dry_run)
 
 
 def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[KeyScanFile]:

@@ -71,12 +71,14 @@ def expected(choice: Choice) -> tuple[LogReport, ...]:
     """
     states = _states(choice, choice.work.request.commit_time())
     data_files, logs = choice.inputs.data_files, []
+    living = {path: data_files[path].rows - len(choice.skipped(path)) for path in choice.removed}
+    # a run is of one log, so that its first file tells which
+    begun = {run[0] for run in choice.rewrite if any(living[path] for path in run)}
     for log in choice.work.logs:
         own = {f.path for f in log.view.files} & choice.removed
-        living = {path: data_files[path].rows - len(choice.skipped(path)) for path in own}
-        size = sum(data_files[p].bytes * rows // data_files[p].rows for p, rows in living.items())
-        runs = sum(any(living.get(p) for p in run) for run in choice.rewrite)
-        logs.append(_Outcome(choice, log, states[log.name]).report(sum(living.values()), size, runs, [None]))
+        size = sum(data_files[path].bytes * living[path] // data_files[path].rows for path in own)
+        rows = sum(living[path] for path in own)
+        logs.append(_Outcome(choice, log, states[log.name]).report(rows, size, len(own & begun), [None]))
     return tuple(logs)
 
 

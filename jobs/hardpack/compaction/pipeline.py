@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hardpack import faults
 from hardpack.compaction.choice import choose
 from hardpack.compaction.dead_rows import find_dead_rows
@@ -52,7 +54,7 @@ def preview(session: TableSession, work: PassWork) -> PassReport:
     Raises:
         UncleanableLog: a log's rows cannot be cleaned.
     """
-    inputs = read_inputs(session, work)
+    inputs = read_inputs(session, replace(work, dry_run=True))
     dead = find_dead_rows(session, inputs)
     choice = choose(inputs, dead)
     return work.request.report(logs=expected(choice))

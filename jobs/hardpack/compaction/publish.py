@@ -30,7 +30,9 @@ def publish(session: TableSession, ledger: Ledger, data_docs: str = "") -> PassR
         CommitUnknown: the catalog did not say whether the commit went through.
     """
     staged, choice, work = ledger.staged, ledger.choice, ledger.choice.work
-    request, tasks, folder = work.request, choice.inputs.tasks, PassFolder.of(session.table)
+    request, tasks, files = work.request, choice.inputs.tasks, choice.inputs.files
+    # a pass may take longer than lent credentials last, which the files' own storage renews
+    folder = PassFolder(files.io, files.location)
     report = request.report(logs=ledger.logs, seconds=round(time.monotonic() - choice.inputs.began, 1))
     change = CommitChange(
         remove=[tasks[path].file() for run in choice.rewrite for path in run],

@@ -213,6 +213,8 @@ class PassWork:
     """By which rows leave, in the order in which they claim them."""
     rows: LogRows | None = None
     """The logs' rows, None where no row is read."""
+    dry_run: bool = False
+    """Whether nothing may be written, key filters neither."""
 
     @property
     def name(self) -> str:

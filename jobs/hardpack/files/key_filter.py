@@ -84,6 +84,8 @@ class KeyFilters:
     """What the hashes depend on beside the file: the hash function, the key's column and what tells a control row."""
     min_rows: int
     """Files of fewer rows have none."""
+    makes: bool = True
+    """Whether files that have none get one."""
 
     def rules_out(self, file: ContentFile, log_name: str, wanted: Callable[[], Wanted]) -> bool:
         """Returns whether the file has a filter and none of the keys is in it.
@@ -103,7 +105,7 @@ class KeyFilters:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if file.rows < self.min_rows:
+        if file.rows < self.min_rows or not self.makes:
             return
         ordered = np.sort(np.concatenate(hashes) >> np.uint64(64 - BITS))
         # what np.unique gives, which takes fourteen times as long

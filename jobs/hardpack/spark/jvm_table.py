@@ -90,9 +90,9 @@ class JvmTable(Procedures):
             before: a scan task of a data file.
             after: a task of the same file at a later snapshot.
         """
-        known = [delete.entry for delete in self.deletes(before)]
-        lying = zip(self.deletes(after), self.lying_on(after), strict=True)
-        return [int(java.fileSequenceNumber()) for delete, java in lying if delete.entry not in known]
+        lying = self.lying_on(after)
+        known = [delete.entry for delete in self.deletes(before)] if lying else []
+        return [int(delete.fileSequenceNumber()) for delete in lying if self._json(delete) not in known]
 
     def sequence_number(self, snapshot: int) -> int:
         """Returns the sequence number of a snapshot."""

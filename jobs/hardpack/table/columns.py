@@ -163,14 +163,16 @@ class LogColumns:
     """Names of columns in which rows of one offset may differ."""
 
     @classmethod
-    def of(cls, schema: Schema, settings: Settings) -> LogColumns:
+    def of(cls, schema: Schema, settings: Settings, roles: Collection[str] = (*REQUIRED, *OPTIONAL)) -> LogColumns:
         """Finds the columns that settings map in a schema that has them.
 
         Args:
             schema: the table's.
             settings: the table's.
+            roles: those that are asked for; the columns of others may be gone.
         """
-        fields = {role: schema.find_field(name) for role, name in mapped_columns(settings).items()}
+        mapped = mapped_columns(settings).items()
+        fields = {role: schema.find_field(name) for role, name in mapped if role in roles}
         return cls(
             **fields, empty_key_is_absent=settings.key_absent == "empty", ignored=tuple(settings.duplicates_ignore)
         )

@@ -59,7 +59,7 @@ class ManifestReader:
         self.schema = schema = table.schema()
         self.io, self.specs = table.io, table.specs()
         self.name = table_name(table)
-        self.columns = LogColumns.of(schema, settings)
+        self.columns = LogColumns.of(schema, settings, REQUIRED)
         self.times = {s.snapshot_id: s.timestamp_ms for s in table.snapshots()}
         self.oldest = min(self.times.values(), default=0)
 
