@@ -153,7 +153,6 @@ class _Past:
         self.lineage = list(ancestors(table))
         self.ours = [s for s in self.lineage if STATE_PROPERTY in summary_of(s)]
         self.ids = {s.snapshot_id for s in self.lineage}
-        self.elsewhere = {s.snapshot_id for s in table.snapshots()} - self.ids
         self.newest = max((s.sequence_number or 0 for s in self.lineage), default=-1)
         self.oldest = min((s.sequence_number or 0 for s in self.lineage), default=None)
         # some expire snapshots and forget that there was a parent
@@ -188,8 +187,7 @@ class _Past:
     def _lacks(self, snapshot: int, sequence: int) -> bool:
         if snapshot in self.ids:
             return False
-        # one that is there, and to which no way leads from the current snapshot, is most likely of another line
-        if self.whole or sequence > self.newest or snapshot in self.elsewhere:
+        if self.whole or sequence > self.newest:
             return True
         # behind what has expired a commit lies in the past, though a tag may keep it; else the history steps over it
         return self.oldest is None or self.oldest < sequence
