@@ -105,7 +105,7 @@ def standing(inputs: Any, log: Any) -> dict[tuple[str, int], Row]:
 
 
 def find_dead_rows(session: Any, inputs: Any) -> DeadRows:
-    """Stands for the third step of a pass, by the plain rules."""
+    """Stands for how a pass finds dead rows, by the plain rules."""
     work, at = inputs.work, Columns.of(inputs.work.columns)
     files: dict[str, FileDeadRows] = {}
     for log in work.logs:
@@ -173,7 +173,7 @@ def _facts(session: Any, inputs: Any, log: Any, at: Columns) -> LogFacts:
 
 
 def write(session: Any, choice: Any) -> Staged:
-    """Stands for the fourth step: living rows in new files of the store."""
+    """Stands for how a pass writes: living rows in new files of the store."""
     tab, made, new = session.jvm.tab, [], []
     for run in choice.rewrite:
         rows = [r for p in run for at, r in enumerate(tab.store.files[p]) if at not in choice.skipped(p)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from hardpack.compaction.plan import Plan
+from hardpack.errors import HardpackError
 
 from tests.histories.expiry import referred_snapshots
 from tests.histories.ice import Tab, replaced, unfit
@@ -60,9 +62,16 @@ def ahead(world: Any, tab: Tab, ms: int) -> None:
 
 @verb
 def clean(world: Any, tab: Tab, force: bool = False) -> None:
-    """Plan and phase one; a log just cleaned is not due again."""
-    plan = _planned(world, tab, force=force)
+    """Plan, dry run and phase one, which does what the dry run says; a log just cleaned is not due again."""
+    plan, meta = _planned(world, tab, force=force), tab.meta
+    with contextlib.suppress(HardpackError):
+        ahead = world.hp.clean(plan, dry_run=True)
+    must(tab.meta is meta, "dry-run", "a dry run changed the table")
     report = world.hp.clean(plan)
+    if report.snapshot and not world.interrupted:
+        said, did = ([(e.partition, e.rows_before, e.rows_after, e.checkpoint_after, e.files_rewritten) for e in r.logs]
+                     for r in (ahead, report))  # fmt: skip
+        must(said == did, "dry-run", f"a dry run said {said}, and the pass did {did}")
     cleaned = {entry.partition for entry in report.logs}
     partly = "hardpack.log.cleaner.dedupe.buffer.size" in tab.meta.properties
     if report.snapshot and not world.interrupted and not partly:

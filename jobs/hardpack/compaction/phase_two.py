@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 
 from hardpack.compaction.alter_states import refused_logs_marked
@@ -13,7 +11,7 @@ from hardpack.compaction.planned import planned_views
 from hardpack.compaction.publish import applied_before
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
-from hardpack.compaction.work import LogToExpire, PassRequest, PassWork
+from hardpack.compaction.work import LogToExpire, PassRequest, PassWork, request_id
 from hardpack.rules.causes import EXPIRED_MARKER, EXPIRED_TOMBSTONE
 from hardpack.rules.horizons import due
 from hardpack.rules.model import LogView
@@ -36,7 +34,7 @@ def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) 
         Conflict: the table has moved on since it was planned.
         GateRefused: a guarantee would not hold; the logs are marked.
     """
-    request = PassRequest(plan.table, "two", request_id(plan), plan.now, plan.snapshot)
+    request = PassRequest(plan.table, "two", expiry_id(plan), plan.now, plan.snapshot)
     if done := applied_before(session.table, request):
         return done
     if plan.snapshot is None:
@@ -45,13 +43,12 @@ def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) 
     return expire_logs(session, request, plan.settings, logs_to_expire(views, plan.settings, plan.now), dry_run)
 
 
-def request_id(plan: Plan) -> str:
-    """Names a request to expire by what was asked, so that a retry after the commit finds it done.
+def expiry_id(plan: Plan) -> str:
+    """Names a request to expire by what was asked.
 
     The checkpoints are part of it: after a further phase one the same question at the same time is a new one.
     """
-    asked = [plan.uuid, plan.now, sorted((str(p.partition), p.checkpoint) for p in plan.logs)]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    return request_id([plan.uuid, plan.now, sorted((str(p.partition), p.checkpoint) for p in plan.logs)])
 
 
 def logs_to_expire(views: Iterable[LogView], settings: Settings, now: int) -> list[LogToExpire]:

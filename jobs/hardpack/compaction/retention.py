@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +15,7 @@ from hardpack.compaction.publish import publish
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import Staged
-from hardpack.compaction.work import LogFacts, LogWork, PassRequest, PassWork, Seen
+from hardpack.compaction.work import LogFacts, LogWork, PassRequest, PassWork, Seen, request_id
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.causes import RETENTION
 from hardpack.rules.horizons import after_retention
@@ -79,8 +77,8 @@ def apply_retention(
     """
     settings = session.checked_settings()
     views = chosen(session.table, settings, partitions)
-    asked = json.dumps([str(session.table.metadata.table_uuid), now, session.base, [str(v.partition) for v in views]])
-    request = PassRequest(session.name, "retention", hashlib.sha256(asked.encode()).hexdigest()[:16], now, session.base)
+    asked = [str(session.table.metadata.table_uuid), now, session.base, [str(v.partition) for v in views]]
+    request = PassRequest(session.name, "retention", request_id(asked), now, session.base)
     return retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
 
 

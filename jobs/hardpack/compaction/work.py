@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +24,15 @@ from hardpack.table.state import state_with_history
 
 Seen = tuple[int, int]
 """Sequence numbers of the snapshot that a pass read and of the one that it made; see `LogState.seen`."""
+
+
+def request_id(asked: list[Any]) -> str:
+    """Names a request by what was asked, so that a retry after the commit finds it done.
+
+    Args:
+        asked: JSON data.
+    """
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,7 @@ class LogFacts:
 
 
 @dataclass(frozen=True)
-class LogWork:
+class LogWork(ABC):
     """One log of a pass, and the settings and the time, ms, that its rules go by. Subclasses say what is done to it."""
 
     view: LogView
@@ -95,6 +107,7 @@ class LogWork:
         """Offset ranges whose tombstones have to go."""
         return ()
 
+    @abstractmethod
     def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
         """Returns the state that the pass leaves.
 
@@ -103,7 +116,6 @@ class LogWork:
             seen: of the snapshot that the pass read.
             commit: the time of the commit, ms.
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
