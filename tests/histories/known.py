@@ -247,5 +247,12 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         [_create(min__compaction__lag__ms=str(24 * HOUR)), _do("append", logs={"0": [["c", "value", 2, -1]]}),
          _advance(25 * HOUR), _append("a"), _do("foreign_expire", keep=1), RUN],
     ),
+    "a log that was truncated is as new after an expiry as before it": (
+        {"state-survives"},
+        [_create(min__cleanable__dirty__ratio="0.5"), _append("b"), _append("y"), CLEAN, _do("truncate"),
+         _late(40, "z"), _do("foreign_expire", keep=1), _append("b", log=1),
+         _do("merge", log=1, key="b", rows=[["a", "value", 1, "now"]]), _do("truncate"), _append("b"),
+         _do("foreign_expire", keep=4)],
+    ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""

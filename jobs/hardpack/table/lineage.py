@@ -29,8 +29,8 @@ MOST_STEPS = 200
 class Origin:
     """What is known of a file's rows. Offsets; None where there is no such row."""
 
-    known: bool = True
-    """Whether rows that the last pass knew may be among them."""
+    known: bool | None = True
+    """Whether rows that the last pass knew are among them; None where no snapshot tells any more."""
     late: int | None = None
     """The lowest that the pass has not seen as it is now."""
     arrived: int | None = None
@@ -100,7 +100,7 @@ class Lineage:
         new = Origin(False, file.min_offset, file.min_offset, True, file.came)
         if snapshot is None or steps >= MOST_STEPS:
             # nobody tells any more, so the state is kept and the rows are cleaned again
-            return Origin(True, file.min_offset, file.min_offset, True)
+            return Origin(None, file.min_offset, file.min_offset, True)
         if is_ours(snapshot):
             return SEEN
         if snapshot.summary is None or is_append(snapshot):
@@ -110,7 +110,7 @@ class Lineage:
             return new
         if any(f.trouble for f in change.removed):
             # rows whose offsets nobody can tell may stand beside others that a pass knew
-            return Origin(True, file.min_offset, file.min_offset, True)
+            return Origin(None, file.min_offset, file.min_offset, True)
         before = [self.origin(log, gone, state, steps + 1) for gone in change.removed]
         changed = snapshot.summary.operation != Operation.REPLACE
         if not (_is_rewrite(change, file) if changed else _is_no_larger(change)):
@@ -119,14 +119,17 @@ class Lineage:
         arrived = _within(file, [o.arrived for o in before])
         if changed:
             late = file.min_offset
-        known = any(o.known for o in before) or not change.removed
+        told = {o.known for o in before} or {True}
+        known = True in told or (None if None in told else False)
         since = min([o.since for o in before], default=file.came)
         return Origin(known, late, arrived, changed or any(o.fresh for o in before), since)
 
     def replaced(self, log: Partition, files: Sequence[DataFile], state: LogState) -> bool:
         """Returns whether others replaced a log.
 
-        They have when all rows that its last pass knew left before any of those came that are there now.
+        They have when all rows that its last pass knew left before any of those came that are there now. Rows of
+        which nobody can tell keep the state while they are there, and prove nothing when they leave: so the answer is
+        no other after an expiry than before it.
 
         Args:
             log: the log.
@@ -134,7 +137,7 @@ class Lineage:
             state: its state.
         """
         origins = [self.origin(log, f, state) for f in files]
-        if any(o.known for o in origins):
+        if any(o.known is not False for o in origins):
             return False
         since = min(o.since for o in origins)
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
