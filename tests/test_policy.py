@@ -155,7 +155,12 @@ def locking(locked, **settings):
 
 def test_for_what_a_policy_locks_the_tables_own_properties_count_for_nothing(catalog):
     table = new_topic(
-        catalog, cleanup_policy="delete", column_key="value", min_cleanable_dirty_ratio=0.9, segment_bytes="no number"
+        catalog,
+        cleanup_policy="delete",
+        column_key="value",
+        column_value="key",
+        min_cleanable_dirty_ratio=0.9,
+        segment_bytes="no number",
     )
     append(table, {0: [row(0, "a")]})
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from hardpack.compaction.session import TableSession
 from hardpack.demo.topic import COLUMNS, create_topic
 from hardpack.rules.reference.cleaner import Row
+from hardpack.table.columns import find_column
 
 _names = count()
 T0 = 1_600_000_000_000
@@ -39,6 +40,12 @@ def append(table, logs, at=T0):
             schema=COLUMNS,
         )
     )
+
+
+def columns_of(found, *names):
+    """The columns of these names, in a table or in what reads its files."""
+    schema = found.schema() if callable(found.schema) else found.schema
+    return [find_column(schema, name) for name in names]
 
 
 def rows_of(table, partition=0):

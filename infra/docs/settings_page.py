@@ -48,7 +48,7 @@ def _values(told: dict[str, Any]) -> str:
             return "names with commas between"
         if kind["type"] in ("integer", "number"):
             return " ".join(["a whole number" if kind["type"] == "integer" else "a number", *_bounds(kind)])
-    return "a column's name"
+    return "one of these rules" if "grammar" in told else "a column's name"
 
 
 def _bounds(kind: dict[str, Any]) -> Iterator[str]:

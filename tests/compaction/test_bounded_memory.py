@@ -12,7 +12,7 @@ from hardpack.rules.settings import BYTES_PER_KEY
 from hardpack.spark.causes import superseded as narrow
 from hardpack.spark.rewrite import RewriteInput, _rewrite
 
-from tests.topics import append, name_of, new_topic, row, rows_of
+from tests.topics import append, columns_of, name_of, new_topic, row, rows_of
 
 
 def held(make):
@@ -85,7 +85,12 @@ def test_a_file_four_times_as_large_takes_no_more_to_rewrite(catalog):
         pool = pa.proxy_memory_pool(usual)
         pa.set_memory_pool(pool)
         try:
-            made = _rewrite(DataFiles.of(table), [RewriteInput(ContentFile(entry), b"")], "offset", 4 * 1024 * 1024)
+            made = _rewrite(
+                DataFiles.of(table),
+                [RewriteInput(ContentFile(entry), b"")],
+                columns_of(table, "offset")[0],
+                4 * 1024 * 1024,
+            )
         finally:
             pa.set_memory_pool(usual)
         assert sum(new.rows for new in made) == rows

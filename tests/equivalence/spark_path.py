@@ -11,7 +11,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
-import pyarrow as pa
 from hardpack.compaction.phase_one import phase_one_work, with_last_stable
 from hardpack.compaction.phase_two import expire_logs, logs_to_expire
 from hardpack.compaction.pipeline import run
@@ -26,23 +25,10 @@ from hardpack.rules.settings import Settings
 from hardpack.spark.jvm_table import JvmTable
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import STATE_PROPERTY, read_state, write_state
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import BinaryType, BooleanType, IntegerType, LongType, NestedField, StringType
 
-TYPES = {
-    "partition": IntegerType(), "offset": LongType(), "timestamp": LongType(), "key": BinaryType(),
-    "value": BinaryType(), "producer": LongType(), "transactional": BooleanType(), "control": StringType(),
-    "batch": LongType(),
-}  # fmt: skip
-COLUMNS = Settings.model_validate(
-    {
-        "column.producer.id": "producer", "column.transactional": "transactional", "column.control": "control",
-        "column.batch": "batch",
-    }
-)  # fmt: skip
-MAPPED = ("column_producer_id", "column_transactional", "column_control", "column_batch")
+from tests.layouts import PLAIN, mapped
+
+MAPPED = tuple(name for name in Settings.model_fields if name.startswith("column_") or name == "tombstone")
 _names = count()
 
 
@@ -60,12 +46,9 @@ class LogUnderTest:
 class Batch:
     """Logs as partitions of one table. `seen` gives what a step left, in the words of the cases."""
 
-    def __init__(self, catalog, spark, home):
-        schema = Schema(*(NestedField(i, n, t) for i, (n, t) in enumerate(TYPES.items(), 1)))
-        catalog.create_namespace_if_not_exists("eq")
-        self.name = f"eq.logs{next(_names)}"
-        spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
-        self.table = catalog.create_table(self.name, schema, partition_spec=spec)
+    def __init__(self, catalog, spark, home, layout=PLAIN):
+        self.layout, self.columns, self.name = layout, mapped(layout), f"eq.logs{next(_names)}"
+        self.table = layout.create(catalog, self.name)
         self.spark, self.home, self.passes = spark, home, count()
         self.logs: dict[int, LogUnderTest] = {}
         self.left: dict[int, set[int]] = {}
@@ -85,7 +68,6 @@ class Batch:
 
     def append(self, segments: dict[int, LogSegment]):
         """One new active segment for some logs, in one commit."""
-        rows = [(p, r) for p, s in segments.items() for r in s.rows]
         for p, segment in segments.items():
             log = self.logs[p]
             log.empty_active = None if segment.rows else segment.base
@@ -93,22 +75,13 @@ class Batch:
             log.modified |= {r.offset: segment.modified for r in segment.rows}
             if p in self.left:
                 self.left[p] |= {r.offset for r in segment.rows}
-        if not rows:
-            return
-        columns = {
-            "partition": [p for p, _ in rows], "offset": [r.offset for _, r in rows],
-            "timestamp": [r.timestamp for _, r in rows], "key": [r.key for _, r in rows],
-            "value": [r.value for _, r in rows], "producer": [r.producer for _, r in rows],
-            "transactional": [r.transactional for _, r in rows], "control": [r.control for _, r in rows],
-            "batch": [r.batch for _, r in rows],
-        }  # fmt: skip
-        schema = self.table.schema().as_arrow()
-        self.table.append(pa.table({n: pa.array(v, schema.field(n).type) for n, v in columns.items()}, schema=schema))
+        if any(segment.rows for segment in segments.values()):
+            self.layout.append(self.table, {p: segment.rows for p, segment in segments.items()})
 
     def logs_at(self, now: dict[int, int]):
         """The logs as the engine sees them, each with its settings and time."""
         self.table.refresh()
-        views = {v.partition: v for v in read_logs(self.table, COLUMNS)}
+        views = {v.partition: v for v in read_logs(self.table, self.columns)}
         return [self._log(views[p], at) for p, at in now.items() if p in views]
 
     def _log(self, view, now):
@@ -124,7 +97,7 @@ class Batch:
             state=replace(view.state, log_end=end),
             last_stable=log.high_watermark,
         )
-        changes = {name: getattr(COLUMNS, name) for name in MAPPED}
+        changes = {name: getattr(self.columns, name) for name in MAPPED}
         # files that get a filter are read one by one, others together
         changes["key_filter_min_rows"] = (1, 100_000)[view.log_end % 2]
         changes["active_segment"] = "newest" if log.empty_active is None else "none"
@@ -133,7 +106,7 @@ class Batch:
     def clean(self, now: dict[int, int]):
         """One selection and, of the due logs, one whole pass; partition -> LogToClean as it was decided."""
         session = self.session()
-        logs = with_last_stable(session, COLUMNS, session.base, self.logs_at(now))
+        logs = with_last_stable(session, self.columns, session.base, self.logs_at(now))
         due = [log for log in logs if log.decision.due]
         dropped = {}
         if due:
@@ -142,7 +115,7 @@ class Batch:
             session = self.session()
             states = read_state(self.name, self.table.properties)
             cleaned = {log.view.partition: log for log in due}
-            views = [v for v in read_logs(self.table, COLUMNS) if v.partition in cleaned]
+            views = [v for v in read_logs(self.table, self.columns) if v.partition in cleaned]
             assert all(v.state == states[str(v.partition)] for v in views)
             expiring = []
             for view in views:
@@ -156,7 +129,7 @@ class Batch:
         session, logs = self.session(), self.logs_at(now)
         past = [past for log in logs for past in logs_past_retention([log.view], log.settings, log.now)]
         before = {log.view.partition: len(log.view.segments) for log in logs}
-        retain_logs(session, self._request("retention", session), COLUMNS, past)
+        retain_logs(session, self._request("retention", session), self.columns, past)
         after = {log.view.partition: len(log.view.segments) for log in self.logs_at(now)}
         return {p: n - after.get(p, 0) for p, n in before.items()}
 
@@ -180,8 +153,7 @@ class Batch:
         """What is left: partition -> survivors, checkpoint, horizons, log_start, layout (segments with rows)."""
         self.table.refresh()
         rows = defaultdict(list)
-        found = self.table.scan(selected_fields=("partition", "offset", "value", "control")).to_arrow()
-        for r in sorted(found.to_pylist(), key=lambda r: r["offset"]):
+        for r in sorted(self.layout.rows(self.table), key=lambda r: r["offset"]):
             rows[r["partition"]].append(r)
         self.left = {p: {r["offset"] for r in found} for p, found in rows.items()}
         out = {}
@@ -214,7 +186,7 @@ def _horizons(state, rows):
         if r["control"] is not None:
             horizon = markers.get(r["offset"])
         else:
-            horizon = horizon_of(state, r["offset"]) if r["value"] is None else None
+            horizon = horizon_of(state, r["offset"]) if r["tombstone"] else None
         if horizon is not None:
             found[r["offset"]] = horizon
     return found

@@ -6,6 +6,7 @@ import pytest
 
 from tests.equivalence.cases import compare, golden
 from tests.equivalence.spark_path import Batch
+from tests.layouts import PLAIN
 
 ABSENT = {"selected": False, "survivors": [], "checkpoint": None, "horizons": {}, "layout": []}
 """A log of which no row was ever written is not in the table."""
@@ -21,9 +22,9 @@ def rounds(case):
     return found if found[-1] else found[:-1]
 
 
-def play(catalog, spark, home, cases):
+def play(catalog, spark, home, cases, layout=PLAIN):
     """Run cases side by side as partitions of one table: per judged step (log, number, step, what was seen)."""
-    batch = Batch(catalog, spark, home)
+    batch = Batch(catalog, spark, home, layout)
     batch.create({at: (case.log, case.settings) for at, case in enumerate(cases)})
     turns = {at: rounds(case) for at, case in enumerate(cases)}
     for number in range(max(map(len, turns.values()))):

@@ -14,14 +14,12 @@ from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
 from hardpack.files.writer import write_files
 from hardpack.rules.reference.cleaner import Row
-from hardpack.rules.settings import Settings
 from hardpack.spark import rewrite as wide
 from hardpack.spark.rewrite import RewriteInput
-from hardpack.table.columns import LogColumns
 from pyiceberg.types import StringType
 from pyroaring import BitMap
 
-from tests.topics import append, new_topic, row
+from tests.topics import append, columns_of, new_topic, row
 
 
 def refs(table):
@@ -49,11 +47,11 @@ def as_file(entry):
 
 def entries_of(files, group, target):
     """Iceberg's JSON of what a group becomes."""
-    return [file.entry for file in wide._rewrite(files, group, "offset", target)]
+    return [file.entry for file in wide._rewrite(files, group, columns_of(files, "offset")[0], target)]
 
 
 def rows_in(files, entries):
-    read = [b for e in entries for b in files.read(as_file(e), ["offset", "key"])]
+    read = [b for e in entries for b in files.read(as_file(e), columns_of(files, "offset", "key"))]
     return [(r["offset"], r["key"]) for b in read for r in b.to_pylist()]
 
 
@@ -75,8 +73,7 @@ def test_living_rows_of_a_group_become_one_file(topic):
     (entry,) = entries_of(files, [RewriteInput(one, dead(1, 4)), RewriteInput(other, dead(0))], 10**9)
     assert rows_in(files, [entry]) == [(o, f"k{o}".encode()) for o in (0, 2, 3, 6, 7)]
     assert entry["record-count"] == 5
-    assert ContentFile(entry).nulls(files.schema.find_field("value").field_id) == 1
-    assert files.log_of(ContentFile(entry), LogColumns.of(files.schema, Settings())) == "0"
+    assert ContentFile(entry).told(files.schema.find_field("value").field_id) == (1, b"v", b"v")
     bounds = [
         int.from_bytes(bytes.fromhex(numbers(entry, n, files, "offset")), "little")
         for n in ("lower-bounds", "upper-bounds")
@@ -141,10 +138,10 @@ def test_a_column_that_a_file_has_not_is_null_in_all_its_rows(topic):
         change.add_column("later", StringType())
     changed = topic.refresh()
     files = DataFiles.of(changed)
-    read = [batch for ref in refs(changed) for batch in files.read(ref, ["later"])]
+    read = [batch for ref in refs(changed) for batch in files.read(ref, columns_of(files, "later"))]
     assert [value for batch in read for value in batch["later"].to_pylist()] == [None] * 8
     # the partition's value is the table's, whatever the file holds
-    read = [batch for ref in refs(changed) for batch in files.read(ref, ["partition", "later"])]
+    read = [batch for ref in refs(changed) for batch in files.read(ref, columns_of(files, "partition", "later"))]
     assert {value for batch in read for value in batch["partition"].to_pylist()} == {0}
 
 
@@ -156,7 +153,9 @@ def test_rows_come_in_order_from_many_row_groups(catalog):
     (ref,) = refs(table)
     files = DataFiles.of(table)
     assert pq.ParquetFile(ref.path.removeprefix("file://")).num_row_groups > 10
-    assert [r["offset"] for batch in files.read(ref, ["offset"]) for r in batch.to_pylist()] == list(range(100))
+    assert [r["offset"] for batch in files.read(ref, columns_of(files, "offset")) for r in batch.to_pylist()] == list(
+        range(100)
+    )
     # a reader that stops in the middle leaves nothing behind that waits
     for batch in files.read_whole(ref):
         assert batch["offset"][0].as_py() == 0
@@ -166,7 +165,11 @@ def test_rows_come_in_order_from_many_row_groups(catalog):
 def test_what_is_no_parquet_is_said(topic):
     ref = refs(topic)[0]
     with pytest.raises(BadInput, match=r"is orc, expected parquet; rewrite it"):
-        list(DataFiles.of(topic).read(ContentFile(dict(ref.entry) | {"file-format": "orc"}), ["offset"]))
+        list(
+            DataFiles.of(topic).read(
+                ContentFile(dict(ref.entry) | {"file-format": "orc"}), columns_of(DataFiles.of(topic), "offset")
+            )
+        )
 
 
 def test_a_file_that_could_not_be_begun_leaves_the_real_error(topic, monkeypatch):
@@ -186,7 +189,7 @@ def test_small_groups_share_a_task_and_leave_nothing_when_one_fails(topic, monke
     assert [len(pack) for pack in wide._packed(groups)] == [2]
     monkeypatch.setattr(wide, "TASK_BYTES", one.bytes)
     assert [len(pack) for pack in wide._packed(groups)] == [1, 1]
-    made = wide._rewrite_all(files, groups, "offset", 10**9)
+    made = wide._rewrite_all(files, groups, columns_of(files, "offset")[0], 10**9)
     assert [rows_in(files, new) for new in made] == [
         [(o, f"k{o}".encode()) for o in (0, 2, 3, 4)], [(6, b"k6"), (7, b"k7")],
     ]  # fmt: skip
@@ -200,7 +203,7 @@ def test_small_groups_share_a_task_and_leave_nothing_when_one_fails(topic, monke
 
     monkeypatch.setattr(wide, "_rewrite", second_fails)
     with pytest.raises(OSError, match="no space"):
-        wide._rewrite_all(files, groups, "offset", 10**9)
+        wide._rewrite_all(files, groups, columns_of(files, "offset")[0], 10**9)
     with pytest.raises(BadInput, match="is missing"):
         rows_in(files, begun[0])
 

@@ -11,7 +11,9 @@ from hardpack.files.data_files import DataFiles
 from hardpack.files.key_filter import BITS, KeyFilters, Wanted
 from hardpack.files.key_hash import HashedRows, HeadKeys, high_half, log_hash, low_half
 from hardpack.files.key_reader import KeyColumns, KeyScanFile
+from hardpack.rules.settings import Settings
 from hardpack.spark.causes.superseded import _probe
+from hardpack.table.columns import LogColumns
 from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
@@ -65,7 +67,7 @@ def probed(topic, filters, keys, unread=b""):
     high, low = high_half(held, log_hash("0")), low_half(held, log_hash("0", b"salt"), b"salt")
     none = np.zeros(len(high), np.uint64)
     tail = [KeyScanFile(n, ref, "0", 90, 120, True, unread) for n, ref in enumerate(refs(topic))]
-    columns = KeyColumns("key", "offset", "value", None, b"salt")
+    columns = KeyColumns(LogColumns.of(files.schema, Settings()), b"salt")
     pieces = list(_probe(files, columns, filters, tail, HeadKeys.of(HashedRows(high, low, none, none))))
     found = {number: BitMap.deserialize(places).to_array().tolist() for (number, _), places in pieces}
     numbers = {ref.path: n for n, ref in enumerate(refs(topic))}

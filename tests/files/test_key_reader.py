@@ -11,6 +11,8 @@ from hardpack.files.data_files import DataFiles
 from hardpack.files.key_hash import FILE_SHIFT, HEAD, POSITION, TOMBSTONE
 from hardpack.files.key_reader import KeyColumns, KeyScanFile, read_keys
 from hardpack.rules.reference.cleaner import Row
+from hardpack.rules.settings import Settings
+from hardpack.table.columns import LogColumns
 from pyroaring import BitMap
 
 from tests.topics import append, new_topic
@@ -57,7 +59,7 @@ def test_small_files_share_a_part_and_keep_their_rows(logs, hashed, of_tail):
     near = (lambda high: np.ones(len(high), bool)) if of_tail else None
     # of the tail all rows lie below the first dirty offset
     given = [g for g in given if not of_tail or g[1][-1].offset < FIRST_DIRTY]
-    columns = KeyColumns("key", "offset", "value", None, b"salt")
+    columns = KeyColumns(LogColumns.of(files.schema, Settings()), b"salt")
     seen, hashes, keyless, parts = set(), {}, {}, 0
     with patch.object(reading, "ROWS_HASHED", hashed):
         for rows, without in read_keys(files, columns, [key_file for key_file, _, _ in given], near):

@@ -32,7 +32,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from tests.topics import T0, append, new_topic, row
+from tests.topics import T0, append, columns_of, new_topic, row
 
 ITEM = StructType(NestedField(20, "n", IntegerType()))
 NESTED = Schema(
@@ -184,8 +184,16 @@ def test_files_of_other_writers_become_one(wide_topic, tmp_path):
     ]
     given = [written_as(wide_topic, tmp_path, 2 * n, types) for n, types in enumerate(kinds)]
     files = DataFiles.of(wide_topic)
-    new = [f.entry for f in wide._rewrite(files, [RewriteInput(ref, b"") for ref in given], "offset", 10**9)]
-    again = [f.entry for f in wide._rewrite(files, [RewriteInput(r, b"") for r in reversed(given)], "offset", 10**9)]
+    new = [
+        f.entry
+        for f in wide._rewrite(files, [RewriteInput(ref, b"") for ref in given], columns_of(files, "offset")[0], 10**9)
+    ]
+    again = [
+        f.entry
+        for f in wide._rewrite(
+            files, [RewriteInput(r, b"") for r in reversed(given)], columns_of(files, "offset")[0], 10**9
+        )
+    ]
     for entries in (new, again):
         (batch,) = files.read_whole(ContentFile(entries[0]))
         found = batch.to_pylist()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.files.test_data_files import refs
-from tests.topics import append, new_topic, row
+from tests.topics import append, columns_of, new_topic, row
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.floats(0, 5)), min_size=1, max_size=30), st.integers(1, 10**6))
@@ -58,5 +58,5 @@ def test_columns_count_for_what_they_take(catalog, monkeypatch):
     entry = dict(file.entry) | {"column-sizes": {"keys": ids, "values": list(sizes.values())}}
     monkeypatch.setattr(Throttle, "spend", lambda self, size: spent.append(size))
     files = DataFiles.of(table)
-    list(files.read(type(file)(entry), ["key", "offset"]))
+    list(files.read(type(file)(entry), columns_of(files, "key", "offset")))
     assert sum(spent) == pytest.approx(sizes["key"] + sizes["offset"])

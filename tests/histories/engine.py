@@ -68,9 +68,6 @@ class SimFiles:
         self.schema, self.store = session.table.schema(), session.jvm.tab.store
         self.io, self.location = session.table.io, session.table.location()
 
-    def log_of(self, file: Any, columns: Any) -> str:
-        return str(file.partition[0])
-
     def discard(self, paths: Iterable[str]) -> None:
         for path in paths:
             self.store.delete(path)

@@ -210,7 +210,7 @@ def truncate(world: Any, tab: Tab) -> None:
 @foreign
 def recreate(world: Any, tab: Tab) -> None:
     """The table is dropped and made again, empty and adopted with the same settings."""
-    world.create(tab.name, tab.meta.format_version)
+    world.create(tab.name, tab.meta.format_version, tab.by_log)
 
 
 def _point(world: Any, tab: Tab, snapshot: Snapshot) -> None:
@@ -301,7 +301,7 @@ def respec(world: Any, tab: Tab) -> None:
     """A partition field is added beside the log's."""
     number = max(s.spec_id for s in tab.meta.partition_specs) + 1
     bucket = PartitionField(4, 1000 + number, BucketTransform(4), f"bucket{number}")
-    spec = PartitionSpec(tab.meta.partition_specs[0].fields[0], bucket, spec_id=number)
+    spec = PartitionSpec(*tab.meta.partition_specs[0].fields[:1], bucket, spec_id=number)
     tab.swap(tab.updated(AddPartitionSpecUpdate(spec=spec), SetDefaultSpecUpdate(spec_id=number)))
 
 

@@ -96,7 +96,8 @@ class Maker:
         if int(settings.get("min.compaction.lag.ms", 0)) > int(settings.get("max.compaction.lag.ms", LONG_MAX)):
             del settings["min.compaction.lag.ms"]
         version = rng.choice([2] * 16 + [3] * 3 + [1])
-        return Step("create", {"t": t, "version": version, "settings": settings, "chain": self.chain})
+        step = {"t": t, "version": version, "settings": settings, "chain": self.chain}
+        return Step("create", step if rng.random() < 0.8 else step | {"by_log": False})
 
     def _log(self) -> int:
         return self.rng.randrange(self.logs)

@@ -113,15 +113,22 @@ class MemoryIO(FileIO):
 class Tab:
     """One table: its metadata and everything a writer does to it."""
 
-    def __init__(self, name: str, store: Store, clock: int, version: int, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, store: Store, clock: int, version: int, properties: Mapping[str, str], by_log: bool = True
+    ) -> None:
         self.name, self.store, self.io = name, store, MemoryIO(store)
         place = f"mem://lake/{name}/{store.name()}"
+        spec, properties = SPEC if by_log else PartitionSpec(), {**properties, "format-version": str(version)}
         self.meta: TableMetadata = new_table_metadata(
-            SCHEMA, SPEC, UNSORTED_SORT_ORDER, place, {**properties, "format-version": str(version)},
-            uuid.UUID(int=store.name()),
-        )  # fmt: skip
+            SCHEMA, spec, UNSORTED_SORT_ORDER, place, properties, uuid.UUID(int=store.name())
+        )
         self.meta = self.meta.model_copy(update={"last_updated_ms": clock})
         self.version = 0
+
+    @property
+    def by_log(self) -> bool:
+        """Whether the table was made with a partition for each log; else bounds alone tell a file's log."""
+        return bool(self.meta.partition_specs[0].fields)
 
     @property
     def place(self) -> str:

@@ -50,6 +50,7 @@ def delete_file(tab: Any, log: int, positions: Mapping[str, frozenset[int]], clo
         content=DataFileContent.POSITION_DELETES, file_path=path, file_format=FileFormat.PARQUET,
         partition=_home(tab, log), record_count=sum(map(len, positions.values())), file_size_in_bytes=50,
     )  # fmt: skip
+    file.spec_id = tab.meta.default_spec_id
     tab.store.positions[path], tab.store.created[path] = dict(positions), clock
     return file
 
@@ -147,9 +148,13 @@ class _Writer:
     def _write(self, entries: list[ManifestEntry], content: ManifestContent, spec: int) -> None:
         path = f"{self.meta.location}/metadata/{self.store.name():06}.avro"
         counts = {s: [e for e in entries if e.status == s] for s in ManifestEntryStatus}
-        logs = [e.data_file.partition[0] for e in entries]
-        bounds = PartitionFieldSummary(False, None, struct.pack("<i", min(logs)), struct.pack("<i", max(logs)))
-        others = [PartitionFieldSummary(True, None, None, None)] * (len(entries[0].data_file.partition) - 1)
+        fields = next(s for s in self.meta.partition_specs if s.spec_id == spec).fields
+        summaries = [PartitionFieldSummary(True, None, None, None)] * len(fields)
+        if fields and fields[0].source_id == 1:
+            logs = [e.data_file.partition[0] for e in entries]
+            summaries[0] = PartitionFieldSummary(
+                False, None, struct.pack("<i", min(logs)), struct.pack("<i", max(logs))
+            )
         numbers = [
             n for s in (ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED)
             for n in (len(counts[s]), sum(e.data_file.record_count for e in counts[s]))
@@ -163,6 +168,6 @@ class _Writer:
         self.manifests.append(
             ManifestFile(
                 path, 100 * len(entries), spec, content, self.sequence, least, self.snapshot, *numbers[::2],
-                *numbers[1::2], [bounds, *others], None,
+                *numbers[1::2], summaries, None,
             )
         )  # fmt: skip

@@ -69,9 +69,9 @@ class World:
         """The time as hardpack's machine has it."""
         return self.clock + self.skew
 
-    def create(self, name: str, version: int = 2) -> None:
+    def create(self, name: str, version: int = 2, by_log: bool = True) -> None:
         """A new table of this name, in the place of any earlier one, adopted unless it is refused."""
-        self.lake.tabs[name] = self.made(name, version, {})
+        self.lake.tabs[name] = self.made(name, version, {}, by_log)
         self.oracles[name] = Oracle()
         if version > 1:
             self.hp.adopt(name, self.adopted[name])
@@ -82,9 +82,9 @@ class World:
         for known in [at for at in self.ends if at[0] == name]:
             del self.ends[known]
 
-    def made(self, name: str, version: int, properties: dict[str, str]) -> Any:
-        """The table itself."""
-        return Tab(name, self.store, self.clock, version, properties)
+    def made(self, name: str, version: int, properties: dict[str, str], by_log: bool = True) -> Any:
+        """The table itself, with a partition for each log or with none."""
+        return Tab(name, self.store, self.clock, version, properties, by_log)
 
     def using(self, settings: Any) -> None:
         """The settings by which a pass works."""
@@ -227,7 +227,7 @@ class World:
         else:
             self.chain = args.get("chain", False)
             self.adopted[args["t"]] = dict(args["settings"])
-            self.create(args["t"], args.get("version", 2))
+            self.create(args["t"], args.get("version", 2), args.get("by_log", True))
             self._settle("create", args["t"])
 
     def _verb(self, step: Step, tab: Tab) -> None:

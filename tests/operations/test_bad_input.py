@@ -9,7 +9,7 @@ from hardpack.cli.main import app
 from hardpack.files.key_hash import longs
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BinaryType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestampType
 from typer.testing import CliRunner
 
@@ -82,12 +82,6 @@ def test_a_wrong_type(cold, catalog, column, kind, wish):
     message = refusal(cold.adopt, name_of(table))
     assert f"column {column!r}" in message
     assert wish in message
-
-
-@pytest.mark.parametrize("transform", [None, BucketTransform(4)])
-def test_a_table_not_partitioned_by_its_log(cold, catalog, transform):
-    table = make(catalog, FIELDS, transform)
-    assert "ADD PARTITION FIELD partition" in refusal(cold.adopt, name_of(table))
 
 
 def test_a_refused_setting_changes_nothing(cold, catalog):

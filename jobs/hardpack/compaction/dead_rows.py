@@ -137,15 +137,11 @@ BY_SQL: Mapping[Cause, Callable[[PassWork, LogRows], DataFrame]] = {
 def _add_superseded(session: TableSession, inputs: Inputs, files: dict[str, FileDeadRows]) -> None:
     """Add superseded and keyless rows, which the key scan finds, to those that are dead already."""
     work, columns = inputs.work, inputs.work.columns
-    control = columns.control.name if columns.control else None
-    read = KeyColumns(
-        columns.key.name, columns.offset.name, columns.value.name, control, work.request.plan.encode(),
-        columns.empty_key_is_absent,
-    )  # fmt: skip
+    read = KeyColumns(columns, work.request.plan.encode())
     scanned = _files_to_scan(inputs, files)
+    log_of = {one.file.path: one.log for one in scanned}
     for path, found in find_superseded(session.jvm.spark, inputs.files, scanned, read, _filters(inputs)).items():
-        partition = inputs.files.log_of(inputs.data_files[path], columns)
-        rows, deleted = files.setdefault(path, FileDeadRows(partition)), inputs.deleted.get(path, BitMap())
+        rows, deleted = files.setdefault(path, FileDeadRows(log_of[path])), inputs.deleted.get(path, BitMap())
         rows.add(SUPERSEDED, found.superseded - deleted)
         rows.add(NULL_KEY, found.keyless - deleted)
         rows.key_deleted = bool(found.key_deleted)

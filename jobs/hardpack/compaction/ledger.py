@@ -44,10 +44,11 @@ def balance(staged: Staged) -> Ledger:
         staged: what the pass has written.
     """
     choice = staged.choice
-    files, columns = choice.inputs.files, choice.work.columns
-    new: dict[str, list[ContentFile]] = defaultdict(list)
-    for file in staged.new:
-        new[files.log_of(file, columns)].append(file)
+    columns, new = choice.work.columns, defaultdict[str, list[ContentFile]](list)
+    log_of = {file.path: log.name for log in choice.work.logs for file in log.view.files}
+    for one in staged.made:
+        # what became one is of one log
+        new[log_of[one.read[0]]] += one.new
     states = _states(choice, choice.work.request.commit_time())
     logs = []
     for log in choice.work.logs:
@@ -57,7 +58,7 @@ def balance(staged: Staged) -> Ledger:
                 rows=sum(f.rows for f in own),
                 size=sum(f.bytes for f in own),
                 files=len(own),
-                tombstones=[f.nulls(columns.value.field_id) for f in own],
+                tombstones=[f.tombstones(columns) for f in own],
             )
         )
     return Ledger(staged, tuple(logs))

@@ -8,8 +8,8 @@ from hardpack.compaction.plan import LogPlan, Plan
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput, Conflict
 from hardpack.rules.model import LogView
-from hardpack.table.columns import check_layout
 from hardpack.table.history import ancestors
+from hardpack.table.layout import check_layout
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import read_at
 

@@ -14,7 +14,8 @@ from hardpack.clock import clock
 from hardpack.files.data_files import DataFiles
 from hardpack.home import default_home
 from hardpack.rules.settings import NONE, Settings
-from hardpack.table.columns import LogColumns, check_layout, settings_of, table_name
+from hardpack.table.columns import LogColumns, settings_of, table_name
+from hardpack.table.layout import check_layout
 
 if TYPE_CHECKING:
     from hardpack.spark.jvm_table import JvmTable

@@ -46,7 +46,7 @@ def write(session: TableSession, choice: Choice) -> Staged:
     """
     files, work, data_files = choice.inputs.files, choice.work, choice.inputs.data_files
     groups = [_living(choice, run) for run in choice.rewrite]
-    made = rewrite(session.jvm.spark, files, groups, work.columns.offset.name, work.settings.segment_bytes)
+    made = rewrite(session.jvm.spark, files, groups, work.columns.offset, work.settings.segment_bytes)
     written = [file.path for one in made for file in one.new]
     with discarded_on_failure(files, written):
         faults.reach("rewritten")

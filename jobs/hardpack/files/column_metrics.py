@@ -32,7 +32,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from hardpack.rules.settings import Settings
+from hardpack.table.columns import LogColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,11 +78,13 @@ def metrics_modes(
     return modes
 
 
-def sensed(schema: Schema, settings: Settings) -> dict[int, int]:
+def sensed(columns: LogColumns) -> dict[int, int]:
     """Returns the least metrics mode of the columns by which sensing knows a file, by field id."""
-    modes = {"partition": FULL, "offset": FULL, "timestamp": FULL, "key": COUNTS, "value": COUNTS}
-    names = {role: getattr(settings, f"column_{role}") for role in modes}
-    return {schema.find_field(names[role]).field_id: mode for role, mode in modes.items()}
+    modes = {c.field_id: FULL for c in (columns.partition, columns.offset, columns.timestamp)}
+    modes[columns.key.field_id] = COUNTS
+    if columns.value:
+        modes[columns.value.field_id] = COUNTS if columns.tombstone.kind == "null" else FULL
+    return modes
 
 
 def _parsed(text: str, otherwise: int) -> int:

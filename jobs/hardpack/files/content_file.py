@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hardpack.table.columns import LogColumns
+
 ALONE = ("puffin", "parquet")
 """Formats of delete files that are read here."""
 
@@ -18,6 +20,14 @@ class ContentFile:
     """Iceberg's JSON of it."""
     sequence: int = 0
     """Data sequence number; 0 where nothing asks for it."""
+
+    def told(self, field_id: int) -> tuple[int | None, bytes | None, bytes | None]:
+        """Returns how many rows have no value in a column, and its lower and upper bound; None for what is not told."""
+        nulls, low, high = (
+            dict(zip(found["keys"], found["values"], strict=True)).get(field_id) if found else None
+            for found in map(self.entry.get, ("null-value-counts", "lower-bounds", "upper-bounds"))
+        )
+        return nulls, _bytes(low), _bytes(high)
 
     @property
     def path(self) -> str:
@@ -83,10 +93,14 @@ class ContentFile:
         sizes = dict(zip(known["keys"], known["values"], strict=True))
         return sum(sizes.get(number, 0) for number in field_ids)
 
-    def nulls(self, field_id: int) -> int | None:
-        """Returns how many rows have no value in a column, None when they are not counted."""
-        counts = self.entry["null-value-counts"]
-        return dict(zip(counts["keys"], counts["values"], strict=True)).get(field_id)
+    def tombstones(self, columns: LogColumns) -> int | None:
+        """Returns how many rows are tombstones, None where that is not told.
+
+        Args:
+            columns: the table's.
+        """
+        told = self.told(columns.value.field_id) if columns.value else (0, None, None)
+        return columns.tombstones(self.rows, *told)
 
     def deletes(self, location: str, size: int, rows: int, blob: tuple[int, int] | None = None) -> ContentFile:
         """Makes the delete file that names rows of this data file alone.
@@ -111,6 +125,10 @@ class ContentFile:
             }
             | place
         )
+
+
+def _bytes(bound: str | None) -> bytes | None:
+    return None if bound is None else bytes.fromhex(bound)
 
 
 def listed_file(

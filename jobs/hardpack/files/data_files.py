@@ -23,7 +23,7 @@ from hardpack.files.column_metrics import metrics_modes, sensed
 from hardpack.files.content_file import ContentFile
 from hardpack.files.damage import PIECE, readable
 from hardpack.files.throttle import Throttle
-from hardpack.table.columns import LogColumns, by_offset, table_name
+from hardpack.table.columns import LogColumn, LogColumns, by_offset, table_name
 from hardpack.table.vended import renewed
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class DataFiles:
         With its settings, new files have the metrics that planning needs.
         """
         meta, schema, order = table.metadata, table.schema(), table.sort_order()
-        least = sensed(schema, settings) if settings else {}
+        least = sensed(LogColumns.of(schema, settings)) if settings else {}
         by_order = order.order_id if settings and by_offset(table, settings) else 0
         return cls(
             table_name(table), renewed(table), schema, table.specs(), meta.name_mapping(), meta.properties,
@@ -105,10 +105,18 @@ class DataFiles:
         """Whether dead rows may stay in their files under row-level deletes, as far as the table says."""
         return self.format_version >= 2 and self.properties.get("write.delete.mode") == "merge-on-read"
 
-    def read(self, file: ContentFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yields some columns of all rows of a file, in the file's order and whatever was deleted, batch by batch."""
-        names = [c for c in columns if c]
-        return self._read(file, self.schema.select(*names))
+    def read(self, file: ContentFile, columns: Sequence[LogColumn | None]) -> Iterator[pa.RecordBatch]:
+        """Yields some columns of all rows of a file, in the file's order and whatever was deleted, batch by batch.
+
+        Args:
+            file: one of the table's.
+            columns: those to read, whose full names the batches have; None for none.
+        """
+        import pyarrow as pa
+
+        read = {column.name: column for column in columns if column}
+        for batch in self._read(file, self.schema.select(*read)):
+            yield pa.RecordBatch.from_arrays([leaf(batch, c) for c in read.values()], names=list(read))
 
     def read_whole(self, file: ContentFile) -> Iterator[pa.RecordBatch]:
         """Yields all columns of all rows, with each row's lineage where the format has it."""
@@ -212,17 +220,18 @@ class DataFiles:
             except Exception as error:  # whatever it is, it must not hide why the file is deleted
                 log.warning("an uncommitted file of %s stays behind: %s", self.location, type(error).__name__)
 
-    def log_of(self, file: ContentFile, columns: LogColumns) -> str:
-        """Returns the text of the partition whose log a file belongs to.
 
-        Args:
-            file: one whose spec names its log, as that of each file has that was planned.
-            columns: the table's.
-        """
-        at = columns.log_index(self.specs[file.spec_id])
-        if at is None:
-            raise ValueError(f"{file.path}: its partition spec names no log")
-        return str(file.partition[at])
+def leaf(batch: pa.RecordBatch, column: LogColumn) -> pa.Array:
+    """Returns the values of a column, or of a field of structs, which is null where a struct around it is.
+
+    Args:
+        batch: with the column at the top.
+        column: of the same schema as the batch.
+    """
+    array = batch.column(column.path[0])
+    for name in column.path[1:]:
+        array = array.flatten()[array.type.get_field_index(name)]
+    return array
 
 
 def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,8 @@ from hardpack.files.key_hash import (
     low_half,
 )
 from hardpack.files.puffin import bitmap
+from hardpack.rules.tombstones import TombstoneRule
+from hardpack.table.columns import LogColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,15 +52,10 @@ class KeyScanFile:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """Names of the columns read, and the salt of the hashes."""
+    """The columns read, and the salt of the hashes."""
 
-    key: str
-    offset: str
-    value: str
-    control: str | None
+    log: LogColumns
     salt: bytes
-    empty_is_absent: bool = False
-    """Whether a row with an empty key has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,29 +121,44 @@ def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: boo
     readable = living_mask(file.file.rows, file.skipped)
     log = log_hash(file.log), log_hash(file.log, columns.salt)
     at = 0
-    value = columns.value if file.tombstones else ""
+    names = columns.log
+    value = names.value if file.tombstones else None
     # where rows are asked for by their keys it is known that they lie below the first dirty offset
-    offset = "" if of_tail else columns.offset
-    for batch in files.read(file.file, [columns.key, offset, columns.control or "", value]):
-        offsets = longs(batch[offset]) if offset else np.zeros(len(batch), np.int64)
+    offset = None if of_tail else names.offset
+    for batch in files.read(file.file, [names.key, offset, names.control, value]):
+        keys = batch[names.key.name]
+        offsets = longs(batch[offset.name]) if offset else np.zeros(len(batch), np.int64)
         inside = readable[at : at + len(batch)] & (offsets < file.checkpoint)
-        if columns.control:
-            inside &= _nulls(batch[columns.control])
-        without = _nulls(batch[columns.key])
-        if columns.empty_is_absent:
-            without |= np.asarray(pc.fill_null(pc.equal(pc.binary_length(batch[columns.key]), 0), False))
+        if names.control:
+            inside &= _nulls(batch[names.control.name])
+        without = _nulls(keys)
+        if names.empty_key_is_absent:
+            without |= np.asarray(pc.fill_null(pc.equal(pc.binary_length(keys), 0), False))
         positions = np.arange(at, at + len(batch), dtype=np.uint64)
         at += len(batch)
         keyless = bitmap(positions[inside & without])
         place = (np.uint64(file.number) << FILE_SHIFT) | positions
         place[offsets >= file.first_dirty] |= HEAD
         if value:
-            place[_nulls(batch[value])] |= TOMBSTONE
+            place[_deleting(batch[value.name], names.tombstone)] |= TOMBSTONE
         chosen = inside & ~without
-        keys = batch[columns.key]
         if not chosen.all():
             keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
         yield _Rows(keys.cast(pa.binary()), log, offsets.astype(np.uint64), place), keyless
+
+
+def _deleting(column: pa.Array, rule: TombstoneRule) -> np.ndarray:
+    """Returns which rows are tombstones, by the column that tells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if rule.kind == "null":
+        return _nulls(column)
+    if rule.kind == "empty":
+        found = pc.equal(pc.binary_length(column), 0)
+    else:
+        found = pc.is_in(column.cast(pa.string()), pa.array(rule.values, pa.string()))
+    return np.asarray(pc.fill_null(found, False))
 
 
 def _nulls(column: pa.Array) -> np.ndarray:

@@ -11,7 +11,8 @@ from hardpack.errors import BadInput
 from hardpack.operations.adoption_checks import check_rows
 from hardpack.operations.write_properties import check_honoured
 from hardpack.rules.settings import NOT_SETTINGS, PREFIX, Settings, is_locked, read_settings
-from hardpack.table.columns import FIELDS, POLICY, bound_fields, check_layout
+from hardpack.table.columns import POLICY
+from hardpack.table.layout import FIELDS, bound_fields, check_layout
 from hardpack.table.log_views import read_logs
 
 
@@ -42,6 +43,7 @@ def adopt(session: TableSession, settings: Mapping[str, str], dry_run: bool = Fa
     result = read_settings(name, future, policy)
     # a role that is named is bound anew, the others are what they were
     named = {name.removeprefix("column.").replace(".", "_") for name in settings if name.startswith("column.")}
+    named |= {"value"} if "tombstone" in settings else set()
     check_layout(table, result, named)
     check_honoured(table, result)
     views = read_logs(table, result)

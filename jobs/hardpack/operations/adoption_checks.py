@@ -16,7 +16,7 @@ from hardpack.files.content_file import ContentFile, listed_file
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
-from hardpack.table.columns import table_name
+from hardpack.table.columns import LogColumn, LogColumns, table_name
 from hardpack.table.manifests import ManifestReader, table_files
 
 SAMPLED_FILES = 5
@@ -45,7 +45,7 @@ def check_rows(table: Table, settings: Settings) -> None:
 
 def _has_empty_keys(table: Table, settings: Settings) -> bool:
     """Returns whether a key is empty: the least of all values, so that a lower bound tells; else some rows are read."""
-    key = table.schema().find_field(settings.column_key)
+    key = LogColumns.of(table.schema(), settings).key
     untold: list[IceFile] = []
     for file in table_files(table):
         bound = (file.lower_bounds or {}).get(key.field_id)
@@ -54,7 +54,7 @@ def _has_empty_keys(table: Table, settings: Settings) -> bool:
         if bound is None and (file.null_value_counts or {}).get(key.field_id) != file.record_count:
             untold.append(file)
     files = DataFiles.of(table)
-    return any(_empty_in(files, _content_file(file), key.name) for file in untold[-SAMPLED_FILES:])
+    return any(_empty_in(files, _content_file(file), key) for file in untold[-SAMPLED_FILES:])
 
 
 def _content_file(file: IceFile) -> ContentFile:
@@ -65,16 +65,16 @@ def _content_file(file: IceFile) -> ContentFile:
     )
 
 
-def _empty_in(files: DataFiles, file: ContentFile, key: str) -> bool:
+def _empty_in(files: DataFiles, file: ContentFile, key: LogColumn) -> bool:
     import pyarrow.compute as pc
 
     first = next(files.read(file, [key]), None)
-    return first is not None and bool(pc.any(pc.equal(pc.binary_length(first[key]), 0)).as_py())
+    return first is not None and bool(pc.any(pc.equal(pc.binary_length(first[key.name]), 0)).as_py())
 
 
 def _check_sequences(table: Table, settings: Settings) -> None:
     """See that no partition field beside the log's separates rows that have offsets of their own, as a topic's name."""
-    log = table.schema().find_field(settings.column_partition).field_id
+    log = LogColumns.of(table.schema(), settings).partition.field_id
     fields = (f for f in table.spec().fields if isinstance(f.transform, IdentityTransform))
     others = [f.source_id for f in fields if f.source_id != log]
     snapshot, reader = table.current_snapshot(), ManifestReader(table, settings)

@@ -20,7 +20,7 @@ from hardpack.rules.settings import Settings
 from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.outcomes import decided
-from hardpack.table.columns import columns_at, table_name
+from hardpack.table.columns import columns_at, find_column, table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,7 +103,8 @@ def _places(rows: DataFrame) -> set[Place]:
 
 
 def _as_stored(table: Table, settings: Settings, key: bytes) -> str | bytes:
-    if not isinstance(table.schema().find_field(settings.column_key).field_type, StringType):
+    column = find_column(table.schema(), settings.column_key)
+    if column is None or not isinstance(column.field_type, StringType):
         return key
     try:
         return key.decode()

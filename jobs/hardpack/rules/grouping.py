@@ -49,7 +49,8 @@ def files_to_rewrite(
 
     Inside one of Kafka's groups neighbours go together: hit files always, a clean file when it is no larger than what
     is written beside it anyway. So a byte is written again only into a file of twice the size, and large clean files
-    stay. A file that stays ends the run, so that the new files' offset ranges keep apart from its own.
+    stay. A file that stays ends the run, so that the new files' offset ranges keep apart from its own; so does one in
+    another Iceberg partition, which no file can be one with.
 
     Args:
         groups: segments that become one.
@@ -62,7 +63,9 @@ def files_to_rewrite(
 def _runs(files: Sequence[DataFile], living: Mapping[str, int], fixed: Collection[str]) -> list[list[DataFile]]:
     sizes = [living.get(f.path, f.bytes) for f in files]
 
-    def joins(at: int, size: int) -> bool:
+    def joins(at: int, beside: int, size: int) -> bool:
+        if files[at].home != files[beside].home:
+            return False
         return files[at].path in living or (sizes[at] <= size and files[at].path not in fixed)
 
     runs: list[tuple[int, int, int]] = []
@@ -71,13 +74,13 @@ def _runs(files: Sequence[DataFile], living: Mapping[str, int], fixed: Collectio
             continue
         start, end, size = at, at + 1, sizes[at]
         while True:
-            if end < len(files) and joins(end, size):
+            if end < len(files) and joins(end, start, size):
                 size += sizes[end]
                 end += 1
-            elif runs and start == runs[-1][1]:
+            elif runs and start == runs[-1][1] and files[start].home == files[start - 1].home:
                 start, _, before = runs.pop()
                 size += before
-            elif start > 0 and joins(start - 1, size):
+            elif start > 0 and joins(start - 1, start, size):
                 start -= 1
                 size += sizes[start]
             else:

@@ -27,7 +27,7 @@ class DataFile:
     """None when no row has a timestamp."""
     max_timestamp: int | None
     tombstones: int | None
-    """Rows with a null value, None when the metadata does not count them."""
+    """Rows that delete their key, None when the metadata does not tell."""
     null_keys: int | None
     """Rows with a null key, None when the metadata does not count them."""
     modified: int = 0
@@ -42,6 +42,8 @@ class DataFile:
     """Sequence number of the commit that brought the file; a rewrite may keep an older data sequence number."""
     trouble: str = ""
     """Why nobody can place its rows in the log; empty when somebody can. Its offsets mean nothing then."""
+    home: str = ""
+    """Names its partition spec and values: only files of one home can become one."""
 
     @property
     def timed(self) -> bool:

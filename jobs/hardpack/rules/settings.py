@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hardpack.errors import BadInput
 from hardpack.rules.times import DAY_MS, LONG_MAX
+from hardpack.rules.tombstones import TombstoneRule, tombstone_rule
 
 PREFIX = "hardpack."
 Long = Annotated[int, Field(le=LONG_MAX)]
@@ -68,6 +69,11 @@ class Settings(BaseModel):
         "clean", description="rows arriving below the checkpoint: `clean` from there again, or `refuse` the log"
     )
     null_keys: Literal["refuse", "drop"] = Field("refuse", description="`drop` removes keyless rows as Kafka's cleaner")
+    tombstone: str = Field(
+        "null",
+        description="which rows delete their key: `null` (no value), `none`, `COLUMN=VALUE|VALUE` or `COLUMN empty`",
+        json_schema_extra={"grammar": "tombstone"},
+    )
     key_absent: Literal["null", "empty"] | None = Field(
         None,
         description="what a row without a key has: `null`, or `empty` text or bytes; adoption asks where both may be",
@@ -114,7 +120,7 @@ class Settings(BaseModel):
     column_offset: str = Field("offset", min_length=1, description="column of the record's offset, long")
     column_timestamp: str = Field("timestamp", min_length=1, description="timestamp, or long in milliseconds")
     column_key: str = Field("key", min_length=1, description="column of the key, binary or string")
-    column_value: str = Field("value", min_length=1, description="column of the value; null makes a tombstone")
+    column_value: str = Field("value", min_length=1, description="column of the value, where `tombstone` is `null`")
 
     column_producer_id: str | None = Field(None, description="column of the producer's id, long; for transactions")
     column_transactional: str | None = Field(None, description="column telling rows of a transaction, boolean")
@@ -133,6 +139,12 @@ class Settings(BaseModel):
     def _names(cls, given: object) -> object:
         """Splits the text of a table property into names."""
         return tuple(name.strip() for name in given.split(",") if name.strip()) if isinstance(given, str) else given
+
+    @field_validator("tombstone")
+    @classmethod
+    def _sentence(cls, given: str) -> str:
+        """Returns the rule as the grammar has it."""
+        return tombstone_rule(given).text
 
     @model_validator(mode="after")
     def _map_holds_a_key(self) -> Self:
@@ -186,9 +198,15 @@ class Settings(BaseModel):
         return int(slots * self.log_cleaner_io_buffer_load_factor)
 
     @property
-    def columns(self) -> tuple[str, str, str, str, str]:
-        """The mapped columns: partition, offset, timestamp, key, value."""
-        return self.column_partition, self.column_offset, self.column_timestamp, self.column_key, self.column_value
+    def tombstone_rule(self) -> TombstoneRule:
+        """What makes a row a tombstone."""
+        return tombstone_rule(self.tombstone)
+
+    @property
+    def tombstone_column(self) -> str | None:
+        """The column that tells tombstones, None where there are none."""
+        rule = self.tombstone_rule
+        return {"null": self.column_value, "none": None}.get(rule.kind, rule.column)
 
 
 NOT_SETTINGS = frozenset({"state", "fields"})

@@ -4,26 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hardpack.table.columns import LogColumns
+from hardpack.table.columns import LogColumn, LogColumns
 
 if TYPE_CHECKING:
-    from pyiceberg.types import NestedField
     from pyspark.sql import Column
 
 
-def column(name: str) -> Column:
-    """Returns the top-level column of this very name; Spark takes a bare dot for a field and a backtick for a quote."""
+def column(*path: str) -> Column:
+    """Returns the column of this very name, or the field of structs that a path leads to.
+
+    Spark takes a bare dot for a field and a backtick for a quote.
+    """
     from pyspark.sql import functions as F
 
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(".".join("`" + name.replace("`", "``") + "`" for name in path))
 
 
 def key_column(columns: LogColumns) -> Column:
     """Returns the key of each row, null where there is none."""
     from pyspark.sql import functions as F
 
-    key = column(columns.key.name)
+    key = column(*columns.key.path)
     return F.when(F.length(key) > 0, key) if columns.empty_key_is_absent else key
+
+
+def deleting(columns: LogColumns) -> Column:
+    """Returns whether a row is a tombstone, by the column that tells; null is never a match."""
+    from pyspark.sql import functions as F
+
+    rule = columns.tombstone
+    if columns.value is None:
+        return F.lit(False)
+    told = column(*columns.value.path)
+    if rule.kind == "null":
+        return told.isNull()
+    found = F.length(told) == 0 if rule.kind == "empty" else told.cast("string").isin(list(rule.values))
+    return F.coalesce(found, F.lit(False))
 
 
 def control_type(columns: LogColumns) -> Column:
@@ -32,7 +48,7 @@ def control_type(columns: LogColumns) -> Column:
 
     if columns.control is None:
         return F.lit(None).cast("string")
-    text = F.lower(column(columns.control.name).cast("string"))
+    text = F.lower(column(*columns.control.path).cast("string"))
     return F.when(text == "1", "commit").when(text == "0", "abort").otherwise(text)
 
 
@@ -51,16 +67,16 @@ def role_columns(columns: LogColumns, tombstones: bool = True) -> dict[str, Colu
 
     control = control_type(columns)
     # a control row may have no value, but it deletes nothing
-    dead = column(columns.value.name).isNull() & control.isNull() if tombstones else F.lit(False)
+    dead = deleting(columns) & control.isNull() if tombstones else F.lit(False)
     roles = {
-        "p": column(columns.partition.name).cast("string"),
+        "p": column(*columns.partition.path).cast("string"),
         "k": key_column(columns),
-        "o": column(columns.offset.name).cast("long"),
+        "o": column(*columns.offset.path).cast("long"),
         "tombstone": dead,
         "control": control,
     }
     if columns.producer_id and columns.transactional:
-        in_transaction = F.coalesce(column(columns.transactional.name), F.lit(False)) & control.isNull()
+        in_transaction = F.coalesce(column(*columns.transactional.path), F.lit(False)) & control.isNull()
         roles |= {"pid": _long(columns.producer_id), "tx": in_transaction}
     if columns.batch:
         roles["batch"] = _long(columns.batch)
@@ -69,8 +85,8 @@ def role_columns(columns: LogColumns, tombstones: bool = True) -> dict[str, Colu
     return roles
 
 
-def _long(field: NestedField) -> Column:
-    return column(field.name).cast("long")
+def _long(mapped: LogColumn) -> Column:
+    return column(*mapped.path).cast("long")
 
 
 def named(roles: dict[str, Column], *names: str) -> list[Column]:

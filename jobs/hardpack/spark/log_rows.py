@@ -47,7 +47,7 @@ def log_rows(
     from pyspark.sql import functions as F
 
     rows = spark.read.option("versionAsOf", snapshot).table(quoted(name))
-    own = rows.where(column(columns.partition.name).isin(list(partitions)))
+    own = rows.where(column(*columns.partition.path).isin(list(partitions)))
     return own.select(*named(role_columns(columns)), F.col("_file").alias("file"), F.col("_pos").alias("pos"))
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from hardpack import faults
 from hardpack.files.content_file import ContentFile
-from hardpack.files.data_files import DataFiles
+from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import living_mask, longs
 from hardpack.files.writer import write_files
 from hardpack.spark.progress import Progress
+from hardpack.table.columns import LogColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,11 @@ class Made:
 
 
 def rewrite(
-    spark: SparkSession, files: DataFiles, groups: Iterable[Sequence[RewriteInput]], offset: str, target_bytes: int
+    spark: SparkSession,
+    files: DataFiles,
+    groups: Iterable[Sequence[RewriteInput]],
+    offset: LogColumn,
+    target_bytes: int,
 ) -> list[Made]:
     """Write the living rows of each group's files.
 
@@ -60,7 +65,7 @@ def rewrite(
         spark: the session.
         files: reads and writes the table's files.
         groups: files that become one, in offset order.
-        offset: name of the offset column.
+        offset: the column of offsets.
         target_bytes: size at which a new file ends.
 
     Returns:
@@ -116,7 +121,7 @@ def _packed(groups: Iterable[list[RewriteInput]]) -> list[list[list[RewriteInput
 
 
 def _rewrite_all(
-    files: DataFiles, groups: Iterable[Sequence[RewriteInput]], offset: str, target_bytes: int
+    files: DataFiles, groups: Iterable[Sequence[RewriteInput]], offset: LogColumn, target_bytes: int
 ) -> list[list[ContentFile]]:
     """Returns the new files of each group; those of none stay behind when one fails."""
     done: list[list[ContentFile]] = []
@@ -130,7 +135,9 @@ def _rewrite_all(
     return done
 
 
-def _rewrite(files: DataFiles, group: Sequence[RewriteInput], offset: str, target_bytes: int) -> list[ContentFile]:
+def _rewrite(
+    files: DataFiles, group: Sequence[RewriteInput], offset: LogColumn, target_bytes: int
+) -> list[ContentFile]:
     import pyarrow as pa
 
     pa.set_cpu_count(1)
@@ -156,30 +163,31 @@ def _living(files: DataFiles, group: Iterable[RewriteInput]) -> Iterator[pa.Reco
                 yield batch.filter(pa.array(living))
 
 
-def _rising(batches: Iterable[pa.RecordBatch], offset: str) -> Iterator[pa.RecordBatch]:
+def _rising(batches: Iterable[pa.RecordBatch], offset: LogColumn) -> Iterator[pa.RecordBatch]:
     end = None
     for batch in batches:
-        offsets = longs(batch[offset])
+        offsets = longs(leaf(batch, offset))
         if (end is not None and offsets[0] < end) or (offsets[1:] < offsets[:-1]).any():
             raise _OutOfOrder
         end = offsets[-1]
         yield batch
 
 
-def _sorted(files: DataFiles, group: Sequence[RewriteInput], offset: str) -> Iterator[pa.RecordBatch]:
+def _sorted(files: DataFiles, group: Sequence[RewriteInput], offset: LogColumn) -> Iterator[pa.RecordBatch]:
     """Yields the rows by offset: as many rounds over the files as it takes to hold a slice of the offsets at a time."""
     import pyarrow as pa
 
     bytes_seen, seen = 0, []
     for batch in _living(files, group):
         bytes_seen += batch.nbytes
-        seen.append(longs(batch[offset]))
+        seen.append(longs(leaf(batch, offset)))
     offsets = np.sort(np.concatenate(seen))
     rounds = -(-bytes_seen // SORT_BYTES)
     bounds = [*offsets[:: -(-len(offsets) // rounds)], offsets[-1] + 1]
     for start, end in pairwise(bounds):
         parts = []
         for batch in _living(files, group):
-            inside = longs(batch[offset])
+            inside = longs(leaf(batch, offset))
             parts.append(batch.filter(pa.array((inside >= start) & (inside < end))))
-        yield from pa.Table.from_batches(parts).sort_by(offset).combine_chunks().to_batches()
+        found = np.concatenate([longs(leaf(part, offset)) for part in parts])
+        yield from pa.Table.from_batches(parts).take(np.argsort(found, kind="stable")).combine_chunks().to_batches()

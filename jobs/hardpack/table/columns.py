@@ -1,53 +1,38 @@
-"""Is this table a topic? Its settings, and the checks of its columns and partitioning."""
+"""The columns of a topic by role, and the log that a data file belongs to."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import SortDirection
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    IntegerType,
-    LongType,
-    NestedField,
-    PrimitiveType,
-    StringType,
-    TimestampType,
-    TimestamptzType,
-)
+from pyiceberg.typedef import Record
+from pyiceberg.types import IcebergType, PrimitiveType, StructType
 
 from hardpack.errors import BadInput
-from hardpack.rules.settings import NONE, PREFIX, Settings, dotted, read_settings
+from hardpack.rules.model import Partition
+from hardpack.rules.settings import NONE, PREFIX, Settings, read_settings
+from hardpack.rules.tombstones import TombstoneRule
 
 POLICY = PREFIX + "cleanup.policy"
-FIELDS = PREFIX + "fields"
-"""Property that binds each role to the field id of its column, since a name may come to mean another."""
-
-REQUIRED = ("partition", "offset", "timestamp", "key", "value")
-"""Roles that each topic has a column for, in the order of `Settings.columns`."""
+REQUIRED = ("partition", "offset", "timestamp", "key")
+"""Roles that each topic has a column for."""
+SENSED = (*REQUIRED, "value")
+"""Roles by which a file is known from its metadata."""
 TRANSACTIONS = ("producer_id", "transactional", "control")
 """Roles without one of which the others tell nothing."""
-OPTIONAL = ("producer_id", "transactional", "control", "leader_epoch", "batch")
+OPTIONAL = ("value", "producer_id", "transactional", "control", "leader_epoch", "batch")
 """Roles that a column may be mapped to but need not."""
-
-EXPECTED: dict[str, tuple[type[PrimitiveType], ...]] = {
-    "partition": (IntegerType, LongType, StringType),
-    "offset": (LongType, IntegerType),
-    "timestamp": (TimestampType, TimestamptzType, LongType),
-    "key": (BinaryType, StringType),
-    "producer_id": (LongType, IntegerType),
-    "transactional": (BooleanType,),
-    "control": (StringType, IntegerType, LongType),
-    "leader_epoch": (IntegerType, LongType),
-    "batch": (LongType, IntegerType),
-}
+NO_LOG = "null"
+"""Stands for the log of rows that name none."""
+SURE_LENGTH = 16
+"""Bounds of texts that are shorter than this were not cut, whichever writer wrote them."""
 
 
 def table_name(table: Table) -> str:
@@ -76,87 +61,70 @@ def settings_of(table: Table, policy: Mapping[str, str] = NONE) -> Settings:
     return read_settings(name, table.properties, policy)
 
 
-def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -> None:
-    """See that the mapped columns exist with usable types and that the table is partitioned by the log.
+@dataclass(frozen=True, slots=True)
+class LogColumn:
+    """A field that a role is mapped to: a column, or a field of structs in one."""
+
+    field_id: int
+    field_type: IcebergType
+    path: tuple[str, ...]
+    """Its name, below the names of the structs around it."""
+    required: bool = False
+    """Whether no row lacks it, nor a struct around it."""
+
+    @property
+    def name(self) -> str:
+        """Its name as Iceberg has it, with dots between."""
+        return ".".join(self.path)
+
+
+def _fields(kind: StructType, path: tuple[str, ...] = (), required: bool = True) -> Iterator[LogColumn]:
+    """Yields all fields but those inside lists and maps, of which a row may have any number."""
+    for one in kind.fields:
+        column = LogColumn(one.field_id, one.field_type, (*path, one.name), required and one.required)
+        yield column
+        if isinstance(one.field_type, StructType):
+            yield from _fields(one.field_type, column.path, column.required)
+
+
+def find_column(schema: Schema, name: str) -> LogColumn | None:
+    """Returns the column, or field of structs, of a name; a column whose own name has dots comes first.
 
     Args:
-        table: as pyiceberg loaded it.
-        settings: its settings.
-        anew: roles whose columns need not be those that were bound when the table was adopted.
-
-    Raises:
-        BadInput: naming the first thing that is wrong.
+        schema: the table's.
+        name: with dots between the names of structs and fields.
     """
-    name = table_name(table)
-    _check_format(table)
-    fields = {f.name: f for f in table.schema().fields}
-    for role, column in mapped_columns(settings).items():
-        _check_column(name, role, column, fields)
-    _check_bound(table, settings, anew)
-    for column in settings.duplicates_ignore:
-        if column not in fields or column in mapped_columns(settings).values():
-            raise BadInput(
-                f"{name}: duplicates.ignore names {column!r}, expected a column of the table that is mapped to nothing;"
-                f" mend it with `hardpack adopt {name} --set duplicates.ignore=NAME`."
-            )
-    # files of an earlier spec are looked at when they are met; one that no file uses does no harm
-    if LogColumns.of(table.schema(), settings).log_index(table.spec()) is None:
-        raise BadInput(
-            f"{name}: the table is not partitioned by identity of column {settings.column_partition!r}, which "
-            f"separates its logs; add it with ALTER TABLE … ADD PARTITION FIELD {settings.column_partition} and "
-            "rewrite the older files."
-        )
+    found = [column for column in _fields(schema.as_struct()) if column.name == name]
+    return min(found, key=lambda column: len(column.path), default=None)
 
 
-def _check_format(table: Table) -> None:
-    if table.metadata.format_version < 2:
-        raise BadInput(
-            f"{table_name(table)}: the table has format version 1, which does not tell when rows came, expected 2 or 3;"
-            " ALTER TABLE … SET TBLPROPERTIES ('format-version'='2') upgrades it in place."
-        )
+def column_by_id(schema: Schema, field_id: int) -> LogColumn | None:
+    """Returns the column, or field of structs, of a field id.
 
-
-def bound_fields(table: Table, settings: Settings) -> str:
-    """Returns what table property `hardpack.fields` holds.
-
-    It has the field id of each role's column, in the order of roles.
+    Args:
+        schema: the table's.
+        field_id: which never changes its meaning.
     """
-    schema = table.schema()
-    return ",".join(f"{role}={schema.find_field(c).field_id}" for role, c in mapped_columns(settings).items())
-
-
-def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> None:
-    """See that the roles' columns are those that they were mapped to, whatever these are called now."""
-    if not (bound := table.properties.get(FIELDS)):
-        return
-    name, schema = table_name(table), table.schema()
-    now = dict(entry.split("=") for entry in bound_fields(table, settings).split(","))
-    for role, _, number in (entry.partition("=") for entry in bound.split(",")):
-        if role not in now or now[role] == number or role in anew:
-            continue
-        column = mapped_columns(settings)[role]
-        before = schema.find_column_name(int(number)) if number.isdigit() else None
-        gone = f"now called {before!r}" if before else "gone"
-        raise BadInput(
-            f"{name}: column {column!r} is not the one that was mapped to the {role} when the table was adopted, which "
-            f"is {gone}; `hardpack adopt {name} --set column.{dotted(role)}=NAME` binds the role anew."
-        )
+    return next((column for column in _fields(schema.as_struct()) if column.field_id == field_id), None)
 
 
 @dataclass(frozen=True)
 class LogColumns:
     """The columns of a topic by role: field ids, which never change their meaning, under the names of one schema."""
 
-    partition: NestedField
-    offset: NestedField
-    timestamp: NestedField
-    key: NestedField
-    value: NestedField
-    producer_id: NestedField | None = None
-    transactional: NestedField | None = None
-    control: NestedField | None = None
-    leader_epoch: NestedField | None = None
-    batch: NestedField | None = None
+    partition: LogColumn
+    offset: LogColumn
+    timestamp: LogColumn
+    key: LogColumn
+    value: LogColumn | None = None
+    """The one that tells tombstones, None where there are none."""
+    producer_id: LogColumn | None = None
+    transactional: LogColumn | None = None
+    control: LogColumn | None = None
+    leader_epoch: LogColumn | None = None
+    batch: LogColumn | None = None
+    tombstone: TombstoneRule = field(default_factory=TombstoneRule)
+    """What makes a row a tombstone."""
     empty_key_is_absent: bool = False
     """Whether a row with an empty key has none."""
     ignored: tuple[str, ...] = ()
@@ -170,18 +138,23 @@ class LogColumns:
             schema: the table's.
             settings: the table's.
             roles: those that are asked for; the columns of others may be gone.
+
+        Raises:
+            ValueError: there is no such column.
         """
         mapped = mapped_columns(settings).items()
-        fields = {role: schema.find_field(name) for role, name in mapped if role in roles}
         return cls(
-            **fields, empty_key_is_absent=settings.key_absent == "empty", ignored=tuple(settings.duplicates_ignore)
+            **{role: _found(schema, name) for role, name in mapped if role in roles},
+            tombstone=settings.tombstone_rule,
+            empty_key_is_absent=settings.key_absent == "empty",
+            ignored=tuple(settings.duplicates_ignore),
         )
 
     @property
-    def by_role(self) -> dict[str, NestedField]:
+    def by_role(self) -> dict[str, LogColumn]:
         """The mapped columns."""
-        fields = {role: getattr(self, role) for role in (*REQUIRED, *OPTIONAL)}
-        return {role: field for role, field in fields.items() if field is not None}
+        columns = {role: getattr(self, role) for role in (*REQUIRED, *OPTIONAL)}
+        return {role: column for role, column in columns.items() if column is not None}
 
     @property
     def transactions(self) -> bool:
@@ -194,10 +167,50 @@ class LogColumns:
         Args:
             spec: the partition spec of the file.
         """
-        for at, field in enumerate(spec.fields):
-            if field.source_id == self.partition.field_id and isinstance(field.transform, IdentityTransform):
+        for at, part in enumerate(spec.fields):
+            if part.source_id == self.partition.field_id and isinstance(part.transform, IdentityTransform):
                 return at
         return None
+
+    def log_of(
+        self,
+        spec: PartitionSpec,
+        values: Record | Sequence[Any],
+        nulls: int | None,
+        low: bytes | None,
+        high: bytes | None,
+    ) -> Partition | None:
+        """Returns the log that all rows of a data file belong to, None where its metadata proves none.
+
+        The spec's identity value tells, else the bounds of the log's column do when they are equal: every value lies
+        between them.
+
+        Args:
+            spec: the partition spec of the file.
+            values: the file's partition values.
+            nulls: rows without a log, None where they are not counted.
+            low: lower bound of the log's column, as Iceberg writes a single value; None where there is none.
+            high: its upper bound.
+        """
+        if (at := self.log_index(spec)) is not None:
+            return NO_LOG if values[at] is None else values[at]
+        if low is None or low != high or not (self.partition.required or nulls == 0):
+            return None
+        value = _value(self.partition, low)
+        return None if isinstance(value, str) and len(value) >= SURE_LENGTH else value
+
+    def tombstones(self, rows: int, nulls: int | None, low: bytes | None, high: bytes | None) -> int | None:
+        """Returns how many rows of a data file are tombstones, None where its metadata does not tell.
+
+        Args:
+            rows: of the file.
+            nulls: rows in which the column that tells is null, None where they are not counted.
+            low: lower bound of that column, as Iceberg writes a single value; None where there is none.
+            high: its upper bound.
+        """
+        if self.value is None or self.tombstone.kind == "null":
+            return self.tombstone.count(rows, nulls, None, None)
+        return self.tombstone.count(rows, nulls, _text(self.value, low), _text(self.value, high))
 
     def under(self, schema: Schema) -> LogColumns:
         """Returns the columns as a schema calls them; an optional one that it lacks is mapped to nothing.
@@ -205,18 +218,36 @@ class LogColumns:
         Args:
             schema: one that has all required columns.
         """
-        names = {role: schema.find_column_name(field.field_id) for role, field in self.by_role.items()}
-        fields: dict[str, Any] = {role: schema.find_field(name) if name else None for role, name in names.items()}
-        if not all(fields.get(role) for role in TRANSACTIONS):
-            fields |= dict.fromkeys(TRANSACTIONS)
-        return replace(self, **fields)
+        columns: dict[str, Any] = {role: column_by_id(schema, c.field_id) for role, c in self.by_role.items()}
+        if not all(columns.get(role) for role in TRANSACTIONS):
+            columns |= dict.fromkeys(TRANSACTIONS)
+        return replace(self, **columns)
+
+
+def _found(schema: Schema, name: str) -> LogColumn:
+    if (column := find_column(schema, name)) is None:
+        raise ValueError(f"there is no column {name!r}")
+    return column
+
+
+def _value(column: LogColumn, bound: bytes) -> Any:
+    kind = column.field_type
+    return from_bytes(kind, bound) if isinstance(kind, PrimitiveType) else None
+
+
+def _text(column: LogColumn, bound: bytes | None) -> str | bytes | None:
+    """Returns a bound as the tombstone rule compares it; None for one that may have been cut."""
+    value = None if bound is None else _value(column, bound)
+    if isinstance(value, bytes | str):
+        return value if len(value) < SURE_LENGTH else None
+    return None if value is None else str(value).lower()
 
 
 def mapped_columns(settings: Settings) -> dict[str, str]:
     """Returns the column by role, of the roles that are mapped."""
-    columns = dict(zip(REQUIRED, settings.columns, strict=True))
-    optional = {role: getattr(settings, f"column_{role}") for role in OPTIONAL}
-    return columns | {role: column for role, column in optional.items() if column}
+    names = {role: getattr(settings, f"column_{role}") for role in (*REQUIRED, *OPTIONAL)}
+    names["value"] = settings.tombstone_column
+    return {role: name for role, name in names.items() if name}
 
 
 def columns_at(table: Table, settings: Settings, snapshot_id: int) -> LogColumns:
@@ -236,42 +267,22 @@ def columns_at(table: Table, settings: Settings, snapshot_id: int) -> LogColumns
     schema_id = now.schema_id if snapshot is None else snapshot.schema_id
     then = table.schemas().get(now.schema_id if schema_id is None else schema_id, now)
     columns = LogColumns.of(now, settings)
-    for role, field in columns.by_role.items():
-        name = then.find_column_name(field.field_id)
-        if name != field.name and (name is not None or role not in OPTIONAL):
+    for role, column in columns.by_role.items():
+        before = column_by_id(then, column.field_id)
+        named_anew = before is not None and before.path != column.path
+        if named_anew or (before is None and (role == "value" or role not in OPTIONAL)):
             raise BadInput(
-                f"{table_name(table)}: column {field.name!r}, mapped to the {role}, was added or renamed after "
+                f"{table_name(table)}: column {column.name!r}, mapped to the {role}, was added or renamed after "
                 f"snapshot {snapshot_id}; it can be cleaned after the next write to the table."
             )
     return columns.under(then)
-
-
-def _check_column(table: str, role: str, column: str, fields: dict[str, NestedField]) -> None:
-    field = fields.get(column)
-    if field is None:
-        raise BadInput(
-            f"{table}: there is no column {column!r} for the {role}, its columns are {', '.join(fields)}; "
-            f"map it with `hardpack adopt {table} --set column.{dotted(role)}=NAME`."
-        )
-    kinds = EXPECTED.get(role)
-    if kinds and not isinstance(field.field_type, kinds):
-        wish = " or ".join(str(kind()) for kind in kinds)
-        raise BadInput(
-            f"{table}: column {column!r}, mapped to the {role}, is {field.field_type}, expected {wish}; "
-            f"map another with `hardpack adopt {table} --set column.{dotted(role)}=NAME`."
-        )
-    if role == "offset" and isinstance(field.field_type, IntegerType):
-        raise BadInput(
-            f"{table}: column {column!r}, mapped to the offset, is int, expected long; "
-            f"widen it with ALTER TABLE … ALTER COLUMN {column} TYPE bigint."
-        )
 
 
 def by_offset(table: Table, settings: Settings) -> bool:
     """Returns whether rows of one log by rising offset are in the table's sort order."""
     schema, order = table.schema(), table.sort_order()
     columns = LogColumns.of(schema, settings)
-    if order.is_unsorted or not all(isinstance(field.transform, IdentityTransform) for field in order.fields):
+    if order.is_unsorted or not all(isinstance(f.transform, IdentityTransform) for f in order.fields):
         return False
     *before, last = order.fields
     # in a file the column of the log has one value

@@ -17,21 +17,19 @@ from pyiceberg.expressions.visitors import inclusive_projection, manifest_evalua
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.types import LongType, NestedField, PrimitiveType
+from pyiceberg.types import LongType, PrimitiveType
 
 from hardpack.errors import BadInput
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
-from hardpack.table.columns import REQUIRED, LogColumns, table_name
+from hardpack.table.columns import NO_LOG, SENSED, LogColumn, LogColumns, table_name
 
 ENTRIES_PER_PROCESS = 100_000
 """Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
 
 Entries = dict[Partition, list[tuple[Any, ...]]]
 """A manifest's entries by log, as arguments of `DataFile`: they pickle faster than the objects."""
-NO_LOG = "null"
-"""Stands for the log of rows that name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +57,15 @@ class ManifestReader:
         self.schema = schema = table.schema()
         self.io, self.specs = table.io, table.specs()
         self.name = table_name(table)
-        self.columns = LogColumns.of(schema, settings, REQUIRED)
+        self.columns = LogColumns.of(schema, settings, SENSED)
         self.times = {s.snapshot_id: s.timestamp_ms for s in table.snapshots()}
         self.oldest = min(self.times.values(), default=0)
 
     @property
     def reads(self) -> tuple[Any, ...]:
         """What the result depends on beside the manifest: the fields looked at."""
-        fields = (self.columns.by_role[role] for role in REQUIRED)
-        return tuple((field.field_id, str(field.field_type)) for field in fields)
+        columns = self.columns.by_role.values()
+        return self.columns.tombstone, *((column.field_id, str(column.field_type)) for column in columns)
 
     def files(self, manifests: Sequence[ManifestFile]) -> dict[str, dict[Partition, list[DataFile]]]:
         """Returns the data files of manifests, by the manifest's path and by log.
@@ -94,7 +92,7 @@ class ManifestReader:
         for name in logs:
             # a name that is no value of the column's type is that of no log
             with suppress(ValueError):
-                yield literal(name).to(self.columns.partition.field_type).value
+                yield literal(name).to(cast(PrimitiveType, self.columns.partition.field_type)).value
 
     def _decoded(self, manifests: Sequence[ManifestFile]) -> Iterator[Entries]:
         entries = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
@@ -128,7 +126,7 @@ class ManifestReader:
         found = Entries()
         with uncollected():
             for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                found.setdefault(self._log_of(manifest, entry), []).append(self._file(entry))
+                found.setdefault(self._log_of(entry.data_file), []).append(self._file(entry))
         return found
 
     def change(self, manifests: Iterable[ManifestFile], snapshot: int) -> dict[Partition, Change]:
@@ -142,20 +140,22 @@ class ManifestReader:
         deleted: dict[Partition | None, int | None] = {}
         for manifest in (m for m in manifests if m.added_snapshot_id == snapshot):
             for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=False):
-                log = self._log_of(manifest, entry)
+                file = entry.data_file
                 if manifest.content == ManifestContent.DELETES:
                     if entry.status == ManifestEntryStatus.ADDED:
-                        by_position = entry.data_file.content == DataFileContent.POSITION_DELETES
+                        log, by_position = self._partition_of(file), file.content == DataFileContent.POSITION_DELETES
                         before = deleted.get(log, 0)
                         known = by_position and before is not None
-                        deleted[log] = (before or 0) + entry.data_file.record_count if known else None
+                        deleted[log] = (before or 0) + file.record_count if known else None
                 elif entry.status == ManifestEntryStatus.DELETED:
-                    removed.setdefault(log, []).append(self._file(entry))
+                    removed.setdefault(self._log_of(file), []).append(self._file(entry))
                 elif entry.status == ManifestEntryStatus.ADDED:
-                    added.setdefault(log, []).append(self._file(entry))
+                    added.setdefault(self._log_of(file), []).append(self._file(entry))
         into, out = _built(added), _built(removed)
+        # deletes that name no log may lie on any
+        otherwise = None if None in deleted else 0
         return {
-            log: Change(tuple(into.get(log, ())), tuple(out.get(log, ())), deleted.get(log, 0))
+            log: Change(tuple(into.get(log, ())), tuple(out.get(log, ())), deleted.get(log, otherwise))
             for log in {*into, *out, *(log for log in deleted if log is not None)}
         }
 
@@ -165,31 +165,42 @@ class ManifestReader:
             fields = self.specs[manifest.partition_spec_id].fields
             for at in [i for i, f in enumerate(fields) if f.source_id == source]:
                 for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                    yield self._log_of(manifest, entry), entry.data_file.partition[at], DataFile(*self._file(entry))
+                    yield self._log_of(entry.data_file), entry.data_file.partition[at], DataFile(*self._file(entry))
 
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
         """Finds the logs that the row-level deletes of some manifests lie on; None stands for all."""
         found: set[Partition | None] = set()
         for manifest in manifests:
-            fields = self.specs[manifest.partition_spec_id].fields
-            at = self._partition_index(manifest) if fields else None
             for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                found.add(None if at is None else entry.data_file.partition[at])
+                found.add(self._partition_of(entry.data_file))
         return found
 
-    def _log_of(self, manifest: ManifestFile, entry: ManifestEntry) -> Partition:
-        partition: Partition | None = entry.data_file.partition[self._partition_index(manifest)]
-        return NO_LOG if partition is None else partition
+    def _partition_of(self, file: IceFile) -> Partition | None:
+        """Returns the log that a file's spec names, None where it names none."""
+        return self.columns.log_of(self.specs[file.spec_id], file.partition, None, None, None)
 
-    def _partition_index(self, manifest: ManifestFile) -> int:
-        spec = self.specs[manifest.partition_spec_id]
-        at = self.columns.log_index(spec)
-        if at is None:
-            raise BadInput(
-                f"{self.name}: files of partition spec {spec.spec_id} are not partitioned by "
-                f"{self.columns.partition.name!r}; rewrite them with the current spec."
+    def _log_of(self, file: IceFile) -> Partition:
+        column = self.columns.partition
+        nulls, low, high = _told(file, column)
+        log = self.columns.log_of(self.specs[file.spec_id], file.partition, nulls, low, high)
+        if log is None:
+            raise BadInput(f"{self.name}: {self._mixed(file)}.")
+        return log
+
+    def _mixed(self, file: IceFile) -> str:
+        """Returns why nobody can tell which log a file belongs to."""
+        nulls, low, high = _told(file, self.columns.partition)
+        name, (least, most) = self.columns.partition.name, self._bounds(file, self.columns.partition)
+        if low is None or high is None or nulls is None:
+            return (
+                f"data file {file.file_path} has no bounds of column {name!r}, by which its log would be known, "
+                f"expected them in its metadata; set write.metadata.metrics.column.{name}=full and rewrite the file"
             )
-        return at
+        several = f"of several logs, {least} to {most} by column {name!r}" if low != high else "with no or a long log"
+        return (
+            f"data file {file.file_path} holds rows {several}, expected one log in a file; add a partition field with "
+            f"ALTER TABLE … ADD PARTITION FIELD {name} and rewrite the older files"
+        )
 
     def _file(self, entry: ManifestEntry) -> tuple[Any, ...]:
         file = entry.data_file
@@ -205,7 +216,7 @@ class ManifestReader:
             0 if trouble else high,
             self._millis(early),
             self._millis(late),
-            nulls.get(self.columns.value.field_id),
+            self._tombstones(file),
             nulls.get(self.columns.key.field_id),
             # a snapshot that expired is older than those still known
             self.times.get(entry.snapshot_id or 0, self.oldest),
@@ -214,13 +225,21 @@ class ManifestReader:
             False,
             entry.file_sequence_number or 0,
             trouble,
+            self._home(file),
         )
+
+    def _home(self, file: IceFile) -> str:
+        fields = self.specs[file.spec_id].fields
+        return str([file.spec_id, *(file.partition[at] for at in range(len(fields)))])
+
+    def _tombstones(self, file: IceFile) -> int | None:
+        told = _told(file, self.columns.value) if self.columns.value else (0, None, None)
+        return self.columns.tombstones(file.record_count, *told)
 
     def _trouble(self, file: IceFile, low: int | None, high: int | None, early: int | None) -> str:
         """Returns why a file's rows cannot be placed in their log; empty when they can."""
         nulls = file.null_value_counts or {}
-        at = self.columns.log_index(self.specs[file.spec_id])
-        if at is None or file.partition[at] is None:
+        if self._partition_of(file) == NO_LOG:
             return (
                 f"{file.record_count:,} rows have no {self.columns.partition.name!r}, expected the number or name of "
                 "their log; set or delete them"
@@ -243,16 +262,22 @@ class ManifestReader:
             )
         return ""
 
-    def _bounds(self, file: IceFile, field: NestedField) -> tuple[Any, Any]:
-        lower = (file.lower_bounds or {}).get(field.field_id)
-        upper = (file.upper_bounds or {}).get(field.field_id)
+    def _bounds(self, file: IceFile, column: LogColumn) -> tuple[Any, Any]:
+        _, lower, upper = _told(file, column)
         if lower is None or upper is None:
             return None, None
-        kind = cast(PrimitiveType, field.field_type)
+        kind = cast(PrimitiveType, column.field_type)
         return from_bytes(kind, lower), from_bytes(kind, upper)
 
     def _millis(self, value: int | None) -> int | None:
         return value if value is None or isinstance(self.columns.timestamp.field_type, LongType) else value // 1000
+
+
+def _told(file: IceFile, column: LogColumn) -> tuple[int | None, bytes | None, bytes | None]:
+    """Returns how many rows are null in a column, and its bounds, as far as the manifest tells."""
+    found = (told or {} for told in (file.null_value_counts, file.lower_bounds, file.upper_bounds))
+    nulls, low, high = (told.get(column.field_id) for told in found)
+    return nulls, low, high  # type: ignore[return-value]
 
 
 def _built(entries: Entries) -> dict[Partition, list[DataFile]]:

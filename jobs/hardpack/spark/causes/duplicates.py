@@ -52,7 +52,7 @@ def repeated_rows(
     table = spark.read.option("versionAsOf", snapshot).table(quoted(name))
     roles = role_columns(columns)
     roles.setdefault("epoch", F.lit(0).cast("long"))
-    rows = table.where(column(columns.partition.name).isin(list(partitions))).select(
+    rows = table.where(column(*columns.partition.path).isin(list(partitions))).select(
         *named(roles, "p", "o", "epoch"),
         content_hash(table.drop(*columns.ignored)).alias("content"),
         F.col("_file").alias("file"),

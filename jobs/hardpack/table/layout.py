@@ -1,0 +1,180 @@
+"""Does a table fit its settings: are the mapped columns there, of usable types, and the ones that were bound?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from hardpack.errors import BadInput
+from hardpack.rules.settings import PREFIX, Settings, dotted
+from hardpack.table.columns import LogColumns, find_column, mapped_columns, table_name
+
+FIELDS = PREFIX + "fields"
+"""Property that binds each role to the field id of its column, since a name may come to mean another."""
+
+EXPECTED: dict[str, tuple[type[PrimitiveType], ...]] = {
+    "partition": (IntegerType, LongType, StringType),
+    "offset": (LongType, IntegerType),
+    "timestamp": (TimestampType, TimestamptzType, LongType),
+    "key": (BinaryType, StringType),
+    "producer_id": (LongType, IntegerType),
+    "transactional": (BooleanType,),
+    "control": (StringType, IntegerType, LongType),
+    "leader_epoch": (IntegerType, LongType),
+    "batch": (LongType, IntegerType),
+}
+TOLD_BY: dict[str, tuple[type[PrimitiveType], ...]] = {
+    "equals": (StringType, BooleanType, IntegerType, LongType),
+    "empty": (BinaryType, StringType),
+}
+"""Types of the column by which a rule of tombstones goes."""
+
+
+def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -> None:
+    """See that the mapped columns exist, each with one role and a usable type, and are those that were bound.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: its settings.
+        anew: roles whose columns need not be those that were bound when the table was adopted.
+
+    Raises:
+        BadInput: naming the first thing that is wrong.
+    """
+    name = table_name(table)
+    _check_format(table)
+    schema, mapped = table.schema(), mapped_columns(settings)
+    for role, column in mapped.items():
+        _check_column(name, role, column, schema)
+    _check_apart(name, mapped, schema)
+    if settings.tombstone_rule.kind in TOLD_BY:
+        _check_told_by(name, settings, schema)
+    _check_bound(table, settings, anew)
+    for column in settings.duplicates_ignore:
+        roles = [role for role, path in mapped.items() if column in (path, path.partition(".")[0])]
+        if column not in {f.name for f in schema.fields} or roles:
+            raise BadInput(
+                f"{name}: duplicates.ignore names {column!r}, expected a column of the table that is mapped to nothing;"
+                f" mend it with `hardpack adopt {name} --set duplicates.ignore=NAME`."
+            )
+
+
+def _check_format(table: Table) -> None:
+    if table.metadata.format_version < 2:
+        raise BadInput(
+            f"{table_name(table)}: the table has format version 1, which does not tell when rows came, expected 2 or 3;"
+            " ALTER TABLE … SET TBLPROPERTIES ('format-version'='2') upgrades it in place."
+        )
+
+
+def bound_fields(table: Table, settings: Settings) -> str:
+    """Returns what table property `hardpack.fields` holds.
+
+    It has the field id of each role's column, in the order of roles.
+    """
+    columns = LogColumns.of(table.schema(), settings).by_role
+    return ",".join(f"{role}={column.field_id}" for role, column in columns.items())
+
+
+def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> None:
+    """See that the roles' columns are those that they were mapped to, whatever these are called now."""
+    if not (bound := table.properties.get(FIELDS)):
+        return
+    name, schema = table_name(table), table.schema()
+    now = dict(entry.split("=") for entry in bound_fields(table, settings).split(","))
+    for role, _, number in (entry.partition("=") for entry in bound.split(",")):
+        if role not in now or now[role] == number or role in anew:
+            continue
+        column = mapped_columns(settings)[role]
+        before = schema.find_column_name(int(number)) if number.isdigit() else None
+        gone = f"now called {before!r}" if before else "gone"
+        raise BadInput(
+            f"{name}: column {column!r} is not the one that was mapped to the {role} when the table was adopted, which "
+            f"is {gone}; `hardpack adopt {name} --set column.{dotted(role)}=NAME` binds the role anew."
+        )
+
+
+def _check_column(table: str, role: str, name: str, schema: Schema) -> None:
+    column = find_column(schema, name)
+    anew = f"`hardpack adopt {table} --set {_setting(role)}`"
+    if column is None and (around := _list_or_map_around(schema, name)):
+        raise BadInput(
+            f"{table}: {name!r}, mapped to the {role}, lies in {around!r}, of which a row has any number, expected a "
+            f"column or a field of structs; map another with {anew}."
+        )
+    if column is None:
+        raise BadInput(
+            f"{table}: there is no column {name!r} for the {role}, its columns are {', '.join(_named(schema))}; "
+            f"map it with {anew}."
+        )
+    kinds = EXPECTED.get(role)
+    if kinds and not isinstance(column.field_type, kinds):
+        raise BadInput(
+            f"{table}: column {name!r}, mapped to the {role}, is {column.field_type}, expected {_wish(kinds)}; "
+            f"map another with {anew}."
+        )
+    if role == "offset" and isinstance(column.field_type, IntegerType):
+        raise BadInput(
+            f"{table}: column {name!r}, mapped to the offset, is int, expected long; "
+            f"widen it with ALTER TABLE … ALTER COLUMN {name} TYPE bigint."
+        )
+
+
+def _setting(role: str) -> str:
+    """Returns how a role is mapped anew; where no column is a value, tombstones are told in another way."""
+    by_value = "column.value=NAME` or, where no column is the value, `--set tombstone=none"
+    return by_value if role == "value" else f"column.{dotted(role)}=NAME"
+
+
+def _wish(kinds: tuple[type[PrimitiveType], ...]) -> str:
+    return " or ".join(str(kind()) for kind in kinds)
+
+
+def _named(schema: Schema) -> list[str]:
+    """Returns the columns, and of structs their fields."""
+    columns = [schema.find_column_name(number) or "" for number in schema.field_ids]
+    return [name for name in columns if (column := find_column(schema, name)) and column.field_type.is_primitive]
+
+
+def _list_or_map_around(schema: Schema, name: str) -> str | None:
+    """Returns the list or map that a path leads through, None when it leads through none."""
+    parts = name.split(".")
+    starts = (find_column(schema, ".".join(parts[:end])) for end in range(1, len(parts)))
+    return next((c.name for c in starts if c and isinstance(c.field_type, ListType | MapType)), None)
+
+
+def _check_apart(table: str, mapped: dict[str, str], schema: Schema) -> None:
+    """See that no column has two roles."""
+    roles: dict[int, str] = {}
+    for role, name in mapped.items():
+        column = find_column(schema, name)
+        if column and (other := roles.setdefault(column.field_id, role)) != role:
+            raise BadInput(
+                f"{table}: column {name!r} is mapped to the {other} and to the {role}, expected a column for each; map "
+                f"another with `hardpack adopt {table} --set {_setting(role)}`."
+            )
+
+
+def _check_told_by(table: str, settings: Settings, schema: Schema) -> None:
+    """See that a column that is compared is of a type whose values have one text, or can be empty."""
+    rule, column = settings.tombstone_rule, find_column(schema, settings.tombstone_column or "")
+    kinds = TOLD_BY[rule.kind]
+    if column and not isinstance(column.field_type, kinds):
+        raise BadInput(
+            f"{table}: tombstone={rule.text} asks column {column.name!r}, which is {column.field_type}, expected "
+            f"{_wish(kinds)}; name another with `hardpack adopt {table} --set tombstone=RULE`."
+        )

@@ -1,0 +1,191 @@
+"""Which log a data file belongs to, and where its roles stand, in the shapes that sinks leave. No JVM."""
+
+from itertools import count
+
+import pytest
+from hardpack import BadInput
+from hardpack.rules.reference.cleaner import Row
+from hardpack.rules.tombstones import TombstoneRule, tombstone_rule
+from hardpack.table.columns import LogColumns
+from hardpack.table.log_views import read_logs
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
+
+from tests.layouts import EMPTY, FLAT, HOURLY, LAYOUTS, NESTED, PLAIN, commit, mapped
+from tests.topics import T0, name_of
+
+HOUR = 3_600_000
+_names = count()
+
+
+def log(*keys, start=0, at=T0):
+    """Keys in order; one that ends with `-` is a tombstone."""
+    return [
+        Row(start + n, k.rstrip("-").encode(), None if k.endswith("-") else b"v", timestamp=at)
+        for n, k in enumerate(keys)
+    ]
+
+
+def made(catalog, layout, **settings):
+    return layout.adopted(catalog, f"lay.t{next(_names)}", **settings)
+
+
+def refusal(call, *arguments, **keywords):
+    with pytest.raises(BadInput) as caught:
+        call(*arguments, **keywords)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_logs_are_seen_alike_whatever_the_shape(cold, catalog, layout):
+    table = made(catalog, layout)
+    layout.append(table, {0: log("a", "b-", "a"), 3: log("x", "y", start=7)})
+    layout.append(table, {0: log("c", "d", start=3, at=T0 + 5 * HOUR)})
+    assert cold.adopt(name_of(table)).compacts
+    views = {v.partition: v for v in read_logs(table.refresh(), mapped(layout))}
+    assert {p: [(f.min_offset, f.max_offset, f.rows) for f in v.files] for p, v in views.items()} == {
+        0: [(0, 2, 3), (3, 4, 2)], 3: [(7, 8, 2)],
+    }  # fmt: skip
+    assert [f.min_timestamp for f in views[0].files] == [T0, T0 + 5 * HOUR]
+    # a file in which some rows delete and some do not is told by what its metadata counts
+    tombstones = [f.tombstones for f in views[0].files]
+    assert tombstones == ([None, 0] if layout in (FLAT, EMPTY) else [1, 0])
+    assert {log.partition: log.action for log in cold.plan(name_of(table), now=T0 + 1).logs} == {0: "clean", 3: "none"}
+
+
+def test_a_log_lies_in_many_hours_and_a_file_joins_those_of_its_own(catalog):
+    table = made(catalog, HOURLY)
+    for hour in range(3):
+        HOURLY.append(table, {0: log("a", "b", start=2 * hour, at=T0 + hour * HOUR)})
+    (view,) = read_logs(table.refresh(), mapped(HOURLY))
+    assert len({f.home for f in view.files}) == 3
+
+
+def test_bounds_that_are_equal_name_the_log_under_any_spec(cold, catalog):
+    schema = PLAIN.schema
+    spec = PartitionSpec(PartitionField(schema.find_field("key").field_id, 1000, BucketTransform(4), "bucket"))
+    table = catalog.create_table("lay.bucket", schema, partition_spec=spec, properties={"format-version": "2"})
+    commit(table, [((1,), [PLAIN.cells(5, r) for r in log("a", "b")])])
+    assert cold.adopt("lay.bucket").compacts
+    assert [v.partition for v in read_logs(table.refresh(), mapped(PLAIN))] == [5]
+
+
+def test_a_file_of_several_logs_is_named(cold, catalog):
+    table = made(catalog, FLAT)
+    commit(table, [((), [FLAT.cells(p, r) for p in (0, 4) for r in log("a")])])
+    message = refusal(cold.status, name_of(table), now=T0)
+    assert "holds rows of several logs, 0 to 4 by column '_kafka_metadata_partition'" in message
+    assert "ADD PARTITION FIELD _kafka_metadata_partition" in message
+
+
+def test_a_file_without_bounds_is_named(cold, catalog):
+    table = made(catalog, NESTED)
+    commit(table, [((), [NESTED.cells(0, r) for r in log("a")])], bounds=False)
+    message = refusal(cold.status, name_of(table), now=T0)
+    assert "has no bounds of column '_kafka_metadata.partition'" in message
+
+
+def test_what_bounds_prove():
+    none, by_log = PartitionSpec(), PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"))
+    number = LogColumns.of(PLAIN.schema, mapped(PLAIN))
+    one, two = (1).to_bytes(4, "little"), (2).to_bytes(4, "little")
+    assert number.log_of(none, [], 0, one, one) == 1
+    assert number.log_of(none, [], 0, one, two) is None
+    # where nobody counts nulls, a row may name no log
+    assert number.log_of(none, [], None, one, one) is None
+    assert number.log_of(none, [], 1, one, one) is None
+    assert number.log_of(none, [], 0, None, one) is None
+    assert number.log_of(by_log, [7], None, None, None) == 7
+    assert number.log_of(by_log, [None], None, None, None) == "null"
+    schema = Schema(
+        *(f if f.name != "partition" else NestedField(1, "partition", StringType()) for f in PLAIN.schema.fields)
+    )
+    text = LogColumns.of(schema, mapped(PLAIN))
+    assert text.log_of(none, [], 0, b"orders-1", b"orders-1") == "orders-1"
+    # a writer may have cut both
+    assert text.log_of(none, [], 0, b"orders.customers", b"orders.customers") is None
+
+
+def test_the_grammar_of_tombstones():
+    assert tombstone_rule("null") == TombstoneRule("null")
+    assert tombstone_rule("none") == TombstoneRule("none")
+    assert tombstone_rule("_cdc.op=D|d") == TombstoneRule("equals", "_cdc.op", ("D", "d"))
+    assert tombstone_rule("_kafka_value empty") == TombstoneRule("empty", "_kafka_value")
+    for text in ("", "op", "op=", "=D", "op=D|", " empty", "op IS NULL"):
+        with pytest.raises(ValueError, match="COLUMN empty"):
+            tombstone_rule(text)
+    assert all(tombstone_rule(t).text == t for t in ("null", "none", "a.b=1|2", "c empty"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "nulls", "low", "high", "count"),
+    [
+        ("null", 3, None, None, 3),
+        ("null", None, None, None, None),
+        ("none", None, None, None, 0),
+        ("op=D", 0, "D", "D", 10),
+        ("op=D", 4, "D", "D", 6),
+        ("op=D", None, "D", "D", None),
+        ("op=D", 0, "I", "I", 0),
+        ("op=D", None, "I", "I", 0),
+        ("op=D", 0, "D", "I", None),
+        ("op=D", 10, None, None, 0),
+        ("op=D", 0, None, None, None),
+        ("v empty", 0, b"", b"", 10),
+        ("v empty", 0, b"", b"x", None),
+        ("v empty", 0, b"a", b"x", 0),
+    ],
+)
+def test_what_metadata_tells_of_tombstones(rule, nulls, low, high, count):
+    assert tombstone_rule(rule).count(10, nulls, low, high) == count
+
+
+STRANGE = Schema(
+    NestedField(1, "partition", IntegerType()), NestedField(2, "offset", LongType()),
+    NestedField(3, "timestamp", LongType()), NestedField(4, "key", StringType()),
+    NestedField(5, "headers", ListType(6, StructType(NestedField(7, "offset", LongType())))),
+    NestedField(8, "meta", StructType(NestedField(9, "key", StringType()), NestedField(10, "score", LongType()))),
+    NestedField(11, "done", LongType()),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {},
+            "no column 'value' for the value, its columns are partition, offset, timestamp, key, done, meta.key, ",
+        ),
+        ({"tombstone": "none", "column.offset": "headers.element.offset"}, "lies in 'headers', of which a row has any"),
+        ({"tombstone": "none", "column.key": "meta"}, "is struct<"),
+        ({"tombstone": "none", "column.key": "meta.none"}, "there is no column 'meta.none' for the key"),
+        ({"tombstone": "none", "column.timestamp": "offset"}, "mapped to the offset and to the timestamp"),
+        ({"tombstone": "gone=D"}, "there is no column 'gone' for the value"),
+        ({"tombstone": "meta.score empty"}, "asks column 'meta.score', which is long, expected binary or string"),
+        ({"tombstone": "op IS NULL"}, "hardpack.tombstone is 'op IS NULL', expected: Value error, null, none, COLUMN="),
+        (
+            {"tombstone": "none", "duplicates.ignore": "meta", "column.key": "meta.key"},
+            "duplicates.ignore names 'meta'",
+        ),
+    ],
+)
+def test_a_mapping_that_cannot_be_is_one_sentence(cold, catalog, settings, words):
+    name = f"lay.t{next(_names)}"
+    catalog.create_namespace_if_not_exists("lay")
+    table = catalog.create_table(name, STRANGE, properties={"format-version": "2"})
+    assert words in refusal(cold.adopt, name, settings)
+    assert not any(k.startswith("hardpack.") for k in table.refresh().properties)
+
+
+def test_a_field_renamed_under_its_struct_is_noticed(cold, catalog):
+    table = made(catalog, NESTED)
+    cold.adopt(name_of(table))
+    NESTED.append(table, {0: log("a")})
+    with table.refresh().update_schema() as update:
+        update.rename_column("_kafka_metadata.offset", "o")
+    assert "there is no column '_kafka_metadata.offset' for the offset" in refusal(cold.plan, name_of(table), T0)
+    cold.adopt(name_of(table), {"column.offset": "_kafka_metadata.o"})
+    assert cold.plan(name_of(table), T0).logs
