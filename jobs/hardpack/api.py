@@ -15,9 +15,10 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput, CommitUnknown, Conflict, Unreadable
 from hardpack.failures import of_table
 from hardpack.home import default_home
-from hardpack.operations.adopt import adopt
+from hardpack.operations.adopt import adopt, writer_of
 from hardpack.operations.pause import pause, resume
 from hardpack.operations.status import LogStatus, table_status
+from hardpack.operations.writers import Writer
 from hardpack.policy import Policies, policies_in_force
 from hardpack.rules.model import LogState, Partition
 from hardpack.rules.settings import Settings
@@ -176,9 +177,21 @@ class Hardpack:
         """Returns how every log of a loaded table stands; metadata only."""
         return table_status(self.session(table), now)
 
-    def adopt(self, table: str, settings: Mapping[str, str] | None = None, dry_run: bool = False) -> Settings:
+    def adopt(
+        self,
+        table: str,
+        settings: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        writer: str | None = None,
+    ) -> Settings:
         """Check a table and set its properties under `hardpack.`; see `hardpack.operations.adopt.adopt`."""
-        return adopt(self.session(table), settings or {}, dry_run)
+        return adopt(self.session(table), settings or {}, dry_run, writer)
+
+    def writer_of(
+        self, table: str, settings: Mapping[str, str] | None = None, writer: str | None = None
+    ) -> Writer | None:
+        """Returns the sink that wrote a table, and how adopting maps it; see `hardpack.operations.adopt.writer_of`."""
+        return writer_of(self.session(table), settings or {}, writer)
 
     def plan(
         self,

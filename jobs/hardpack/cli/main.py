@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hardpack.api import Hardpack
+from hardpack.cli.arguments import from_stdin, name_and_value, read_plan
 from hardpack.cli.log_output import begin_logging
 from hardpack.cli.render import (
     doctor_table,
@@ -28,11 +29,12 @@ from hardpack.cli.render import (
     status_table,
     terminal,
     verify_table,
+    writer_table,
 )
-from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput, HardpackError
 from hardpack.failures import sentence
 from hardpack.operations.status import LogStatus
+from hardpack.operations.writers import RECOGNISERS
 from hardpack.rules.settings import Settings
 from hardpack.table.redaction import redacted
 
@@ -221,7 +223,7 @@ def explain(
     Of the current snapshot; older ones keep what was removed until `maintain` expires them. A key that may be personal
     data is better given by standard input: `hardpack explain db.t --key - < FILE`.
     """
-    given = _from_stdin() if key == "-" else key.encode(errors="surrogateescape")
+    given = from_stdin() if key == "-" else key.encode(errors="surrogateescape")
     hp = _connect()
     try:
         wanted = bytes.fromhex(given.decode()) if hexadecimal else given
@@ -232,15 +234,11 @@ def explain(
     _show(report, as_json, key_table)
 
 
-def _from_stdin() -> bytes:
-    """Return all of standard input but the one end of line that `echo` adds."""
-    return sys.stdin.buffer.read().removesuffix(b"\n").removesuffix(b"\r")
-
-
 def _settings_help() -> str:
     lines = [f"- {field.alias} = {field.default}: {field.description}" for field in Settings.model_fields.values()]
     return (
-        "Check a table's columns, types and partitioning and set its properties; nothing changes when a check fails."
+        "Recognise the sink that wrote a table, map its columns, check them and set the table's properties; nothing "
+        "changes when a check fails."
         "\n\nSettings, with their defaults (table properties under `hardpack.`):\n\n" + "\n\n".join(lines)
     )
 
@@ -251,16 +249,22 @@ def adopt(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE, as in delete.retention.ms=3600000; empty unsets")
     ] = None,
+    writer: Annotated[
+        str | None, typer.Option("--from", help=f"the sink that wrote the table: {', '.join(RECOGNISERS)}")
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="only check")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a table and set its properties."""
-    pairs = dict(_pair(s) for s in settings or [])
-    result = _connect().adopt(table, pairs, dry_run)
+    pairs, hp = dict(name_and_value(s) for s in settings or []), _connect()
+    found = hp.writer_of(table, pairs, writer)
+    result = hp.adopt(table, pairs, dry_run, writer)
     if as_json:
         _print_json(result)
-    else:
-        out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
+        return
+    if found:
+        out.print(writer_table(table, found))
+    out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
 
 
 @app.command()
@@ -339,29 +343,6 @@ def demo_git(
     with err.status("loading the history"):
         made = load_git(_connect().catalog, table, path, partitions)
     out.print(f"{table}: {made.scan().count():,} records; look at it with `hardpack status {table}`.")
-
-
-def read_plan(path: Path) -> Plan:
-    """A plan from a file.
-
-    Raises:
-        BadInput: no such file, or no plan in it.
-    """
-    try:
-        return Plan.from_json(path.read_text())
-    except OSError as error:
-        raise BadInput(
-            f"{path} cannot be read ({error.strerror}); write a plan with `hardpack plan T --json`."
-        ) from None
-    except ValueError:
-        raise BadInput(f"{path} is no text file; write a plan with `hardpack plan T --json`.") from None
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise BadInput(f"--set {text!r} has no value, expected NAME=VALUE as in delete.retention.ms=3600000.")
-    return name.removeprefix("hardpack."), value
 
 
 def _connect() -> Hardpack:

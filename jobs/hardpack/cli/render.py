@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group
 from rich.filesize import decimal
 from rich.table import Table
+from rich.text import Text
 
 from hardpack.clock import moment
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.report import KeyReport, LogReport, MaintenanceReport, PassReport, VerifyReport
 from hardpack.errors import plain
 from hardpack.operations.status import LogStatus
+from hardpack.operations.writers import Writer
 from hardpack.policy import Policy
 from hardpack.rules.causes import Cause, removed_by_cause, rows_removed
 from hardpack.rules.settings import Settings, dotted
@@ -68,6 +70,15 @@ def status_table(logs: Iterable[LogStatus]) -> Table:
             for s in logs
         ),
     )  # fmt: skip
+
+
+def writer_table(table: str, writer: Writer) -> Group:
+    """Returns the sink that wrote a table, where its columns were found, and what that means."""
+    mapping = Table.grid(padding=(0, 3, 0, 2), pad_edge=True)
+    for name, value in writer.settings.items():
+        mapping.add_row(_shown(name), _shown(value))
+    told = Text("\n".join([*writer.meaning, ""]))
+    return Group(Text(f"{_shown(table)} was written by {writer.title}"), *([mapping] if writer.settings else []), told)
 
 
 def settings_table(title: str, settings: Settings) -> Table:

@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from hardpack.api import Hardpack
+from hardpack.cli.arguments import read_plan
 from hardpack.cli.log_output import begin_logging
-from hardpack.cli.main import read_plan
 from hardpack.errors import BadInput, GateRefused, Unavailable, Unforeseen
 from hardpack.failures import of_table, sentence
 from hardpack.table.redaction import redacted

@@ -22,7 +22,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import Conflict, GateRefused, HardpackError
 from hardpack.rules.model import LogState, LogView, Partition
 from hardpack.spark.commit import CommitChange, Standing
-from hardpack.table.history import CONTROL, Record, trusted_states
+from hardpack.table.history import CONTROL, Record, carried, summary_of, trusted_states
 from hardpack.table.packing import PassFolder
 from hardpack.table.state import PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
 
@@ -120,7 +120,9 @@ def _commit(table: Table, state: str, summary: dict[str, str]) -> None:
         raise NotImplementedError(f"pyiceberg writes no snapshots of format {table.metadata.format_version}")
     # a transaction of pyiceberg's that meets a conflict would be tried again with this very state
     transaction = Transaction(_Plain(table.name(), table.metadata, table.metadata_location, table.io, table.catalog))
-    producer = transaction.update_snapshot(summary).fast_append()
+    current = table.current_snapshot()
+    told = carried(summary_of(current)) if current else {}
+    producer = transaction.update_snapshot({**told, **summary}).fast_append()
     updates, requirements = producer._commit()
     same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
     properties = SetPropertiesUpdate(updates={STATE_PROPERTY: state})

@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyiceberg.table import Table
 
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.operations.adoption_checks import check_rows
+from hardpack.operations.adoption_checks import check_one_topic, check_rows
 from hardpack.operations.write_properties import check_honoured
-from hardpack.rules.settings import NOT_SETTINGS, PREFIX, Settings, is_locked, read_settings
+from hardpack.operations.writers import Writer, recognise, unmapped
+from hardpack.rules.settings import NOT_SETTINGS, PREFIX, Settings, is_locked, own_settings, read_settings
 from hardpack.table.columns import POLICY
 from hardpack.table.layout import FIELDS, bound_fields, check_layout
 from hardpack.table.log_views import read_logs
 
 
-def adopt(session: TableSession, settings: Mapping[str, str], dry_run: bool = False) -> Settings:
+def writer_of(session: TableSession, settings: Mapping[str, str], named: str | None = None) -> Writer | None:
+    """Returns the sink that wrote a table, with the settings that adopting it would take from that.
+
+    A table that was adopted has its mapping, so that it is asked only for the sink that is named.
+
+    Args:
+        session: the table's.
+        settings: what the user sets himself, which comes first.
+        named: the sink's name, None to look.
+
+    Raises:
+        BadInput: see `hardpack.operations.writers.recognise`.
+    """
+    table, policy = session.table, session.policy
+    if named is None and POLICY in table.properties:
+        return None
+    before = {**policy, **own_settings(table.properties, policy)} if named is None else {}
+    writer = recognise(table, {**before, **settings}, named)
+    if writer is None:
+        return None
+    taken = {k: v for k, v in unmapped(writer, [*before, *settings]).items() if not is_locked(k, policy)}
+    return replace(writer, settings=taken)
+
+
+def adopt(
+    session: TableSession, settings: Mapping[str, str], dry_run: bool = False, named: str | None = None
+) -> Settings:
     """Checks a table as it would be with the settings, and sets them when all is well.
+
+    The columns of a table that was not adopted before are mapped as the sink that wrote it leaves them.
 
     Args:
         session: the table's.
         settings: names without the prefix `hardpack.`, and their values; an empty value removes the property.
         dry_run: only check.
+        named: the sink that wrote the table; None to recognise it.
 
     Returns:
         The settings then in force.
@@ -31,6 +62,8 @@ def adopt(session: TableSession, settings: Mapping[str, str], dry_run: bool = Fa
         BadInput: a wrong setting, column, type or partitioning; nothing was changed.
     """
     name, table, policy = session.name, session.table, session.policy
+    writer = writer_of(session, settings, named)
+    settings = {**(writer.settings if writer else {}), **settings}
     if reserved := sorted(NOT_SETTINGS & settings.keys()):
         raise BadInput(f"{name}: hardpack.{reserved[0]} is kept by the passes and not a setting; leave it alone.")
     if kept := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
@@ -42,15 +75,17 @@ def adopt(session: TableSession, settings: Mapping[str, str], dry_run: bool = Fa
     future = {k: v for k, v in table.properties.items() if k not in gone} | wanted
     result = read_settings(name, future, policy)
     # a role that is named is bound anew, the others are what they were
-    named = {name.removeprefix("column.").replace(".", "_") for name in settings if name.startswith("column.")}
-    named |= {"value"} if "tombstone" in settings else set()
-    check_layout(table, result, named)
+    anew = {name.removeprefix("column.").replace(".", "_") for name in settings if name.startswith("column.")}
+    anew |= {"value"} if "tombstone" in settings else set()
+    check_layout(table, result, anew)
     check_honoured(table, result)
     views = read_logs(table, result)
     if POLICY not in table.properties and (trouble := next((v.trouble for v in views if v.trouble), "")):
         raise BadInput(f"{name}: {trouble}.")
     if POLICY not in table.properties or "key.absent" in settings:
         check_rows(table, result)
+    if writer and writer.topic:
+        check_one_topic(table, writer.topic)
     wanted[FIELDS] = bound_fields(table, result)
     if not dry_run:
         try:

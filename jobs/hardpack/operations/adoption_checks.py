@@ -16,7 +16,7 @@ from hardpack.files.content_file import ContentFile, listed_file
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
-from hardpack.table.columns import LogColumn, LogColumns, table_name
+from hardpack.table.columns import SURE_LENGTH, LogColumn, LogColumns, find_column, table_name
 from hardpack.table.manifests import ManifestReader, table_files
 
 SAMPLED_FILES = 5
@@ -40,6 +40,33 @@ def check_rows(table: Table, settings: Settings) -> None:
             f"{name}: column {settings.column_key!r} holds empty keys, which some sinks write for rows without a key "
             f"and which would all be one key; say what they are with `hardpack adopt {name} --set key.absent=empty` "
             "(no key) or key.absent=null (a key like any other)."
+        )
+
+
+def check_one_topic(table: Table, path: str) -> None:
+    """See that all rows are of one topic, as far as bounds tell, since each topic's offsets begin anew.
+
+    Args:
+        table: as pyiceberg loaded it.
+        path: of the column with the topic's name.
+
+    Raises:
+        BadInput: there are several.
+    """
+    column = find_column(table.schema(), path)
+    names = set[str]()
+    for file in table_files(table):
+        low, high = (
+            (told or {}).get(column.field_id if column else 0) for told in (file.lower_bounds, file.upper_bounds)
+        )
+        # an upper bound that was cut is another text than the lower
+        ends = [end.decode(errors="replace") for end in (low, high) if end is not None]
+        names.update(ends if all(len(end) < SURE_LENGTH for end in ends) else ends[:1])
+    if len(names) > 1:
+        first, second, *_ = sorted(names)
+        raise BadInput(
+            f"{table_name(table)}: column {path!r} names several topics, {first!r} and {second!r} among them, whose "
+            "offsets each begin anew, expected one topic in a table; write a table for each."
         )
 
 

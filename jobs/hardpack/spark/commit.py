@@ -19,6 +19,7 @@ from tenacity import (
 from hardpack import faults
 from hardpack.errors import CommitUnknown, Conflict, HardpackError
 from hardpack.failures import java_error
+from hardpack.table.history import carried
 from hardpack.table.numeric_properties import whole_number
 
 log = logging.getLogger(__name__)
@@ -28,8 +29,6 @@ VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
 UNHEARD = "org.apache.iceberg.jdbc.UncheckedSQLException"
 """Class of errors of a statement that failed, or whose answer was lost, so that it may still take effect."""
 RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", UNHEARD)
-CARRIED = frozenset({"automq.commit.id"})
-"""Names in summaries by which a writer looks up in the current snapshot how far it is, so that ours have them too."""
 
 
 class _TryAgain(Exception):
@@ -208,8 +207,8 @@ class Commits:
             ancestors = _Ancestors(self._java, self._jvm.org.apache.iceberg.util.SnapshotUtil)
             if trial.update is None:
                 trial.update = self._update(base, change)
-            for name in CARRIED & (told := self._told()).keys():
-                trial.update.set(name, told[name])
+            for name, value in carried(self._told()).items():
+                trial.update.set(name, value)
             snapshot = trial.update.apply()
             trial.made.append(snapshot)
             operations = self._java.operations()

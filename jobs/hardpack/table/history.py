@@ -14,6 +14,8 @@ from hardpack.table.columns import table_name
 from hardpack.table.packing import Lost, PassFolder
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of
 
+CARRIED = frozenset({"automq.commit.id"})
+"""Names in summaries by which a writer looks up in the current snapshot how far it is, so that ours have them too."""
 CONTROL = "control:"
 """How the plan's name begins in commits that change nothing but states."""
 
@@ -206,3 +208,12 @@ def is_ours(snapshot: Snapshot) -> bool:
 def is_append(snapshot: Snapshot) -> bool:
     """Returns whether the snapshot says that it only added rows."""
     return snapshot.summary is not None and snapshot.summary.operation == Operation.APPEND
+
+
+def carried(summary: Mapping[str, str]) -> dict[str, str]:
+    """Returns what a snapshot of ours takes over from the one before it.
+
+    Args:
+        summary: of the current snapshot.
+    """
+    return {name: summary[name] for name in CARRIED & summary.keys()}

@@ -1,0 +1,251 @@
+"""Which sink wrote a table, told from its columns: where it puts Kafka's metadata, and what becomes of deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyiceberg.manifest import DataFileContent, ManifestContent
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import BinaryType, StringType, StructType
+
+from hardpack.errors import BadInput
+from hardpack.table.columns import column_by_id, find_column, table_name
+
+METADATA = ("partition", "offset", "timestamp")
+KEPT = "Deletes are rows with a null value, as in Kafka."
+SKIPPED = "Deletes do not reach the table, as the sink passes over tombstones: a deleted key's last row stays."
+OPERATION = "A row with operation D deletes its key; it is compared by its key alone."
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A sink that was recognised, and what it means for compaction."""
+
+    name: str
+    """As `--from` takes it."""
+    title: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The mapping, by names of settings; what it does not name has its default."""
+    meaning: tuple[str, ...] = ()
+    """Sentences for people."""
+    topic: str = ""
+    """The column with the topic's name, where the sink writes one."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What a recogniser may ask of a table."""
+
+    table: str
+    schema: Schema
+
+    def there(self, *paths: str) -> bool:
+        """Returns whether there are such columns or fields of structs."""
+        return all(find_column(self.schema, path) for path in paths)
+
+    def is_text(self, path: str) -> bool:
+        """Returns whether there is such a column, of text or bytes."""
+        column = find_column(self.schema, path)
+        return column is not None and isinstance(column.field_type, StringType | BinaryType)
+
+    def key(self, path: str, sink: str) -> str:
+        """Returns the path of a key that can be compared: itself, or the only field of a struct.
+
+        Raises:
+            BadInput: the key is several fields, or no text or bytes.
+        """
+        column = find_column(self.schema, path)
+        while column and isinstance(column.field_type, StructType) and len(column.field_type.fields) == 1:
+            column = column_by_id(self.schema, column.field_type.fields[0].field_id)
+        if column and self.is_text(column.name):
+            return column.name
+        kind = column.field_type if column else "missing"
+        raise BadInput(
+            f"{self.table}: {sink} wrote its key {path!r} as {kind}, expected text or bytes in one field; write the "
+            f"key as one text, and name it with `hardpack adopt {self.table} --set column.key=NAME`."
+        )
+
+    def identifier(self, sink: str) -> str:
+        """Returns the one identifier field of the table.
+
+        Raises:
+            BadInput: there is none, or it cannot be compared.
+        """
+        found = [column_by_id(self.schema, number) for number in self.schema.identifier_field_ids]
+        names = [column.name for column in found if column]
+        if len(names) != 1 or not self.is_text(names[0]):
+            raise BadInput(
+                f"{self.table}: {sink} writes no key, and the table has not one identifier field of text or bytes; "
+                f"name the column that holds the record's key with `hardpack adopt {self.table} --set column.key=NAME`."
+            )
+        return names[0]
+
+
+def _mapped(prefix: str, **more: str) -> dict[str, str]:
+    """Returns the settings of columns whose names begin alike, and more of them."""
+    settings = {f"column.{role}": prefix + role for role in METADATA}
+    return settings | {("column.key" if name == "key" else name.replace("_", ".")): v for name, v in more.items()}
+
+
+def _connect(found: _Columns, given: bool) -> Writer | None:
+    nested = found.there("_kafka_metadata.topic", "_kafka_metadata.offset")
+    prefix = "_kafka_metadata." if nested else "_kafka_metadata_"
+    cdc, title = found.there("_cdc.op", "_cdc.key"), "Iceberg's Kafka Connect sink"
+    if not (nested or found.there("_kafka_metadata_offset")):
+        if cdc and found.there("_cdc.offset") and not found.there("_kafka_metadata"):
+            raise BadInput(
+                f"{found.table}: {title} with DebeziumTransform wrote no column with Kafka's partition, without which "
+                "offsets are of no log; add KafkaMetadataTransform to the sink's transforms."
+            )
+        return None
+    if cdc:
+        key = "" if given else found.key("_cdc.key", title)
+        settings = _mapped(prefix, key=key, tombstone="_cdc.op=D")
+        return Writer(
+            "connect-debezium", f"{title} with DebeziumTransform", settings, (OPERATION,), _topic(found, prefix)
+        )
+    key = "" if given else found.identifier(title)
+    return Writer("connect", title, _mapped(prefix, key=key, tombstone="none"), (SKIPPED,), _topic(found, prefix))
+
+
+def _topic(found: _Columns, prefix: str) -> str:
+    return prefix + "topic" if found.is_text(prefix + "topic") else ""
+
+
+def _redpanda(found: _Columns, given: bool) -> Writer | None:
+    if not found.there("redpanda.partition", "redpanda.offset"):
+        return None
+    title = "Redpanda"
+    key = "" if given else found.key("redpanda.key", title)
+    if found.is_text("value"):
+        return Writer("redpanda", title, _mapped("redpanda.", key=key), (KEPT,))
+    return Writer("redpanda", title, _mapped("redpanda.", key=key, tombstone="none"), (SKIPPED,))
+
+
+def _automq(found: _Columns, given: bool) -> Writer | None:
+    if not found.there("_kafka_metadata.offset", "_kafka_key") or found.there("_kafka_metadata.topic"):
+        return None
+    title = "AutoMQ Table Topic"
+    key = "" if given else found.key("_kafka_key", title)
+    absent = "A row with an empty key has none, as the sink writes both alike."
+    if found.there("_cdc.op"):
+        told, meaning = "_cdc.op=D", OPERATION
+    elif found.is_text("_kafka_value"):
+        told, meaning = "_kafka_value empty", "A row with an empty value deletes its key, as the sink writes null so."
+    else:
+        told, meaning = "none", SKIPPED
+    return Writer(
+        "automq", title, _mapped("_kafka_metadata.", key=key, tombstone=told, key_absent="empty"), (meaning, absent)
+    )
+
+
+def _olake(found: _Columns, given: bool) -> Writer | None:
+    if not found.there("_kafka_partition", "_kafka_offset", "_kafka_key", "_olake_id"):
+        return None
+    absent = "A row with an empty key has none, as the sink writes both alike."
+    settings = _mapped("_kafka_", key="_kafka_key", tombstone="none", key_absent="empty")
+    return Writer("olake", "Olake", settings, (SKIPPED, absent))
+
+
+PLAIN = (*METADATA, "key", "value")
+
+
+def _spark(found: _Columns, given: bool) -> Writer | None:
+    if not found.there(*PLAIN, "topic", "timestampType"):
+        return None
+    return Writer("spark", "Spark Structured Streaming", meaning=(KEPT,), topic=_topic(found, ""))
+
+
+def _flink(found: _Columns, given: bool) -> Writer | None:
+    # what Flink writes are a user's columns, so that nothing but the names can tell
+    return Writer("flink", "Flink", meaning=(KEPT,)) if found.there(*PLAIN) else None
+
+
+Recogniser = Callable[[_Columns, bool], Writer | None]
+RECOGNISERS: Mapping[str, Recogniser] = {
+    "connect": _connect, "connect-debezium": _connect, "redpanda": _redpanda, "automq": _automq, "olake": _olake,
+    "spark": _spark, "flink": _flink,
+}  # fmt: skip
+BY_COLUMNS = (_connect, _redpanda, _automq, _olake, _spark)
+"""Those whose columns no other sink writes."""
+
+
+def recognise(table: Table, settings: Mapping[str, str], named: str | None = None) -> Writer | None:
+    """Returns the sink that wrote a table; None where no columns tell of one.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: what its user maps himself, by names of settings.
+        named: the sink's name, where the user says it outright.
+
+    Raises:
+        BadInput: the table's owner lets nobody rewrite it, or upserts rows; columns of two sinks; or a sink that is
+            named wrongly or cannot have written such a table.
+    """
+    name, found = table_name(table), _Columns(table_name(table), table.schema())
+    _refuse_owned(table, found)
+    given = "column.key" in settings
+    if named is not None:
+        if named not in RECOGNISERS:
+            raise BadInput(f"{name}: --from {named} is no sink that is known, expected {', '.join(RECOGNISERS)}.")
+        writer = RECOGNISERS[named](found, given)
+        if writer is None or writer.name != named:
+            columns = ", ".join(field.name for field in table.schema().fields)
+            raise BadInput(
+                f"{name}: {named} writes other columns than {columns}; name another sink, or map the columns with "
+                f"`hardpack adopt {name} --set column.partition=NAME` and so on."
+            )
+        return writer
+    writers = [writer for tell in BY_COLUMNS if (writer := tell(found, given))]
+    if len(writers) > 1:
+        names = " and ".join(writer.title for writer in writers)
+        raise BadInput(
+            f"{name}: it has columns of {names}, expected one writer; say which with `hardpack adopt {name} --from "
+            f"{writers[0].name}`."
+        )
+    return writers[0] if writers else None
+
+
+def _refuse_owned(table: Table, found: _Columns) -> None:
+    """See that a table may be rewritten by others than its owner, and holds more than the latest row of each key."""
+    name = found.table
+    if found.there("kafka.batch_byte_offset", "key_raw", "value_raw"):
+        raise BadInput(
+            f"{name}: these are files of Aiven's Iceberg topics, which the broker reads back to serve consumers; its "
+            "makers allow no compaction by others, so leave the table alone."
+        )
+    if any(key.startswith("moonlink.") for key in table.properties):
+        raise BadInput(f"{name}: Moonlink keeps this table as its only writer and compacts it itself; leave it alone.")
+    if found.there("__op", "__deleted") and not found.there("_kafka_offset"):
+        raise BadInput(
+            f"{name}: Debezium Server wrote rows without Kafka's partition and offset, so that they are no log; send "
+            "the changes through Kafka, or leave the table alone."
+        )
+    if _has_equality_deletes(table):
+        raise BadInput(
+            f"{name}: its sink upserts rows by equality deletes, so that only the latest row of a key is there "
+            "already; have Iceberg fold the deletes in (rewrite_data_files), and leave the table alone."
+        )
+
+
+def _has_equality_deletes(table: Table) -> bool:
+    snapshot = table.current_snapshot()
+    manifests = snapshot.manifests(table.io) if snapshot else []
+    return any(
+        entry.data_file.content == DataFileContent.EQUALITY_DELETES
+        for manifest in manifests
+        if manifest.content == ManifestContent.DELETES
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    )
+
+
+def unmapped(writer: Writer, set_already: Sequence[str]) -> dict[str, str]:
+    """Returns the settings of a writer that nobody has set otherwise.
+
+    Args:
+        writer: the one that was recognised.
+        set_already: names of settings that the user, the table or its policy sets.
+    """
+    return {name: value for name, value in writer.settings.items() if value and name not in set_already}

@@ -1,0 +1,60 @@
+"""Every verb on tables as sinks leave them: nested metadata, hours, no partition field, deletes told by a column."""
+
+from itertools import count
+
+import pytest
+from hardpack.rules.reference.cleaner import Row
+
+from tests.layouts import EMPTY, FLAT, HOURLY
+from tests.topics import T0, name_of
+
+pytestmark = pytest.mark.spark
+HOUR, DAY = 3_600_000, 86_400_000
+_names = count()
+
+
+def rows(*keys, start, at):
+    return [
+        Row(start + n, k.rstrip("-").encode(), None if k.endswith("-") else b"v%d" % (start + n), timestamp=at)
+        for n, k in enumerate(keys)
+    ]
+
+
+def left(layout, table):
+    return {(r["partition"], r["offset"]) for r in layout.rows(table.refresh())}
+
+
+@pytest.mark.parametrize("layout", (FLAT, HOURLY, EMPTY), ids=lambda layout: layout.name)
+def test_a_day_of_a_sinks_table(hp, catalog, layout):
+    table = layout.adopted(
+        catalog, f"sinks.t{next(_names)}", delete_retention_ms=HOUR, min_cleanable_dirty_ratio=0,
+        key_filter_min_rows=1, min_compaction_lag_ms=0,
+    )  # fmt: skip
+    name = name_of(table)
+    hp.adopt(name)
+    for hour, keys in enumerate((["a", "b", "c"], ["a", "d-", "e"], ["b-", "e", "f"])):
+        at = T0 + hour * HOUR
+        layout.append(table, {0: rows(*keys, start=3 * hour, at=at), 1: rows(*keys[:2], start=3 * hour, at=at)})
+    layout.append(table, {0: rows("z", start=9, at=T0 + 3 * HOUR), 1: rows("z", start=9, at=T0 + 3 * HOUR)})
+    now = T0 + DAY
+    plan = hp.plan(name, now=now)
+    expected = hp.clean(plan, dry_run=True)
+    report = hp.clean(plan)
+    assert sum(log.removed for log in report.logs) == sum(log.removed for log in expected.logs) == 5
+    assert left(layout, table) == {
+        (0, 2), (0, 3), (0, 4), (0, 6), (0, 7), (0, 8), (0, 9), (1, 3), (1, 4), (1, 6), (1, 7), (1, 9),
+    }  # fmt: skip
+    assert hp.verify(name, now=now).success
+    why = hp.explain(name, key=b"b".hex().encode() if layout is FLAT else b"b", now=now)
+    assert [(r.partition, r.offset, r.tombstone) for r in why.rows] == [(0, 6, True), (1, 6, True)]
+    # after the retention that counts from the first cleaning
+    hp.expire_tombstones(name, now=now + 2 * HOUR)
+    assert left(layout, table) == {(0, 2), (0, 3), (0, 7), (0, 8), (0, 9), (1, 3), (1, 7), (1, 9)}
+    assert hp.verify(name, now=now).success
+    # late rows, and a second pass that uses the key filters
+    layout.append(table, {0: rows("c", "a", start=10, at=T0 + 4 * HOUR)})
+    layout.append(table, {0: rows("z", start=12, at=T0 + 5 * HOUR)})
+    hp.clean(hp.plan(name, now=now + 3 * HOUR))
+    assert {o for p, o in left(layout, table) if p == 0} == {7, 8, 9, 10, 11, 12}
+    assert hp.verify(name, now=now).success
+    assert hp.maintain(name, now=now).table == name

@@ -1,0 +1,325 @@
+"""Tables as sinks leave them, by the sinks' own sources: `adopt` tells who wrote one and maps it. No JVM.
+
+Where each was read: Iceberg's Kafka Connect sink apache/iceberg@7f879b1 `kafka-connect` (KafkaMetadataTransform,
+DebeziumTransform, IcebergWriter); Redpanda redpanda-data/redpanda@1c6cff3 `datalake/table_definition.cc`; AutoMQ
+AutoMQ/automq@f1ce98e `table/process/RecordAssembler.java`; Olake datazip-inc/olake@2b1f68a `drivers/kafka`; Aiven
+tiered-storage-for-apache-kafka@8fb1581 `RowSchema.java`; Debezium Server memiiso/debezium-server-iceberg@611fea0.
+"""
+
+import time
+from itertools import count
+
+import pytest
+from hardpack import BadInput
+from hardpack.cli.main import app
+from hardpack.operations.writers import recognise
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import HourTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    DoubleType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+from typer.testing import CliRunner
+
+from tests.layouts import commit
+from tests.topics import T0, name_of
+
+_names, _ids = count(), count(1)
+
+
+def field(name, kind, required=False):
+    return NestedField(next(_ids), name, kind, required=required)
+
+
+def struct(**fields):
+    return StructType(*(field(name, kind) for name, kind in fields.items()))
+
+
+def table_of(catalog, fields, keys=(), spec=None, properties=None):
+    """A table of these columns: name -> type."""
+    catalog.create_namespace_if_not_exists("sink")
+    listed = [field(n, t, required=n in keys) for n, t in fields.items()]
+    schema = Schema(*listed, identifier_field_ids=[f.field_id for f in listed if f.name in keys])
+    partitioned = PartitionSpec()
+    if spec:
+        partitioned = PartitionSpec(PartitionField(schema.find_field(spec).field_id, 1000, HourTransform(), "hour"))
+    return catalog.create_table(
+        f"sink.t{next(_names)}", schema, partition_spec=partitioned,
+        properties={"format-version": "2", **(properties or {})},
+    )  # fmt: skip
+
+
+VALUE = {"id": StringType(), "name": StringType(), "amount": DoubleType()}
+META = {"topic": StringType(), "partition": IntegerType(), "offset": LongType(), "timestamp": LongType()}
+
+
+def connect(catalog):
+    return table_of(catalog, VALUE | {f"_kafka_metadata_{n}": t for n, t in META.items()}, keys=["id"])
+
+
+def connect_nested(catalog):
+    return table_of(catalog, VALUE | {"_kafka_metadata": struct(**META)}, keys=["id"])
+
+
+def connect_debezium(catalog):
+    cdc = struct(
+        op=StringType(), ts=TimestamptzType(), offset=LongType(), source=StringType(), target=StringType(),
+        key=struct(id=StringType()),
+    )  # fmt: skip
+    return table_of(catalog, VALUE | {"_cdc": cdc} | {f"_kafka_metadata_{n}": t for n, t in META.items()})
+
+
+def headers():
+    return ListType(next(_ids), struct(key=BinaryType(), value=BinaryType()))
+
+
+def redpanda(catalog, **value):
+    system = struct(
+        partition=IntegerType(), offset=LongType(), timestamp=TimestampType(), headers=headers(), key=BinaryType()
+    )
+    return table_of(catalog, {"redpanda": system, **(value or {"value": BinaryType()})}, spec="redpanda.timestamp")
+
+
+def redpanda_by_schema(catalog):
+    return redpanda(catalog, **VALUE)
+
+
+def automq(catalog, **value):
+    meta = struct(**{n: t for n, t in META.items() if n != "topic"})
+    header = MapType(next(_ids), StringType(), next(_ids), BinaryType())
+    rest = {"_kafka_key": StringType(), "_kafka_header": header, "_kafka_metadata": meta}
+    return table_of(catalog, {**(value or {"_kafka_value": BinaryType()}), **rest})
+
+
+def automq_flat(catalog):
+    return automq(catalog, **VALUE)
+
+
+def automq_debezium(catalog):
+    cdc = struct(op=StringType(), ts=LongType(), offset=LongType(), source=StringType())
+    return automq(catalog, **VALUE, _cdc=cdc)
+
+
+def olake(catalog):
+    own = {
+        "_kafka_partition": IntegerType(), "_kafka_offset": LongType(), "_kafka_key": StringType(),
+        "_kafka_timestamp": TimestamptzType(), "_olake_id": StringType(), "_olake_timestamp": TimestamptzType(),
+        "_op_type": StringType(), "_cdc_timestamp": TimestamptzType(),
+    }  # fmt: skip
+    return table_of(catalog, VALUE | own)
+
+
+def spark(catalog):
+    columns = {
+        "key": BinaryType(), "value": BinaryType(), "topic": StringType(), "partition": IntegerType(),
+        "offset": LongType(), "timestamp": TimestamptzType(), "timestampType": IntegerType(),
+    }  # fmt: skip
+    return table_of(catalog, columns)
+
+
+def flat(prefix):
+    return {f"column.{role}": prefix + role for role in ("partition", "offset", "timestamp")}
+
+
+FOUND = [
+    (connect, "connect", flat("_kafka_metadata_") | {"column.key": "id", "tombstone": "none"}),
+    (connect_nested, "connect", flat("_kafka_metadata.") | {"column.key": "id", "tombstone": "none"}),
+    (
+        connect_debezium,
+        "connect-debezium",
+        flat("_kafka_metadata_") | {"column.key": "_cdc.key.id", "tombstone": "_cdc.op=D"},
+    ),
+    (redpanda, "redpanda", flat("redpanda.") | {"column.key": "redpanda.key"}),
+    (redpanda_by_schema, "redpanda", flat("redpanda.") | {"column.key": "redpanda.key", "tombstone": "none"}),
+    (
+        automq,
+        "automq",
+        flat("_kafka_metadata.")
+        | {"column.key": "_kafka_key", "tombstone": "_kafka_value empty", "key.absent": "empty"},
+    ),
+    (
+        automq_flat,
+        "automq",
+        flat("_kafka_metadata.") | {"column.key": "_kafka_key", "tombstone": "none", "key.absent": "empty"},
+    ),
+    (
+        automq_debezium,
+        "automq",
+        flat("_kafka_metadata.") | {"column.key": "_kafka_key", "tombstone": "_cdc.op=D", "key.absent": "empty"},
+    ),
+    (
+        olake,
+        "olake",
+        flat("_kafka_") | {"column.key": "_kafka_key", "tombstone": "none", "key.absent": "empty"},
+    ),
+    (spark, "spark", {}),
+]
+
+
+@pytest.mark.parametrize(("made", "name", "settings"), FOUND, ids=[made.__name__ for made, _, _ in FOUND])
+def test_adopt_finds_the_writer_and_its_mapping(cold, catalog, made, name, settings):
+    table = made(catalog)
+    started = time.monotonic()
+    writer = cold.writer_of(name_of(table))
+    result = cold.adopt(name_of(table)).model_dump(by_alias=True)
+    assert time.monotonic() - started < 3
+    assert (writer.name, writer.settings) == (name, settings)
+    assert {k: result[k] for k in settings} == settings
+    assert all(table.refresh().properties[f"hardpack.{k}"] == v for k, v in settings.items())
+    assert writer.meaning
+    # named outright, the same
+    assert cold.writer_of(name_of(table), writer=name).settings == settings
+
+
+def test_what_the_user_sets_comes_first(cold, catalog):
+    table = connect(catalog)
+    assert cold.adopt(name_of(table), {"column.key": "name", "tombstone": "null", "column.value": "id"}).column_key == (
+        "name"
+    )
+    # a table that is a topic already keeps its mapping
+    assert cold.writer_of(name_of(table)) is None
+    assert cold.adopt(name_of(table), {"delete.retention.ms": "5"}).column_key == "name"
+
+
+def test_a_dry_run_only_tells(cold, catalog):
+    table = redpanda(catalog)
+    assert cold.adopt(name_of(table), dry_run=True).column_offset == "redpanda.offset"
+    assert not any(k.startswith("hardpack.") for k in table.refresh().properties)
+
+
+def refusal(call, *arguments, **keywords):
+    with pytest.raises(BadInput) as caught:
+        call(*arguments, **keywords)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def aiven(catalog):
+    kafka = struct(
+        partition=IntegerType(), offset=LongType(), timestamp=LongType(), batch_byte_offset=IntegerType(),
+        batch_base_offset=LongType(),
+    )  # fmt: skip
+    return table_of(catalog, {"kafka": kafka, "key_raw": BinaryType(), "value_raw": BinaryType()})
+
+
+def moonlink(catalog):
+    return table_of(catalog, VALUE, properties={"moonlink.table-flush-lsn": "1"})
+
+
+def debezium_server(catalog):
+    return table_of(catalog, VALUE | {"__op": StringType(), "__deleted": StringType(), "__source_ts_ns": LongType()})
+
+
+def debezium_alone(catalog):
+    cdc = struct(op=StringType(), ts=TimestamptzType(), offset=LongType(), key=struct(id=StringType()))
+    return table_of(catalog, VALUE | {"_cdc": cdc})
+
+
+def no_identifier(catalog):
+    return table_of(catalog, VALUE | {f"_kafka_metadata_{n}": t for n, t in META.items()})
+
+
+def two_writers(catalog):
+    system = struct(partition=IntegerType(), offset=LongType(), timestamp=TimestampType(), key=BinaryType())
+    return table_of(
+        catalog, VALUE | {"redpanda": system} | {f"_kafka_metadata_{n}": t for n, t in META.items()}, keys=["id"]
+    )
+
+
+def key_of_two_fields(catalog):
+    cdc = struct(op=StringType(), offset=LongType(), key=struct(id=StringType(), shop=StringType()))
+    return table_of(catalog, VALUE | {"_cdc": cdc} | {f"_kafka_metadata_{n}": t for n, t in META.items()})
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (aiven, "the broker reads back to serve consumers"),
+        (moonlink, "Moonlink keeps this table as its only writer"),
+        (debezium_server, "Debezium Server wrote rows without Kafka's partition and offset"),
+        (debezium_alone, "add KafkaMetadataTransform to the sink's transforms"),
+        (no_identifier, "name the column that holds the record's key with"),
+        (two_writers, "columns of Iceberg's Kafka Connect sink and Redpanda, expected one writer"),
+        (key_of_two_fields, "wrote its key '_cdc.key' as struct<"),
+    ],
+)
+def test_what_cannot_be_adopted_is_one_sentence(cold, catalog, made, words):
+    table = made(catalog)
+    assert words in refusal(cold.adopt, name_of(table))
+    assert not any(k.startswith("hardpack.") for k in table.refresh().properties)
+
+
+def test_a_sink_named_wrongly(cold, catalog):
+    table = redpanda(catalog)
+    assert "--from kafka is no sink that is known, expected connect, connect-debezium" in refusal(
+        cold.adopt, name_of(table), writer="kafka"
+    )
+    assert "automq writes other columns than redpanda, value" in refusal(cold.adopt, name_of(table), writer="automq")
+
+
+def test_upserted_tables_hold_the_latest_rows_already(cold, catalog):
+    table = connect(catalog)
+    rows = [{"id": "a", "_kafka_metadata_partition": 0, "_kafka_metadata_offset": 0, "_kafka_metadata_timestamp": T0}]
+    commit(table, [((), rows)])
+    deletes = DataFile.from_args(
+        content=DataFileContent.EQUALITY_DELETES, file_path=f"{table.location()}/d.parquet", partition=Record(),
+        file_format=FileFormat.PARQUET, record_count=1, file_size_in_bytes=1, equality_ids=[1],
+    )  # fmt: skip
+    deletes.spec_id = 0
+    snapshot = table.refresh().current_snapshot()
+    entries = with_deletes(snapshot.manifests(table.io), deletes)
+    assert "upserts rows by equality deletes" in refusal(lambda: recognised_with(table, entries))
+
+
+def with_deletes(manifests, file):
+    """Manifests and one of deletes, which pyiceberg does not write."""
+
+    class Deletes:
+        content = type(manifests[0].content).DELETES
+
+        def fetch_manifest_entry(self, io, discard_deleted=True):
+            return [type("Entry", (), {"data_file": file})()]
+
+    return [*manifests, Deletes()]
+
+
+def recognised_with(table, manifests):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(table.current_snapshot()), "manifests", lambda *_: manifests)
+        return recognise(table, {})
+
+
+def test_one_topic_in_a_table(cold, catalog):
+    table = connect(catalog)
+
+    def rows(topic, offset):
+        told = {"topic": topic, "partition": 0, "offset": offset, "timestamp": T0}
+        return [{"id": "a", **{f"_kafka_metadata_{n}": v for n, v in told.items()}}]
+
+    commit(table, [((), rows("orders.of.customers", 0)), ((), rows("orders.of.customers", 1))])
+    assert cold.adopt(name_of(table), dry_run=True).compacts
+    commit(table, [((), rows("returns", 2))])
+    message = refusal(cold.adopt, name_of(table))
+    assert "column '_kafka_metadata_topic' names several topics, 'orders.of.custom' and 'returns' among them" in message
+
+
+def test_the_command_prints_what_it_found(catalog, lake, monkeypatch):
+    for key, value in lake.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__HARDPACK__{key.upper()}", value)
+    done = CliRunner().invoke(app, ["adopt", name_of(redpanda(catalog)), "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert "was written by Redpanda" in done.output
+    assert "redpanda.offset" in done.output
+    assert "Deletes are rows with a null value" in done.output
