@@ -24,7 +24,7 @@ def left(layout, table):
     return {(r["partition"], r["offset"]) for r in layout.rows(table.refresh())}
 
 
-@pytest.mark.parametrize("layout", (FLAT, HOURLY, EMPTY), ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", [FLAT, HOURLY, EMPTY], ids=lambda layout: layout.name)
 def test_a_day_of_a_sinks_table(hp, catalog, layout):
     table = layout.adopted(
         catalog, f"sinks.t{next(_names)}", delete_retention_ms=HOUR, min_cleanable_dirty_ratio=0,
