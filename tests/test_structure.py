@@ -71,7 +71,7 @@ ROOMS = {
 LIBRARIES = {
     "errors": set(), "faults": set(), "home": set(), "clock": set(), "__init__": set(), "rules.reference": set(),
     "rules": {"pydantic"}, "policy": {"pydantic", "yaml"}, "failures": set(),
-    "table": {"pyiceberg", "pydantic", "requests", "botocore", "sqlalchemy", "loky", "tenacity"},
+    "table": {"pyiceberg", "pyarrow", "pydantic", "requests", "botocore", "sqlalchemy", "loky", "tenacity"},
     "files": {"pyiceberg", "pyarrow", "numpy", "pyroaring", "duckdb"},
     "spark": {"duckdb", "pyiceberg", "pyarrow", "numpy", "pyspark", "py4j", "rich", "sqlalchemy", "tenacity"},
     "spark.causes": {"pyarrow", "numpy", "pyiceberg", "pyroaring", "pyspark"},

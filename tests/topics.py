@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
+from functools import partial
 from itertools import count
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hardpack.compaction.session import TableSession
 from hardpack.demo.topic import COLUMNS, create_topic
 from hardpack.rules.reference.cleaner import Row
@@ -40,6 +44,13 @@ def append(table, logs, at=T0):
             schema=COLUMNS,
         )
     )
+
+
+@contextmanager
+def without_statistics():
+    """While this holds, Parquet files are written without statistics, so that nothing tells their bounds."""
+    with patch.object(pq, "ParquetWriter", partial(pq.ParquetWriter, write_statistics=False)):
+        yield
 
 
 def columns_of(found, *names):

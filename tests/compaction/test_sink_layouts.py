@@ -1,9 +1,11 @@
 """Every verb on tables as sinks leave them: nested metadata, hours, no partition field, deletes told by a column."""
 
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hardpack.rules.reference.cleaner import Row
+from hardpack.table.footers import FOLDER, footers_name
 
 from tests.layouts import EMPTY, FLAT, HOURLY
 from tests.topics import T0, name_of
@@ -24,8 +26,8 @@ def left(layout, table):
     return {(r["partition"], r["offset"]) for r in layout.rows(table.refresh())}
 
 
-@pytest.mark.parametrize("layout", [FLAT, HOURLY, EMPTY], ids=lambda layout: layout.name)
-def test_a_day_of_a_sinks_table(hp, catalog, layout):
+@pytest.mark.parametrize(("layout", "bounds"), [(FLAT, True), (HOURLY, False), (EMPTY, True)])
+def test_a_day_of_a_sinks_table(hp, catalog, layout, bounds):
     table = layout.adopted(
         catalog, f"sinks.t{next(_names)}", delete_retention_ms=HOUR, min_cleanable_dirty_ratio=0,
         key_filter_min_rows=1, min_compaction_lag_ms=0,
@@ -34,8 +36,12 @@ def test_a_day_of_a_sinks_table(hp, catalog, layout):
     hp.adopt(name)
     for hour, keys in enumerate((["a", "b", "c"], ["a", "d-", "e"], ["b-", "e", "f"])):
         at = T0 + hour * HOUR
-        layout.append(table, {0: rows(*keys, start=3 * hour, at=at), 1: rows(*keys[:2], start=3 * hour, at=at)})
-    layout.append(table, {0: rows("z", start=9, at=T0 + 3 * HOUR), 1: rows("z", start=9, at=T0 + 3 * HOUR)})
+        layout.append(
+            table, {0: rows(*keys, start=3 * hour, at=at), 1: rows(*keys[:2], start=3 * hour, at=at)}, bounds=bounds
+        )
+    layout.append(
+        table, {0: rows("z", start=9, at=T0 + 3 * HOUR), 1: rows("z", start=9, at=T0 + 3 * HOUR)}, bounds=bounds
+    )
     now = T0 + DAY
     plan = hp.plan(name, now=now)
     expected = hp.clean(plan, dry_run=True)
@@ -52,9 +58,14 @@ def test_a_day_of_a_sinks_table(hp, catalog, layout):
     assert left(layout, table) == {(0, 2), (0, 3), (0, 7), (0, 8), (0, 9), (1, 3), (1, 7), (1, 9)}
     assert hp.verify(name, now=now).success
     # late rows, and a second pass that uses the key filters
-    layout.append(table, {0: rows("c", "a", start=10, at=T0 + 4 * HOUR)})
-    layout.append(table, {0: rows("z", start=12, at=T0 + 5 * HOUR)})
+    layout.append(table, {0: rows("c", "a", start=10, at=T0 + 4 * HOUR)}, bounds=bounds)
+    layout.append(table, {0: rows("z", start=12, at=T0 + 5 * HOUR)}, bounds=bounds)
     hp.clean(hp.plan(name, now=now + 3 * HOUR))
     assert {o for p, o in left(layout, table) if p == 0} == {7, 8, 9, 10, 11, 12}
     assert hp.verify(name, now=now).success
     assert hp.maintain(name, now=now).table == name
+    # of manifests that are no longer there nothing is kept
+    manifests = {footers_name(m.manifest_path) for m in table.refresh().current_snapshot().manifests(table.io)}
+    kept = {path.name for path in Path(table.location().removeprefix("file://"), FOLDER).glob("*")}
+    assert kept <= manifests
+    assert bool(kept) != bounds

@@ -231,6 +231,8 @@ def _compare(
             Side([t for path, t in after.items() if path not in shared], "after", wide=True),
         ]
         rows = evidence(jvm, columns, sides, hold, published=True)
+        # files without bounds may be of other logs
+        rows = rows.where(rows["p"].isin([str(value) for value in values]))
         about = {"Pass": did, "Snapshot": f"{current}, as published", "Compared with": f"snapshot {base}"}
         return judge(
             rows, name, title, [promise(p) for p in logs], session.home, about | {"Partitions": partitions(logs)}

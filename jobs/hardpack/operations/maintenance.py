@@ -17,6 +17,8 @@ from hardpack.operations.pause import remember
 from hardpack.rules.settings import Settings
 from hardpack.spark.jvm_table import JvmTable
 from hardpack.table.columns import table_name
+from hardpack.table.footers import FOLDER as FOOTERS
+from hardpack.table.footers import footers_name
 from hardpack.table.history import summary_of
 from hardpack.table.manifests import table_files
 from hardpack.table.numeric_properties import whole_number
@@ -27,6 +29,7 @@ from hardpack.table.snapshot_expiry import expire_before, least_kept
 
 DATA_PATHS = ("write.data.path", "write.object-storage.path", "write.folder-storage.path")
 FILTER = re.compile(r"[0-9a-f]{32}\.parquet")
+KEPT_FOOTERS = re.compile(r"[0-9a-f]{32}\.footers")
 MANY_MANIFESTS = 100
 """Iceberg merges manifests by itself from here on (commit.manifest.min-count-to-merge), where writers let it."""
 
@@ -68,7 +71,11 @@ def maintain(
     own = table.location()
     deleted, left = jvm.expire_snapshots(bound, least_kept(table), lambda path: inside(path, own))
     orphans, notes = _orphans(jvm, table.refresh(), now - settings.orphan_age_ms, dry_run)
-    filters = _stale_filters(jvm, table) + _stale_passes(jvm, table, now - settings.orphan_age_ms)
+    filters = (
+        _stale_filters(jvm, table)
+        + _stale_footers(jvm, table)
+        + _stale_passes(jvm, table, now - settings.orphan_age_ms)
+    )
     manifests = _rewrite_manifests(jvm, table)
     if left:
         notes.append(f"{left} expired files stay, as they lie outside the table's location {own}")
@@ -114,6 +121,16 @@ def _stale_filters(jvm: JvmTable, table: Table) -> int:
     kept = {filter_name(file.file_path) for file in table_files(table)}
     listed = jvm.listed(f"{table.location().rstrip('/')}/{FOLDER}/")
     stale = [p for p in listed if (name := p.rpartition("/")[2]) not in kept and FILTER.fullmatch(name)]
+    jvm.delete_files(stale)
+    return len(stale)
+
+
+def _stale_footers(jvm: JvmTable, table: Table) -> int:
+    """Remove what is kept of footers for manifests that are no longer the table's; how many files."""
+    snapshot = table.current_snapshot()
+    kept = {footers_name(m.manifest_path) for m in snapshot.manifests(table.io)} if snapshot else set[str]()
+    listed = jvm.listed(f"{table.location().rstrip('/')}/{FOOTERS}/")
+    stale = [path for path in listed if (name := path.rpartition("/")[2]) not in kept and KEPT_FOOTERS.fullmatch(name)]
     jvm.delete_files(stale)
     return len(stale)
 

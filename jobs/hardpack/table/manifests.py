@@ -15,7 +15,14 @@ from pyiceberg.expressions import In
 from pyiceberg.expressions.literals import literal
 from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.manifest import DataFile as IceFile
-from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import (
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, PrimitiveType
 
@@ -24,6 +31,7 @@ from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, SENSED, LogColumn, LogColumns, table_name
+from hardpack.table.footers import SILENT, Footers, Told
 
 ENTRIES_PER_PROCESS = 100_000
 """Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
@@ -60,6 +68,10 @@ class ManifestReader:
         self.columns = LogColumns.of(schema, settings, SENSED)
         self.times = {s.snapshot_id: s.timestamp_ms for s in table.snapshots()}
         self.oldest = min(self.times.values(), default=0)
+        asked = tuple(self.columns.by_role.values())
+        self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
+        self._by_footer: dict[str, dict[int, Told]] = {}
+        """By path of a file of which the manifest does not tell enough, what its footer tells."""
 
     @property
     def reads(self) -> tuple[Any, ...]:
@@ -125,9 +137,33 @@ class ManifestReader:
         """Reads the live entries of a manifest, by log."""
         found = Entries()
         with uncollected():
-            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
+            entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
+            self._ask_footers(manifest, entries)
+            for entry in entries:
                 found.setdefault(self._log_of(entry.data_file), []).append(self._file(entry))
         return found
+
+    def _ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
+        """Read the footers of the data files of which a manifest does not tell enough."""
+        if manifest.content == ManifestContent.DELETES:
+            return
+        if mute := [e.data_file.file_path for e in entries if self._is_mute(e.data_file)]:
+            self._by_footer |= self.footers.of(manifest.manifest_path, mute)
+
+    def _is_mute(self, file: IceFile) -> bool:
+        needed = [self.columns.offset, self.columns.timestamp]
+        if self._partition_of(file) is None:
+            needed.append(self.columns.partition)
+        told = [_told(file, column) for column in needed]
+        known = (low is not None and high is not None for nulls, low, high in told if nulls != file.record_count)
+        return file.file_format == FileFormat.PARQUET and not all(known)
+
+    def _told(self, file: IceFile, column: LogColumn) -> Told:
+        """Returns what is known of a column of a file: what the manifest tells, else the footer."""
+        known = self._by_footer.get(file.file_path, {}).get(column.field_id, SILENT)
+        told = (a if a is not None else b for a, b in zip(_told(file, column), known, strict=True))
+        nulls, low, high = told
+        return nulls, low, high  # type: ignore[return-value]
 
     def change(self, manifests: Iterable[ManifestFile], snapshot: int) -> dict[Partition, Change]:
         """Reads what a snapshot did to each log.
@@ -139,7 +175,9 @@ class ManifestReader:
         added, removed = Entries(), Entries()
         deleted: dict[Partition | None, int | None] = {}
         for manifest in (m for m in manifests if m.added_snapshot_id == snapshot):
-            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=False):
+            entries = manifest.fetch_manifest_entry(self.io, discard_deleted=False)
+            self._ask_footers(manifest, entries)
+            for entry in entries:
                 file = entry.data_file
                 if manifest.content == ManifestContent.DELETES:
                     if entry.status == ManifestEntryStatus.ADDED:
@@ -181,7 +219,7 @@ class ManifestReader:
 
     def _log_of(self, file: IceFile) -> Partition:
         column = self.columns.partition
-        nulls, low, high = _told(file, column)
+        nulls, low, high = self._told(file, column)
         log = self.columns.log_of(self.specs[file.spec_id], file.partition, nulls, low, high)
         if log is None:
             raise BadInput(f"{self.name}: {self._mixed(file)}.")
@@ -189,7 +227,7 @@ class ManifestReader:
 
     def _mixed(self, file: IceFile) -> str:
         """Returns why nobody can tell which log a file belongs to."""
-        nulls, low, high = _told(file, self.columns.partition)
+        nulls, low, high = self._told(file, self.columns.partition)
         name, (least, most) = self.columns.partition.name, self._bounds(file, self.columns.partition)
         if low is None or high is None or nulls is None:
             return (
@@ -206,7 +244,6 @@ class ManifestReader:
         file = entry.data_file
         low, high = self._bounds(file, self.columns.offset)
         early, late = self._bounds(file, self.columns.timestamp)
-        nulls = file.null_value_counts or {}
         trouble = self._trouble(file, low, high, early)
         return (
             file.file_path,
@@ -217,7 +254,7 @@ class ManifestReader:
             self._millis(early),
             self._millis(late),
             self._tombstones(file),
-            nulls.get(self.columns.key.field_id),
+            self._told(file, self.columns.key)[0],
             # a snapshot that expired is older than those still known
             self.times.get(entry.snapshot_id or 0, self.oldest),
             entry.sequence_number or 0,
@@ -233,22 +270,21 @@ class ManifestReader:
         return str([file.spec_id, *(file.partition[at] for at in range(len(fields)))])
 
     def _tombstones(self, file: IceFile) -> int | None:
-        told = _told(file, self.columns.value) if self.columns.value else (0, None, None)
+        told = self._told(file, self.columns.value) if self.columns.value else (0, None, None)
         return self.columns.tombstones(file.record_count, *told)
 
     def _trouble(self, file: IceFile, low: int | None, high: int | None, early: int | None) -> str:
         """Returns why a file's rows cannot be placed in their log; empty when they can."""
-        nulls = file.null_value_counts or {}
         if self._partition_of(file) == NO_LOG:
             return (
                 f"{file.record_count:,} rows have no {self.columns.partition.name!r}, expected the number or name of "
                 "their log; set or delete them"
             )
-        if without := nulls.get(self.columns.offset.field_id):
+        if without := self._told(file, self.columns.offset)[0]:
             missing = f"{without:,} rows have no {self.columns.offset.name!r}"
             return f"{missing}, expected their offset in the log; set or delete them"
         missing = self.columns.offset.name if low is None or high is None else ""
-        if early is None and nulls.get(self.columns.timestamp.field_id) != file.record_count:
+        if early is None and self._told(file, self.columns.timestamp)[0] != file.record_count:
             missing = missing or self.columns.timestamp.name
         if missing or low is None or high is None:
             return (
@@ -263,7 +299,7 @@ class ManifestReader:
         return ""
 
     def _bounds(self, file: IceFile, column: LogColumn) -> tuple[Any, Any]:
-        _, lower, upper = _told(file, column)
+        _, lower, upper = self._told(file, column)
         if lower is None or upper is None:
             return None, None
         kind = cast(PrimitiveType, column.field_type)
@@ -273,8 +309,8 @@ class ManifestReader:
         return value if value is None or isinstance(self.columns.timestamp.field_type, LongType) else value // 1000
 
 
-def _told(file: IceFile, column: LogColumn) -> tuple[int | None, bytes | None, bytes | None]:
-    """Returns how many rows are null in a column, and its bounds, as far as the manifest tells."""
+def _told(file: IceFile, column: LogColumn) -> Told:
+    """Returns what a manifest tells of a column."""
     found = (told or {} for told in (file.null_value_counts, file.lower_bounds, file.upper_bounds))
     nulls, low, high = (told.get(column.field_id) for told in found)
     return nulls, low, high  # type: ignore[return-value]

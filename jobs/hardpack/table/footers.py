@@ -1,0 +1,176 @@
+"""What Parquet footers tell of a column where a manifest is silent: nulls and bounds, read once per data file.
+
+A manifest has no bounds of nested columns that pyiceberg wrote, of columns past the hundredth, and of files that some
+sinks wrote. What footers told is kept beside the table, a file for each manifest that was silent. Such a file may be
+lost or damaged at any time: the footers are read again. A manifest that speaks is believed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io import FileIO
+from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import NameMapping
+from pyiceberg.types import BinaryType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
+
+from hardpack.table.columns import LogColumn
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+log = logging.getLogger(__name__)
+
+Told = tuple[int | None, bytes | None, bytes | None]
+"""Rows in which a column is null, and its lower and upper bound as Iceberg writes a single value; None if not told."""
+SILENT: Told = (None, None, None)
+FOLDER = "metadata/hardpack-footers"
+"""Under the table's location."""
+VERSION = 1
+READERS = 16
+"""Footers read at once; on object storage each is a request or two of its own."""
+MICROS = {"milliseconds": 1000, "microseconds": 1}
+
+
+def footers_name(manifest: str) -> str:
+    """Returns the name of the file that keeps what the footers of a manifest's data files told.
+
+    Args:
+        manifest: its path.
+    """
+    return f"{hashlib.blake2b(manifest.encode(), digest_size=16).hexdigest()}.footers"
+
+
+@dataclass(frozen=True)
+class Footers:
+    """The footers of one table's data files, as far as some columns are asked for."""
+
+    io: FileIO
+    location: str
+    """The table's."""
+    names: NameMapping | None
+    columns: tuple[LogColumn, ...]
+
+    def of(self, manifest: str, paths: Iterable[str]) -> dict[str, dict[int, Told]]:
+        """Returns by path what footers tell, by field id; files whose footer cannot be read are missing.
+
+        Args:
+            manifest: path of the manifest that lists the files.
+            paths: of data files.
+        """
+        wanted = list(paths)
+        known = self._kept(manifest)
+        if missing := [path for path in wanted if path not in known]:
+            with ThreadPoolExecutor(READERS) as pool:
+                found = zip(missing, pool.map(self._read, missing), strict=True)
+                known |= {path: told for path, told in found if told is not None}
+            self._keep(manifest, known)
+        return {path: known[path] for path in wanted if path in known}
+
+    def _path(self, manifest: str) -> str:
+        return f"{self.location.rstrip('/')}/{FOLDER}/{footers_name(manifest)}"
+
+    @property
+    def _identity(self) -> list[Any]:
+        return [VERSION, *([column.field_id, str(column.field_type)] for column in self.columns)]
+
+    def _kept(self, manifest: str) -> dict[str, dict[int, Told]]:
+        try:
+            with self.io.new_input(self._path(manifest)).open() as stream:
+                kept = json.loads(gzip.decompress(stream.read()))
+            if kept["of"] != self._identity or kept["manifest"] != manifest:
+                return {}
+            return {
+                path: {int(number): (nulls, _bytes(low), _bytes(high)) for number, (nulls, low, high) in told.items()}
+                for path, told in kept["files"].items()
+            }
+        except Exception:  # none, damaged or another's: the footers tell
+            return {}
+
+    def _keep(self, manifest: str, told: Mapping[str, Mapping[int, Told]]) -> None:
+        files = {
+            path: {number: (nulls, _hex(low), _hex(high)) for number, (nulls, low, high) in columns.items()}
+            for path, columns in told.items()
+        }
+        kept = json.dumps({"of": self._identity, "manifest": manifest, "files": files})
+        try:
+            with self.io.new_output(self._path(manifest)).create(overwrite=True) as stream:
+                stream.write(gzip.compress(kept.encode()))
+        except Exception as error:  # whoever only reads the table can do without
+            log.info("what footers told is not kept beside %s: %s", self.location, type(error).__name__)
+
+    def _read(self, path: str) -> dict[int, Told] | None:
+        import pyarrow.parquet as pq
+
+        try:
+            with self.io.new_input(path).open() as stream:
+                footer = pq.read_metadata(stream)
+        except Exception as error:  # what is wrong with a file is said where it is read
+            log.info("the footer of %s cannot be read: %s", os.path.basename(path), type(error).__name__)
+            return None
+        numbers = self._numbers(footer)
+        places = {number: at for at, number in enumerate(numbers) if number is not None}
+        return {c.field_id: _told(footer, places[c.field_id], c) for c in self.columns if c.field_id in places}
+
+    def _numbers(self, footer: pq.FileMetaData) -> list[int | None]:
+        """Returns the field id of each Parquet column; None for what the table has not."""
+        from pyiceberg.io.pyarrow import parquet_path_to_id_mapping, pyarrow_to_schema
+
+        found: Schema = pyarrow_to_schema(footer.schema.to_arrow_schema(), self.names, downcast_ns_timestamp_to_us=True)
+        numbers = parquet_path_to_id_mapping(found)
+        return [numbers.get(footer.schema.column(at).path) for at in range(footer.num_columns)]
+
+
+def _told(footer: pq.FileMetaData, at: int, column: LogColumn) -> Told:
+    """Returns what the row groups tell of one column; bounds only where each tells them."""
+    nulls: int | None = 0
+    values: list[Any] = []
+    bounded, unit = True, _unit(footer, at)
+    for number in range(footer.num_row_groups):
+        chunk = footer.row_group(number).column(at)
+        stats = chunk.statistics
+        if stats is None or not stats.has_null_count:
+            nulls = None
+        elif nulls is not None:
+            nulls += stats.null_count
+        if stats is not None and stats.has_min_max:
+            values += [stats.min_raw, stats.max_raw]
+        elif stats is None or not stats.has_null_count or stats.null_count < chunk.num_values:
+            bounded = False
+    if not bounded or not values or unit is None:
+        return nulls, None, None
+    return nulls, _single(column, min(values), unit), _single(column, max(values), unit)
+
+
+def _unit(footer: pq.FileMetaData, at: int) -> int | None:
+    """Returns how many microseconds one of a time column's numbers stands for, 1 for others; None if nobody can say."""
+    kind = json.loads(footer.schema.column(at).logical_type.to_json())
+    if kind.get("Type") == "Timestamp":
+        return MICROS.get(kind["timeUnit"])
+    return None if footer.schema.column(at).physical_type == "INT96" else 1
+
+
+def _single(column: LogColumn, value: Any, unit: int) -> bytes | None:
+    kind = column.field_type
+    if isinstance(kind, StringType | BinaryType):
+        return value if isinstance(value, bytes) else None
+    if isinstance(kind, IntegerType | LongType | TimestampType | TimestamptzType) and isinstance(value, int):
+        return to_bytes(kind, value * unit)
+    return None
+
+
+def _hex(bound: bytes | None) -> str | None:
+    return None if bound is None else bound.hex()
+
+
+def _bytes(bound: str | None) -> bytes | None:
+    return None if bound is None else bytes.fromhex(bound)
