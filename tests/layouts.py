@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import date
 
 import pyarrow as pa
 from hardpack.files.content_file import listed_file
@@ -22,6 +23,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
+    DateType,
     IntegerType,
     LongType,
     NestedField,
@@ -36,6 +38,10 @@ ROLES = {
     "batch": LongType(),
 }  # fmt: skip
 HOUR_US = 3_600_000_000
+COMPOSITE = "a number, a day and a text"
+KEY = StructType(
+    NestedField(101, "size", IntegerType()), NestedField(102, "day", DateType()), NestedField(103, "text", StringType())
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,8 @@ class Layout:
     @property
     def schema(self):
         """Structs of the roles under them, in the order of the roles."""
-        leaves = [(self.path(role).split("."), self.type(role)) for role in ROLES]
+        kinds = {role: KEY if self.type(role) == COMPOSITE else self.type(role) for role in ROLES}
+        leaves = [(self.path(role).split("."), kind) for role, kind in kinds.items()]
         leaves += [([self.operation], StringType())] if self.operation else []
         numbers = iter(range(1, 100))
         structs, fields = defaultdict(list), []
@@ -119,8 +126,11 @@ class Layout:
 
     def cells(self, log, row):
         """A row as nested dictionaries."""
-        text = isinstance(self.type("key"), StringType)
-        key = row.key.hex() if text and row.key is not None else row.key
+        key = row.key
+        if key is not None and self.type("key") == COMPOSITE:
+            key = {"size": len(key), "day": date(2026, 1, 1 + len(key) % 9), "text": key.hex()}
+        elif key is not None and isinstance(self.type("key"), StringType):
+            key = key.hex()
         deleting = row.value is None and row.control is None
         told = {
             "partition": str(log) if isinstance(self.type("partition"), StringType) else log,
@@ -204,6 +214,7 @@ FLAT = Layout(
 NESTED = Layout(
     "connect nested",
     {role: f"_kafka_metadata.{role}" for role in ("partition", "offset", "timestamp")} | {"key": "_cdc.key"},
+    {"key": COMPOSITE},
 )
 HOURLY = Layout(
     "redpanda hourly",

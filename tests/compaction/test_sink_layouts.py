@@ -4,13 +4,18 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hardpack import BadInput
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.footers import FOLDER, footers_name
 
-from tests.layouts import EMPTY, FLAT, HOURLY
+from tests.layouts import FLAT, HOURLY, NESTED
 from tests.topics import T0, name_of
 
 pytestmark = pytest.mark.spark
+ASKED = {
+    FLAT.name: b"b".hex().encode(), HOURLY.name: b"b", NESTED.name: b'{"size": 1, "day": "2026-01-02", "text": "62"}',
+}  # fmt: skip
+"""How a person asks for the key `b`."""
 HOUR, DAY = 3_600_000, 86_400_000
 _names = count()
 
@@ -26,7 +31,7 @@ def left(layout, table):
     return {(r["partition"], r["offset"]) for r in layout.rows(table.refresh())}
 
 
-@pytest.mark.parametrize(("layout", "bounds"), [(FLAT, True), (HOURLY, False), (EMPTY, True)])
+@pytest.mark.parametrize(("layout", "bounds"), [(FLAT, True), (HOURLY, False), (NESTED, True)])
 def test_a_day_of_a_sinks_table(hp, catalog, layout, bounds):
     table = layout.adopted(
         catalog, f"sinks.t{next(_names)}", delete_retention_ms=HOUR, min_cleanable_dirty_ratio=0,
@@ -51,7 +56,7 @@ def test_a_day_of_a_sinks_table(hp, catalog, layout, bounds):
         (0, 2), (0, 3), (0, 4), (0, 6), (0, 7), (0, 8), (0, 9), (1, 3), (1, 4), (1, 6), (1, 7), (1, 9),
     }  # fmt: skip
     assert hp.verify(name, now=now).success
-    why = hp.explain(name, key=b"b".hex().encode() if layout is FLAT else b"b", now=now)
+    why = hp.explain(name, key=ASKED[layout.name], now=now)
     assert [(r.partition, r.offset, r.tombstone) for r in why.rows] == [(0, 6, True), (1, 6, True)]
     # after the retention that counts from the first cleaning
     hp.expire_tombstones(name, now=now + 2 * HOUR)
@@ -69,3 +74,11 @@ def test_a_day_of_a_sinks_table(hp, catalog, layout, bounds):
     kept = {path.name for path in Path(table.location().removeprefix("file://"), FOLDER).glob("*")}
     assert kept <= manifests
     assert bool(kept) != bounds
+
+
+def test_a_key_that_does_not_name_its_columns_is_one_sentence(hp, catalog):
+    table = NESTED.adopted(catalog, f"sinks.t{next(_names)}")
+    NESTED.append(table, {0: rows("a", start=0, at=T0)})
+    for asked in (b"a", b"5", b'{"size": 1}', b'{"size": 1, "day": "2026-01-02", "text": "62", "more": 1}'):
+        with pytest.raises(BadInput, match=r'expected JSON as in \{"size": "…", "day": "…", "text": "…"\}'):
+            hp.explain(name_of(table), key=asked, now=T0)

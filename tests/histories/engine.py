@@ -87,7 +87,7 @@ class Columns:
 
     @classmethod
     def of(cls, columns: Any) -> Columns:
-        return cls(columns.key.field_id, columns.value.field_id)
+        return cls(columns.keys[0].field_id, columns.value.field_id)
 
 
 def standing(inputs: Any, log: Any) -> dict[tuple[str, int], Row]:

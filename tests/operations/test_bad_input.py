@@ -75,7 +75,7 @@ def test_a_missing_column(cold, catalog):
 
 @pytest.mark.parametrize(
     ("column", "kind", "wish"),
-    [("offset", DoubleType(), "long"), ("timestamp", StringType(), "timestamp"), ("key", LongType(), "binary")],
+    [("offset", DoubleType(), "long"), ("timestamp", StringType(), "timestamp"), ("key", DoubleType(), "binary")],
 )
 def test_a_wrong_type(cold, catalog, column, kind, wish):
     table = make(catalog, FIELDS | {column: kind}, IdentityTransform())

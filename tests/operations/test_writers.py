@@ -139,7 +139,7 @@ FOUND = [
     (
         connect_debezium,
         "connect-debezium",
-        flat("_kafka_metadata_") | {"column.key": "_cdc.key.id", "tombstone": "_cdc.op=D"},
+        flat("_kafka_metadata_") | {"column.key": "_cdc.key", "tombstone": "_cdc.op=D"},
     ),
     (redpanda, "redpanda", flat("redpanda.") | {"column.key": "redpanda.key"}),
     (redpanda_by_schema, "redpanda", flat("redpanda.") | {"column.key": "redpanda.key", "tombstone": "none"}),
@@ -238,8 +238,8 @@ def two_writers(catalog):
     )
 
 
-def key_of_two_fields(catalog):
-    cdc = struct(op=StringType(), offset=LongType(), key=struct(id=StringType(), shop=StringType()))
+def key_with_a_price(catalog):
+    cdc = struct(op=StringType(), offset=LongType(), key=struct(id=StringType(), price=DoubleType()))
     return table_of(catalog, VALUE | {"_cdc": cdc} | {f"_kafka_metadata_{n}": t for n, t in META.items()})
 
 
@@ -250,9 +250,9 @@ def key_of_two_fields(catalog):
         (moonlink, "Moonlink keeps this table as its only writer"),
         (debezium_server, "Debezium Server wrote rows without Kafka's partition and offset"),
         (debezium_alone, "add KafkaMetadataTransform to the sink's transforms"),
-        (no_identifier, "name the column that holds the record's key with"),
+        (no_identifier, "the table has no identifier fields; name the columns that hold the record's key with"),
         (two_writers, "columns of Iceberg's Kafka Connect sink and Redpanda, expected one writer"),
-        (key_of_two_fields, "wrote its key '_cdc.key' as struct<"),
+        (key_with_a_price, "wrote its key '_cdc.key' with '_cdc.key.price' as double, which cannot be compared"),
     ],
 )
 def test_what_cannot_be_adopted_is_one_sentence(cold, catalog, made, words):

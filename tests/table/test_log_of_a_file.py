@@ -11,7 +11,7 @@ from hardpack.table.log_views import read_logs
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
-from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import DoubleType, IntegerType, ListType, LongType, NestedField, StringType, StructType
 
 from tests.layouts import EMPTY, FLAT, HOURLY, LAYOUTS, NESTED, PLAIN, commit, mapped
 from tests.topics import T0, name_of, without_statistics
@@ -148,7 +148,10 @@ STRANGE = Schema(
     NestedField(1, "partition", IntegerType()), NestedField(2, "offset", LongType()),
     NestedField(3, "timestamp", LongType()), NestedField(4, "key", StringType()),
     NestedField(5, "headers", ListType(6, StructType(NestedField(7, "offset", LongType())))),
-    NestedField(8, "meta", StructType(NestedField(9, "key", StringType()), NestedField(10, "score", LongType()))),
+    NestedField(8, "meta", StructType(
+        NestedField(9, "key", StringType()), NestedField(10, "score", LongType()),
+        NestedField(12, "price", DoubleType()),
+    )),
     NestedField(11, "done", LongType()),
 )  # fmt: skip
 
@@ -161,7 +164,10 @@ STRANGE = Schema(
             "no column 'value' for the value, its columns are partition, offset, timestamp, key, done, meta.key, ",
         ),
         ({"tombstone": "none", "column.offset": "headers.element.offset"}, "lies in 'headers', of which a row has any"),
-        ({"tombstone": "none", "column.key": "meta"}, "is struct<"),
+        (
+            {"tombstone": "none", "column.key": "meta,key"},
+            "column 'meta.price', mapped to the key, is double, ",
+        ),
         ({"tombstone": "none", "column.key": "meta.none"}, "there is no column 'meta.none' for the key"),
         ({"tombstone": "none", "column.timestamp": "offset"}, "mapped to the offset and to the timestamp"),
         ({"tombstone": "gone=D"}, "there is no column 'gone' for the value"),

@@ -211,7 +211,10 @@ def explain(
     table: TableName,
     key: Annotated[
         str,
-        typer.Option(help="the key, as text; - reads it from standard input, so that no list of processes shows it"),
+        typer.Option(
+            help="the key, as text, or as JSON where it is several columns or no text; - reads it from standard input, "
+            "so that no list of processes shows it"
+        ),
     ],
     hexadecimal: Annotated[bool, typer.Option("--hex", help="the key is given as hexadecimal digits")] = False,
     partition: Partitions = None,

@@ -12,6 +12,7 @@ from hardpack.compaction.inputs import Inputs
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import LogFacts, LogToClean, LogToExpire, PassWork
 from hardpack.errors import UncleanableLog
+from hardpack.files.canonical_keys import IDENTITY
 from hardpack.files.key_filter import KeyFilters
 from hardpack.files.key_hash import hash_function
 from hardpack.files.key_reader import KeyColumns, KeyScanFile
@@ -151,7 +152,9 @@ def _filters(inputs: Inputs) -> KeyFilters:
     files, columns = inputs.files, inputs.work.columns
     control = columns.control.name if columns.control else None
     # control rows are no part of a filter
-    identity = f"{hash_function()} {columns.key.field_id} {control} {columns.empty_key_is_absent}"
+    numbers = "+".join(str(column.field_id) for column in columns.keys)
+    encoding = "" if columns.plain_key else f" {IDENTITY}"
+    identity = f"{hash_function()} {numbers} {control} {columns.empty_key_is_absent}{encoding}"
     work = inputs.work
     return KeyFilters(files.io, files.location, identity, work.settings.key_filter_min_rows, not work.dry_run)
 

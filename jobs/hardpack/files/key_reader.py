@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyroaring import BitMap
 
+from hardpack.files.canonical_keys import keys_of, nulls_of
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
 from hardpack.files.key_hash import (
@@ -115,7 +116,6 @@ def _hashed(rows: Sequence[_Rows], salt: bytes, near: Callable[[np.ndarray], np.
 
 def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: bool) -> Iterator[tuple[_Rows, BitMap]]:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     pa.set_cpu_count(1)
     readable = living_mask(file.file.rows, file.skipped)
@@ -125,15 +125,12 @@ def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: boo
     value = names.value if file.tombstones else None
     # where rows are asked for by their keys it is known that they lie below the first dirty offset
     offset = None if of_tail else names.offset
-    for batch in files.read(file.file, [names.key, offset, names.control, value]):
-        keys = batch[names.key.name]
+    for batch in files.read(file.file, [*names.keys, offset, names.control, value]):
+        keys, without = keys_of(batch, names)
         offsets = longs(batch[offset.name]) if offset else np.zeros(len(batch), np.int64)
         inside = readable[at : at + len(batch)] & (offsets < file.checkpoint)
         if names.control:
-            inside &= _nulls(batch[names.control.name])
-        without = _nulls(keys)
-        if names.empty_key_is_absent:
-            without |= np.asarray(pc.fill_null(pc.equal(pc.binary_length(keys), 0), False))
+            inside &= nulls_of(batch[names.control.name])
         positions = np.arange(at, at + len(batch), dtype=np.uint64)
         at += len(batch)
         keyless = bitmap(positions[inside & without])
@@ -153,15 +150,9 @@ def _deleting(column: pa.Array, rule: TombstoneRule) -> np.ndarray:
     import pyarrow.compute as pc
 
     if rule.kind == "null":
-        return _nulls(column)
+        return nulls_of(column)
     if rule.kind == "empty":
         found = pc.equal(pc.binary_length(column), 0)
     else:
         found = pc.is_in(column.cast(pa.string()), pa.array(rule.values, pa.string()))
     return np.asarray(pc.fill_null(found, False))
-
-
-def _nulls(column: pa.Array) -> np.ndarray:
-    if column.null_count == 0:
-        return np.zeros(len(column), bool)
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False))

@@ -72,7 +72,9 @@ def check_one_topic(table: Table, path: str) -> None:
 
 def _has_empty_keys(table: Table, settings: Settings) -> bool:
     """Returns whether a key is empty: the least of all values, so that a lower bound tells; else some rows are read."""
-    key = LogColumns.of(table.schema(), settings).key
+    key = LogColumns.of(table.schema(), settings).plain_key
+    if key is None:
+        return False
     untold: list[IceFile] = []
     for file in table_files(table):
         bound = (file.lower_bounds or {}).get(key.field_id)

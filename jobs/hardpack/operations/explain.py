@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
-from pyiceberg.types import StringType
+from pyiceberg.types import BinaryType, StringType, UUIDType
 
 from hardpack.compaction.phase_one import with_last_stable
 from hardpack.compaction.plan import chosen
@@ -16,14 +17,17 @@ from hardpack.compaction.work import LogToClean
 from hardpack.errors import BadInput
 from hardpack.rules.model import Partition
 from hardpack.rules.row_verdicts import ExplainedRow, row_verdicts
-from hardpack.rules.settings import Settings
 from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
+from hardpack.spark.columns import key_as_json
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.outcomes import decided
-from hardpack.table.columns import columns_at, find_column, table_name
+from hardpack.table.columns import LogColumn, LogColumns, columns_at, table_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+SPARK_TYPES = {"timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
+"""Spark's names of types that Iceberg calls otherwise."""
 
 ROWS = 1000
 """Most rows of a key that are shown, the newest first."""
@@ -36,12 +40,13 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
 
     Args:
         session: the table's.
-        key: as the key column has it; UTF-8 where that holds text.
+        key: as the key column has it; UTF-8 where that holds text; JSON by names where the key is several columns or
+            of another type.
         now: ms since the epoch.
         partitions: the logs to look at, None for all.
 
     Raises:
-        BadInput: a wrong table or setting, an unknown partition, or the key is no text where the column holds text.
+        BadInput: a wrong table or setting, an unknown partition, or a key that does not fit the key's columns.
     """
     from pyspark.sql import functions as F
 
@@ -54,7 +59,7 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     logs = with_last_stable(session, settings, base, [LogToClean(view, settings, now) for view in views])
     scan = log_rows(jvm.spark, jvm.name, base, columns, [view.partition for view in views])
     o, control = F.col("o"), F.col("control")
-    is_key = (F.col("k") == _as_stored(table, settings, key)) & control.isNull()
+    is_key = _is_key(table, columns, key) & control.isNull()
     newest = [row["o"] for row in scan.where(is_key).select(o).orderBy(o.desc()).limit(ROWS + 1).collect()]
     if not newest:
         return report
@@ -102,14 +107,53 @@ def _places(rows: DataFrame) -> set[Place]:
     return {(row["file"], row["pos"]) for row in rows.select("file", "pos").collect()}
 
 
-def _as_stored(table: Table, settings: Settings, key: bytes) -> str | bytes:
-    column = find_column(table.schema(), settings.column_key)
-    if column is None or not isinstance(column.field_type, StringType):
-        return key
+def _is_key(table: Table, columns: LogColumns, key: bytes) -> Column:
+    """Returns whether a row has a key, as it is asked for: bytes, text, or JSON with a value for each of its columns.
+
+    Raises:
+        BadInput: the key does not fit the columns.
+    """
+    from pyspark.sql import functions as F
+
+    plain = columns.plain_key
+    if plain is None:
+        return F.col("k") == _as_json(table, columns, key)
+    if not isinstance(plain.field_type, StringType):
+        return F.col("k") == key
     try:
-        return key.decode()
+        return F.col("k") == key.decode()
     except UnicodeDecodeError:
         raise BadInput(
-            f"{table_name(table)}: the key asked for is no UTF-8, but column {settings.column_key!r} holds text; "
+            f"{table_name(table)}: the key asked for is no UTF-8, but column {plain.name!r} holds text; "
             "give it as text."
         ) from None
+
+
+def _as_json(table: Table, columns: LogColumns, key: bytes) -> Column:
+    """Returns the key of several columns, or of another type than text, as rows have it."""
+    short = [column.path[-1] for column in columns.keys]
+    names = short if len(set(short)) == len(short) else [column.name for column in columns.keys]
+    try:
+        given = json.loads(key, parse_float=str)
+    except ValueError:
+        given = None
+    if len(names) == 1 and given is not None and not isinstance(given, dict):
+        given = {names[0]: given}
+    if not isinstance(given, dict) or sorted(given) != sorted(names):
+        wish = json.dumps({name: "…" for name in names}, ensure_ascii=False)
+        raise BadInput(
+            f"{table_name(table)}: the key asked for does not name the columns of the key, expected JSON as in {wish}; "
+            "bytes are given in base64."
+        )
+    return key_as_json([_literal(column, given[name]) for name, column in zip(names, columns.keys, strict=True)])
+
+
+def _literal(column: LogColumn, value: Any) -> Column:
+    """Returns a value of a column's type; null where it is none."""
+    from pyspark.sql import functions as F
+
+    if value is not None and isinstance(column.field_type, BinaryType):
+        return F.unbase64(F.lit(str(value)))
+    # Spark has texts for UUIDs
+    kind = "string" if isinstance(column.field_type, StringType | UUIDType) else SPARK_TYPES.get(str(column.field_type))
+    return F.lit(None if value is None else str(value)).cast(kind or str(column.field_type))

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import BinaryType, StringType, StructType
+from pyiceberg.types import BinaryType, StringType
 
 from hardpack.errors import BadInput
-from hardpack.table.columns import column_by_id, find_column, table_name
+from hardpack.table.columns import column_by_id, find_column, key_columns, table_name
+from hardpack.table.layout import EXPECTED
 
 METADATA = ("partition", "offset", "timestamp")
 KEPT = "Deletes are rows with a null value, as in Kafka."
@@ -51,36 +52,36 @@ class _Columns:
         return column is not None and isinstance(column.field_type, StringType | BinaryType)
 
     def key(self, path: str, sink: str) -> str:
-        """Returns the path of a key that can be compared: itself, or the only field of a struct.
+        """Returns the path of a key, all of whose columns can be compared.
 
         Raises:
-            BadInput: the key is several fields, or no text or bytes.
+            BadInput: one of them cannot.
         """
-        column = find_column(self.schema, path)
-        while column and isinstance(column.field_type, StructType) and len(column.field_type.fields) == 1:
-            column = column_by_id(self.schema, column.field_type.fields[0].field_id)
-        if column and self.is_text(column.name):
-            return column.name
-        kind = column.field_type if column else "missing"
+        if find_column(self.schema, path):
+            wrong = [c for c in key_columns(self.schema, path) if not isinstance(c.field_type, EXPECTED["key"])]
+            if not wrong:
+                return path
+            told = f"with {wrong[0].name!r} as {wrong[0].field_type}"
+        else:
+            told = "nowhere"
         raise BadInput(
-            f"{self.table}: {sink} wrote its key {path!r} as {kind}, expected text or bytes in one field; write the "
-            f"key as one text, and name it with `hardpack adopt {self.table} --set column.key=NAME`."
+            f"{self.table}: {sink} wrote its key {path!r} {told}, which cannot be compared; write keys of text, bytes, "
+            f"numbers or times, and name them with `hardpack adopt {self.table} --set column.key=NAME[,NAME]`."
         )
 
     def identifier(self, sink: str) -> str:
-        """Returns the one identifier field of the table.
+        """Returns the identifier fields of the table, which are what a record's key usually is.
 
         Raises:
-            BadInput: there is none, or it cannot be compared.
+            BadInput: there are none.
         """
         found = [column_by_id(self.schema, number) for number in self.schema.identifier_field_ids]
-        names = [column.name for column in found if column]
-        if len(names) != 1 or not self.is_text(names[0]):
-            raise BadInput(
-                f"{self.table}: {sink} writes no key, and the table has not one identifier field of text or bytes; "
-                f"name the column that holds the record's key with `hardpack adopt {self.table} --set column.key=NAME`."
-            )
-        return names[0]
+        if names := [column.name for column in found if column]:
+            return ",".join(names)
+        raise BadInput(
+            f"{self.table}: {sink} writes no key, and the table has no identifier fields; name the columns that hold "
+            f"the record's key with `hardpack adopt {self.table} --set column.key=NAME[,NAME]`."
+        )
 
 
 def _mapped(prefix: str, **more: str) -> dict[str, str]:

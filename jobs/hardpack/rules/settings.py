@@ -119,7 +119,11 @@ class Settings(BaseModel):
     column_partition: str = Field("partition", min_length=1, description="column of the log's number or name")
     column_offset: str = Field("offset", min_length=1, description="column of the record's offset, long")
     column_timestamp: str = Field("timestamp", min_length=1, description="timestamp, or long in milliseconds")
-    column_key: str = Field("key", min_length=1, description="column of the key, binary or string")
+    column_key: str = Field(
+        "key",
+        min_length=1,
+        description="column of the key, or several with commas between",
+    )
     column_value: str = Field("value", min_length=1, description="column of the value, where `tombstone` is `null`")
 
     column_producer_id: str | None = Field(None, description="column of the producer's id, long; for transactions")

@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import SortDirection
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import IcebergType, PrimitiveType, StructType
+from pyiceberg.types import BinaryType, IcebergType, PrimitiveType, StringType, StructType
 
 from hardpack.errors import BadInput
 from hardpack.rules.model import Partition
@@ -115,7 +115,8 @@ class LogColumns:
     partition: LogColumn
     offset: LogColumn
     timestamp: LogColumn
-    key: LogColumn
+    keys: tuple[LogColumn, ...]
+    """The columns that make up the key, in order."""
     value: LogColumn | None = None
     """The one that tells tombstones, None where there are none."""
     producer_id: LogColumn | None = None
@@ -142,9 +143,10 @@ class LogColumns:
         Raises:
             ValueError: there is no such column.
         """
-        mapped = mapped_columns(settings).items()
+        mapped = mapped_columns(settings)
         return cls(
-            **{role: _found(schema, name) for role, name in mapped if role in roles},
+            **{role: _found(schema, name) for role, name in mapped.items() if role in roles and role != "key"},
+            keys=key_columns(schema, mapped["key"]),
             tombstone=settings.tombstone_rule,
             empty_key_is_absent=settings.key_absent == "empty",
             ignored=tuple(settings.duplicates_ignore),
@@ -152,9 +154,17 @@ class LogColumns:
 
     @property
     def by_role(self) -> dict[str, LogColumn]:
-        """The mapped columns."""
-        columns = {role: getattr(self, role) for role in (*REQUIRED, *OPTIONAL)}
-        return {role: column for role, column in columns.items() if column is not None}
+        """The mapped columns; those after the first of a key are roles of their own."""
+        first, *others = self.keys
+        named = {role: first if role == "key" else getattr(self, role) for role in (*REQUIRED, *OPTIONAL)}
+        mapped = {role: column for role, column in named.items() if column is not None}
+        return mapped | {f"key {at}": column for at, column in enumerate(others, 2)}
+
+    @property
+    def plain_key(self) -> LogColumn | None:
+        """The one column of text or bytes that the key is; None where it is several or of another type."""
+        first, *others = self.keys
+        return first if not others and isinstance(first.field_type, StringType | BinaryType) else None
 
     @property
     def transactions(self) -> bool:
@@ -218,10 +228,34 @@ class LogColumns:
         Args:
             schema: one that has all required columns.
         """
-        columns: dict[str, Any] = {role: column_by_id(schema, c.field_id) for role, c in self.by_role.items()}
+        found = {role: column_by_id(schema, c.field_id) for role, c in self.by_role.items()}
+        columns: dict[str, Any] = {role: c for role, c in found.items() if not role.startswith("key")}
+        columns["keys"] = tuple(c for role, c in found.items() if role.startswith("key") and c)
         if not all(columns.get(role) for role in TRANSACTIONS):
             columns |= dict.fromkeys(TRANSACTIONS)
         return replace(self, **columns)
+
+
+def key_columns(schema: Schema, names: str) -> tuple[LogColumn, ...]:
+    """Returns the columns that make up a key: those of some names with commas between, and the fields of structs.
+
+    Args:
+        schema: the table's.
+        names: as the setting `column.key` has them.
+
+    Raises:
+        ValueError: there is no such column.
+    """
+    whole = find_column(schema, names)
+    found = [whole] if whole else [_found(schema, name.strip()) for name in names.split(",")]
+    return tuple(leaf for column in found for leaf in _leaves(column))
+
+
+def _leaves(column: LogColumn) -> list[LogColumn]:
+    if not isinstance(column.field_type, StructType):
+        return [column]
+    inside = _fields(column.field_type, column.path, column.required)
+    return [field for field in inside if not isinstance(field.field_type, StructType)]
 
 
 def _found(schema: Schema, name: str) -> LogColumn:

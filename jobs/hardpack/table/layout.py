@@ -9,19 +9,23 @@ from pyiceberg.table import Table
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
+    DateType,
+    DecimalType,
     IntegerType,
     ListType,
     LongType,
     MapType,
     PrimitiveType,
     StringType,
+    StructType,
     TimestampType,
     TimestamptzType,
+    UUIDType,
 )
 
 from hardpack.errors import BadInput
 from hardpack.rules.settings import PREFIX, Settings, dotted
-from hardpack.table.columns import LogColumns, find_column, mapped_columns, table_name
+from hardpack.table.columns import LogColumns, find_column, key_columns, mapped_columns, table_name
 
 FIELDS = PREFIX + "fields"
 """Property that binds each role to the field id of its column, since a name may come to mean another."""
@@ -30,7 +34,17 @@ EXPECTED: dict[str, tuple[type[PrimitiveType], ...]] = {
     "partition": (IntegerType, LongType, StringType),
     "offset": (LongType, IntegerType),
     "timestamp": (TimestampType, TimestamptzType, LongType),
-    "key": (BinaryType, StringType),
+    "key": (
+        BinaryType,
+        StringType,
+        IntegerType,
+        LongType,
+        UUIDType,
+        DecimalType,
+        DateType,
+        TimestampType,
+        TimestamptzType,
+    ),
     "producer_id": (LongType, IntegerType),
     "transactional": (BooleanType,),
     "control": (StringType, IntegerType, LongType),
@@ -59,13 +73,15 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
     _check_format(table)
     schema, mapped = table.schema(), mapped_columns(settings)
     for role, column in mapped.items():
-        _check_column(name, role, column, schema)
-    _check_apart(name, mapped, schema)
+        if role != "key":
+            _check_column(name, role, column, schema)
+    _check_key(name, mapped["key"], settings, schema)
+    _check_apart(name, LogColumns.of(schema, settings))
     if settings.tombstone_rule.kind in TOLD_BY:
         _check_told_by(name, settings, schema)
     _check_bound(table, settings, anew)
     for column in settings.duplicates_ignore:
-        roles = [role for role, path in mapped.items() if column in (path, path.partition(".")[0])]
+        roles = [c for c in LogColumns.of(schema, settings).by_role.values() if c.path[0] == column]
         if column not in {f.name for f in schema.fields} or roles:
             raise BadInput(
                 f"{name}: duplicates.ignore names {column!r}, expected a column of the table that is mapped to nothing;"
@@ -86,8 +102,10 @@ def bound_fields(table: Table, settings: Settings) -> str:
 
     It has the field id of each role's column, in the order of roles.
     """
-    columns = LogColumns.of(table.schema(), settings).by_role
-    return ",".join(f"{role}={column.field_id}" for role, column in columns.items())
+    columns = LogColumns.of(table.schema(), settings)
+    numbers = {role: str(column.field_id) for role, column in columns.by_role.items() if not role.startswith("key ")}
+    numbers["key"] = "+".join(str(column.field_id) for column in columns.keys)
+    return ",".join(f"{role}={number}" for role, number in numbers.items())
 
 
 def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> None:
@@ -141,7 +159,8 @@ def _setting(role: str) -> str:
 
 
 def _wish(kinds: tuple[type[PrimitiveType], ...]) -> str:
-    return " or ".join(str(kind()) for kind in kinds)
+    # a decimal has no name without its digits
+    return " or ".join("decimal" if kind is DecimalType else str(kind()) for kind in kinds)
 
 
 def _named(schema: Schema) -> list[str]:
@@ -157,16 +176,35 @@ def _list_or_map_around(schema: Schema, name: str) -> str | None:
     return next((c.name for c in starts if c and isinstance(c.field_type, ListType | MapType)), None)
 
 
-def _check_apart(table: str, mapped: dict[str, str], schema: Schema) -> None:
-    """See that no column has two roles."""
+def _check_apart(table: str, columns: LogColumns) -> None:
+    """See that no column has two roles, and stands in the key once."""
     roles: dict[int, str] = {}
-    for role, name in mapped.items():
-        column = find_column(schema, name)
-        if column and (other := roles.setdefault(column.field_id, role)) != role:
+    for role, column in columns.by_role.items():
+        if (other := roles.setdefault(column.field_id, role)) != role:
             raise BadInput(
-                f"{table}: column {name!r} is mapped to the {other} and to the {role}, expected a column for each; map "
-                f"another with `hardpack adopt {table} --set {_setting(role)}`."
+                f"{table}: column {column.name!r} is mapped to the {other} and to the {role}, expected a column for "
+                f"each; map another with `hardpack adopt {table} --set {_setting(role.partition(' ')[0])}`."
             )
+
+
+def _check_key(table: str, names: str, settings: Settings, schema: Schema) -> None:
+    """See that the key is columns whose values are equal or not, whatever an engine makes of them."""
+    single = find_column(schema, names)
+    for name in [names] if single else names.split(","):
+        column = find_column(schema, name.strip())
+        if not column or not isinstance(column.field_type, StructType):
+            _check_column(table, "key", name.strip(), schema)
+    columns = key_columns(schema, names)
+    if wrong := next((c for c in columns if not isinstance(c.field_type, EXPECTED["key"])), None):
+        raise BadInput(
+            f"{table}: column {wrong.name!r}, mapped to the key, is {wrong.field_type}, expected "
+            f"{_wish(EXPECTED['key'])}; map another with `hardpack adopt {table} --set column.key=NAME[,NAME]`."
+        )
+    if settings.key_absent == "empty" and LogColumns.of(schema, settings).plain_key is None:
+        raise BadInput(
+            f"{table}: key.absent=empty needs a key of one column of text or bytes, which column.key={names} is not; "
+            f"`hardpack adopt {table} --set key.absent=null` takes a row for keyless whose key columns are all null."
+        )
 
 
 def _check_told_by(table: str, settings: Settings, schema: Schema) -> None:

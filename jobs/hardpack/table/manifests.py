@@ -254,7 +254,7 @@ class ManifestReader:
             self._millis(early),
             self._millis(late),
             self._tombstones(file),
-            self._told(file, self.columns.key)[0],
+            self._without_key(file),
             # a snapshot that expired is older than those still known
             self.times.get(entry.snapshot_id or 0, self.oldest),
             entry.sequence_number or 0,
@@ -272,6 +272,13 @@ class ManifestReader:
     def _tombstones(self, file: IceFile) -> int | None:
         told = self._told(file, self.columns.value) if self.columns.value else (0, None, None)
         return self.columns.tombstones(file.record_count, *told)
+
+    def _without_key(self, file: IceFile) -> int | None:
+        """Returns how many rows have no key: one of several columns is null in all of these, but may be in others."""
+        nulls = [self._told(file, column)[0] for column in self.columns.keys]
+        if 0 in nulls:
+            return 0
+        return nulls[0] if len(set(nulls)) == 1 and (len(nulls) == 1 or nulls[0] == file.record_count) else None
 
     def _trouble(self, file: IceFile, low: int | None, high: int | None, early: int | None) -> str:
         """Returns why a file's rows cannot be placed in their log; empty when they can."""
