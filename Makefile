@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs test-fast test-whole test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
+.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -26,7 +26,7 @@ clean: down ## remove everything that was made here: environment, jars, lakehous
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Test
-test: preflight env jars check test-fast test-histories test-whole ## lint, types and every layer of tests
+test: preflight env jars check test-fast test-histories test-spark test-kafka test-postgres test-dags test-system ## lint, types and every layer of tests
 
 check: env ## lint, format and types
 	$(BIN)/ruff check .
@@ -35,9 +35,6 @@ check: env ## lint, format and types
 
 test-fast: env ## pure rules and structure, no JVM, on two cores
 	$(BIN)/pytest -q -n 2 -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories"
-
-test-whole: env jars ## the five layers below at once, on two cores
-	$(BIN)/pytest -q -n 2 --dist loadfile --durations=15 -m "(spark and not histories) or kafka or postgres or dags or system"
 
 test-spark: env jars ## the engine on one Spark session
 	$(BIN)/pytest -q --durations=12 -m "spark and not histories"
