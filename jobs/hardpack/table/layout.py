@@ -189,11 +189,10 @@ def _check_apart(table: str, columns: LogColumns) -> None:
 
 def _check_key(table: str, names: str, settings: Settings, schema: Schema) -> None:
     """See that the key is columns whose values are equal or not, whatever an engine makes of them."""
-    single = find_column(schema, names)
-    for name in [names] if single else names.split(","):
-        column = find_column(schema, name.strip())
+    for name in [names] if find_column(schema, names) else map(str.strip, names.split(",")):
+        column = find_column(schema, name)
         if not column or not isinstance(column.field_type, StructType):
-            _check_column(table, "key", name.strip(), schema)
+            _check_column(table, "key", name, schema)
     columns = key_columns(schema, names)
     if wrong := next((c for c in columns if not isinstance(c.field_type, EXPECTED["key"])), None):
         raise BadInput(
