@@ -55,7 +55,7 @@ def test_footers_tell_what_manifests_would(catalog, layout):
 def test_a_footer_is_read_once(catalog, monkeypatch):
     table, reads = made(catalog, NESTED, False), []
     real = Footers._read
-    monkeypatch.setattr(Footers, "_read", lambda self, path: reads.append(path) or real(self, path))
+    monkeypatch.setattr(Footers, "_read", lambda self, path, known: reads.append(path) or real(self, path, known))
     first = told(table, NESTED)
     assert len(reads) == len(set(reads)) == 3
     assert told(table, NESTED) == first

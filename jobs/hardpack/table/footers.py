@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 Told = tuple[int | None, bytes | None, bytes | None]
 """Rows in which a column is null, and its lower and upper bound as Iceberg writes a single value; None if not told."""
+Schemas = list[tuple[Any, list[int | None]]]
+"""Parquet schemas that were met, each with the field ids of its columns: a sink's files have few."""
 SILENT: Told = (None, None, None)
 FOLDER = "metadata/hardpack-footers"
 """Under the table's location."""
@@ -70,8 +72,9 @@ class Footers:
         wanted = list(paths)
         known = self._kept(manifest)
         if missing := [path for path in wanted if path not in known]:
+            schemas: Schemas = []
             with ThreadPoolExecutor(READERS) as pool:
-                found = zip(missing, pool.map(self._read, missing), strict=True)
+                found = zip(missing, pool.map(lambda path: self._read(path, schemas), missing), strict=True)
                 known |= {path: told for path, told in found if told is not None}
             self._keep(manifest, known)
         return {path: known[path] for path in wanted if path in known}
@@ -108,7 +111,7 @@ class Footers:
         except Exception as error:  # whoever only reads the table can do without
             log.info("what footers told is not kept beside %s: %s", self.location, type(error).__name__)
 
-    def _read(self, path: str) -> dict[int, Told] | None:
+    def _read(self, path: str, schemas: Schemas) -> dict[int, Told] | None:
         import pyarrow.parquet as pq
 
         try:
@@ -117,17 +120,22 @@ class Footers:
         except Exception as error:  # what is wrong with a file is said where it is read
             log.info("the footer of %s cannot be read: %s", os.path.basename(path), type(error).__name__)
             return None
-        numbers = self._numbers(footer)
+        numbers = self._numbers(footer, schemas)
         places = {number: at for at, number in enumerate(numbers) if number is not None}
         return {c.field_id: _told(footer, places[c.field_id], c) for c in self.columns if c.field_id in places}
 
-    def _numbers(self, footer: pq.FileMetaData) -> list[int | None]:
-        """Returns the field id of each Parquet column; None for what the table has not."""
+    def _numbers(self, footer: pq.FileMetaData, schemas: Schemas) -> list[int | None]:
+        """Returns the field id of each Parquet column, None for what the table has not; `schemas` are those known."""
         from pyiceberg.io.pyarrow import parquet_path_to_id_mapping, pyarrow_to_schema
 
+        for schema, known in schemas:
+            if schema.equals(footer.schema):
+                return known
         found: Schema = pyarrow_to_schema(footer.schema.to_arrow_schema(), self.names, downcast_ns_timestamp_to_us=True)
         numbers = parquet_path_to_id_mapping(found)
-        return [numbers.get(footer.schema.column(at).path) for at in range(footer.num_columns)]
+        told = [numbers.get(footer.schema.column(at).path) for at in range(footer.num_columns)]
+        schemas.append((footer.schema, told))
+        return told
 
 
 def _told(footer: pq.FileMetaData, at: int, column: LogColumn) -> Told:
