@@ -111,6 +111,18 @@ MUTANTS = (
            "end = up_to"),
     Mutant("state: horizons only up to the checkpoint", "horizons.py", "copied.copied_to - 1, horizon)",
            "copied.checkpoint - 1, horizon)"),
+    Mutant("files of two Iceberg partitions become one", "grouping.py", "if files[at].home != files[beside].home:",
+           "if False:"),
+    Mutant("runs of two Iceberg partitions become one", "grouping.py",
+           " and files[start].home == files[start - 1].home:", ":"),
+    Mutant("tombstones: rows without a value count", "tombstones.py", "None if nulls is None else rows - nulls",
+           "rows"),
+    Mutant("tombstones: bounds that differ tell", "tombstones.py", 'return 0 if self.kind == "empty" and not match',
+           "return 0 if not match"),
+    Mutant("tombstones: nulls that nobody counted are none", "tombstones.py", "None if nulls is None else rows - nulls",
+           "rows - (nulls or 0)"),
+    Mutant("tombstones: a null matches", "tombstones.py", 'if self.kind == "none" or nulls == rows:',
+           'if self.kind == "none":'),
 )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from itertools import count
 import pytest
 from hardpack import BadInput
 from hardpack.rules.reference.cleaner import Row
-from hardpack.rules.tombstones import TombstoneRule, tombstone_rule
 from hardpack.table.columns import LogColumns
 from hardpack.table.log_views import read_logs
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -108,40 +107,6 @@ def test_what_bounds_prove():
     assert text.log_of(none, [], 0, b"orders-1", b"orders-1") == "orders-1"
     # a writer may have cut both
     assert text.log_of(none, [], 0, b"orders.customers", b"orders.customers") is None
-
-
-def test_the_grammar_of_tombstones():
-    assert tombstone_rule("null") == TombstoneRule("null")
-    assert tombstone_rule("none") == TombstoneRule("none")
-    assert tombstone_rule("_cdc.op=D|d") == TombstoneRule("equals", "_cdc.op", ("D", "d"))
-    assert tombstone_rule("_kafka_value empty") == TombstoneRule("empty", "_kafka_value")
-    for text in ("", "op", "op=", "=D", "op=D|", " empty", "op IS NULL"):
-        with pytest.raises(ValueError, match="COLUMN empty"):
-            tombstone_rule(text)
-    assert all(tombstone_rule(t).text == t for t in ("null", "none", "a.b=1|2", "c empty"))
-
-
-@pytest.mark.parametrize(
-    ("rule", "nulls", "low", "high", "count"),
-    [
-        ("null", 3, None, None, 3),
-        ("null", None, None, None, None),
-        ("none", None, None, None, 0),
-        ("op=D", 0, "D", "D", 10),
-        ("op=D", 4, "D", "D", 6),
-        ("op=D", None, "D", "D", None),
-        ("op=D", 0, "I", "I", 0),
-        ("op=D", None, "I", "I", 0),
-        ("op=D", 0, "D", "I", None),
-        ("op=D", 10, None, None, 0),
-        ("op=D", 0, None, None, None),
-        ("v empty", 0, b"", b"", 10),
-        ("v empty", 0, b"", b"x", None),
-        ("v empty", 0, b"a", b"x", 0),
-    ],
-)
-def test_what_metadata_tells_of_tombstones(rule, nulls, low, high, count):
-    assert tombstone_rule(rule).count(10, nulls, low, high) == count
 
 
 STRANGE = Schema(
