@@ -169,15 +169,20 @@ class Layout:
 
 def commit(table, files, bounds=True):
     """Append files, each given as partition values and rows, as one snapshot; without bounds as older sinks do."""
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as snapshot:
+        for file in written(table, files):
+            snapshot.append_data_file(as_manifest_has_it(file, bounds))
+
+
+def written(table, files):
+    """Files of these rows, which no snapshot knows."""
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-    writer, written = DataFiles.of(table), []
+    writer, made = DataFiles.of(table), []
     for home, rows in files:
         like = listed_file("", "parquet", table.spec().spec_id, home, 0, 0)
         (batch,) = pa.Table.from_pylist(rows, schema=schema).combine_chunks().to_batches()
-        written += write_files(writer, [batch], like, 2**62)
-    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as snapshot:
-        for file in written:
-            snapshot.append_data_file(as_manifest_has_it(file, bounds))
+        made += write_files(writer, [batch], like, 2**62)
+    return made
 
 
 def as_manifest_has_it(file, bounds=True):

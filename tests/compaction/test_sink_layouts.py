@@ -1,5 +1,6 @@
 """Every verb on tables as sinks leave them: nested metadata, hours, no partition field, deletes told by a column."""
 
+import json
 from itertools import count
 from pathlib import Path
 
@@ -82,3 +83,13 @@ def test_a_key_that_does_not_name_its_columns_is_one_sentence(hp, catalog):
     for asked in (b"a", b"5", b'{"size": 1}', b'{"size": 1, "day": "2026-01-02", "text": "62", "more": 1}'):
         with pytest.raises(BadInput, match=r'expected JSON as in \{"size": "…", "day": "…", "text": "…"\}'):
             hp.explain(name_of(table), key=asked, now=T0)
+
+
+@pytest.mark.parametrize("cell", ['"size": "1"', '"size": 1.0', '"size": 99999999999', '"day": "soon"', '"text": 5'])
+def test_a_value_that_does_not_fit_its_column_is_one_sentence(hp, catalog, cell):
+    table = NESTED.adopted(catalog, f"sinks.t{next(_names)}")
+    NESTED.append(table, {0: rows("a", start=0, at=T0)})
+    given = json.loads('{"size": 1, "day": "2026-01-02", "text": "61"}') | json.loads(f"{{{cell}}}")
+    asked = json.dumps(given).encode()
+    with pytest.raises(BadInput, match=r"the key asked for has no (int|date|string) for '_cdc\.key\.(size|day|text)'"):
+        hp.explain(name_of(table), key=asked, now=T0)

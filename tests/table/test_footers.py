@@ -4,13 +4,17 @@ import gzip
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hardpack.rules.reference.cleaner import Row
-from hardpack.table.footers import FOLDER, Footers
+from hardpack.table.columns import LogColumn
+from hardpack.table.footers import FOLDER, Footers, _told
 from hardpack.table.log_views import read_logs
 from hardpack.table.manifests import ManifestReader
+from pyiceberg.types import LongType
 
-from tests.layouts import HOURLY, LAYOUTS, NESTED, mapped
+from tests.layouts import HOURLY, LAYOUTS, NESTED, PLAIN, mapped
 from tests.topics import T0, append, name_of, new_topic, row
 
 _names = count()
@@ -134,3 +138,51 @@ def test_other_columns_are_asked_for_anew(catalog):
         for file in files
     )
     assert told(table, NESTED) == first
+
+
+def test_a_file_of_an_odd_schema_troubles_its_log_alone(cold, catalog):
+    """Only the columns asked for are looked at; one without an id that no name mapping knows tells nothing."""
+    table = PLAIN.adopted(catalog, f"foot.t{next(_names)}")
+    PLAIN.append(table, {0: log("a"), 1: log("a")}, bounds=False)
+    odd = next(t.file.file_path for t in table.refresh().scan().plan_files() if t.file.partition[0] == 1)
+    path = odd.removeprefix("file://")
+    found = pq.read_table(path)
+    more = found.append_column("hour", pa.array([1] * len(found), pa.time32("s")))
+    pq.write_table(more, path)
+    assert {v.partition: v.trouble for v in read_logs(table, mapped(PLAIN))} == {0: "", 1: ""}
+    pq.write_table(more.replace_schema_metadata(None).cast(pa.schema([f.remove_metadata() for f in more.schema])), path)
+    for kept_before in kept(table):
+        kept_before.unlink()
+    troubles = {v.partition: v.trouble for v in read_logs(table, mapped(PLAIN))}
+    assert troubles[0] == ""
+    assert "no bounds of column 'offset'" in troubles[1]
+    assert len(cold.status(name_of(table), now=T0)) == 2
+
+
+def test_numbers_without_a_sign_are_not_taken_for_others():
+    field = pa.field("offset", pa.uint32(), metadata={b"PARQUET:field_id": b"2"})
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table([pa.array([2**31 + 5], pa.uint32())], schema=pa.schema([field])), out)
+    footer = pq.read_metadata(pa.BufferReader(out.getvalue()))
+    assert _told(footer, 0, LogColumn(2, LongType(), ("offset",))) == (0, None, None)
+
+
+def test_a_file_mapped_by_name_is_known(catalog):
+    table = NESTED.adopted(catalog, f"foot.t{next(_names)}")
+    with table.transaction() as change:
+        change.set_properties({"schema.name-mapping.default": table.schema().name_mapping.model_dump_json()})
+    NESTED.append(table.refresh(), {0: log("a", "b")}, bounds=False)
+    first = told(table, NESTED)
+    for task in table.refresh().scan().plan_files():
+        path = task.file.file_path.removeprefix("file://")
+        bare = pa.schema([pa.field(f.name, without_ids(f.type), f.nullable) for f in pq.read_schema(path)])
+        pq.write_table(pa.Table.from_pylist(pq.read_table(path).to_pylist(), schema=bare), path)
+    for path in kept(table):
+        path.unlink()
+    assert told(table, NESTED) == first
+
+
+def without_ids(kind):
+    if not pa.types.is_struct(kind):
+        return kind
+    return pa.struct([pa.field(f.name, without_ids(f.type), f.nullable) for f in kind])

@@ -1,18 +1,42 @@
 """Which log a data file belongs to, and where its roles stand, in the shapes that sinks leave. No JVM."""
 
 from itertools import count
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hardpack import BadInput
+from hardpack.rules.model import LogState
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.columns import LogColumns
 from hardpack.table.log_views import read_logs
+from hardpack.table.state import made_by, write_state
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
-from pyiceberg.types import DoubleType, IntegerType, ListType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import (
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+)
 
-from tests.layouts import EMPTY, FLAT, HOURLY, LAYOUTS, NESTED, PLAIN, commit, mapped
+from tests.layouts import (
+    EMPTY,
+    FLAT,
+    HOURLY,
+    LAYOUTS,
+    NESTED,
+    PLAIN,
+    as_manifest_has_it,
+    commit,
+    mapped,
+    written,
+)
 from tests.topics import T0, name_of, without_statistics
 
 HOUR = 3_600_000
@@ -80,6 +104,39 @@ def test_a_file_of_several_logs_is_named(cold, catalog):
     assert "ADD PARTITION FIELD _kafka_metadata_partition" in message
 
 
+@pytest.mark.parametrize("bounds", [True, False])
+def test_the_advice_frees_the_table(cold, catalog, bounds):
+    """Once others have split such a file, and even when it is gone from the storage, logs are what they were."""
+    table = made(catalog, FLAT)
+    for start in (0, 2):
+        FLAT.append(table, {p: log("a", "b", start=start) for p in (0, 4)}, bounds=bounds)
+    states = {p: LogState(checkpoint=2, log_end=4, snapshot=(1, 2), seen=(2, 2), layout=(0, 2)) for p in ("0", "4")}
+    summary = {"hardpack.plan": "one:p", "hardpack.state": write_state(states)}
+    table.refresh().append(table.schema().as_arrow().empty_table(), snapshot_properties=summary)
+    made_by_pass = table.refresh().current_snapshot()
+    seen = {p: made_by(s, (made_by_pass.snapshot_id, made_by_pass.sequence_number)) for p, s in states.items()}
+    with table.transaction() as change:
+        change.set_properties({"hardpack.state": write_state(seen)})
+    commit(table, [((), [FLAT.cells(p, r) for p in (0, 4) for r in log("c", start=4)])], bounds=bounds)
+    assert "several logs" in refusal(cold.status, name_of(table), now=T0)
+    mixed = [t.file for t in table.refresh().scan().plan_files() if t.file.record_count == 2 and "c" in keys(t.file)]
+    with table.transaction() as change, change.update_snapshot().overwrite() as snapshot:
+        for file in mixed:
+            snapshot.delete_data_file(file)
+        for p in (0, 4):
+            rows = [FLAT.cells(p, r) for r in log("c", start=4)]
+            for file in written(table, [((), rows)]):
+                snapshot.append_data_file(as_manifest_has_it(file, bounds))
+    for file in mixed:
+        Path(file.file_path.removeprefix("file://")).unlink()
+    logs = cold.status(name_of(table), now=T0)
+    assert [(s.partition, s.checkpoint, s.first_dirty) for s in logs] == [(0, 2, 2), (4, 2, 2)]
+
+
+def keys(file):
+    return {bytes.fromhex(k).decode() for k in pq.read_table(file.file_path.removeprefix("file://"))["id"].to_pylist()}
+
+
 def test_a_file_without_bounds_is_named(cold, catalog):
     table = made(catalog, NESTED)
     with without_statistics():
@@ -117,7 +174,7 @@ STRANGE = Schema(
         NestedField(9, "key", StringType()), NestedField(10, "score", LongType()),
         NestedField(12, "price", DoubleType()),
     )),
-    NestedField(11, "done", LongType()),
+    NestedField(11, "done", LongType()), NestedField(13, "sold", BooleanType()),
 )  # fmt: skip
 
 
@@ -126,7 +183,7 @@ STRANGE = Schema(
     [
         (
             {},
-            "no column 'value' for the value, its columns are partition, offset, timestamp, key, done, meta.key, ",
+            "no column 'value' for the value, its columns are partition, offset, timestamp, key, done, sold, ",
         ),
         ({"tombstone": "none", "column.offset": "headers.element.offset"}, "lies in 'headers', of which a row has any"),
         (
@@ -135,6 +192,9 @@ STRANGE = Schema(
         ),
         ({"tombstone": "none", "column.key": "meta.none"}, "there is no column 'meta.none' for the key"),
         ({"tombstone": "none", "column.timestamp": "offset"}, "mapped to the offset and to the timestamp"),
+        ({"tombstone": "done=D"}, "asks column 'done' for 'D', which no long is, expected a whole number"),
+        ({"tombstone": "done=007"}, "for '007', which no long is"),
+        ({"tombstone": "sold = True"}, "tombstone=sold=True asks column 'sold' for 'True', which no boolean is"),
         ({"tombstone": "gone=D"}, "there is no column 'gone' for the value"),
         ({"tombstone": "meta.score empty"}, "asks column 'meta.score', which is long, expected binary or string"),
         ({"tombstone": "op IS NULL"}, "hardpack.tombstone is 'op IS NULL', expected: Value error, null, none, COLUMN="),

@@ -17,8 +17,11 @@ from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.table.columns import SURE_LENGTH, LogColumn, LogColumns, find_column, table_name
+from hardpack.table.footers import SILENT, Footers
 from hardpack.table.manifests import ManifestReader, table_files
 
+MOST_FOOTERS = 1000
+"""Files, the newest, whose footers are asked for the topic where bounds do not tell it: a second's work."""
 SAMPLED_FILES = 5
 """Files without bounds of keys of which the first rows are read."""
 
@@ -54,16 +57,20 @@ def check_one_topic(table: Table, path: str) -> None:
         BadInput: there are several.
     """
     column = find_column(table.schema(), path)
-    names = set[str]()
+    if column is None:
+        return
+    names, untold = set[bytes](), list[str]()
     for file in table_files(table):
-        low, high = (
-            (told or {}).get(column.field_id if column else 0) for told in (file.lower_bounds, file.upper_bounds)
-        )
-        # an upper bound that was cut is another text than the lower
-        ends = [end.decode(errors="replace") for end in (low, high) if end is not None]
-        names.update(ends if all(len(end) < SURE_LENGTH for end in ends) else ends[:1])
+        low, high = ((told or {}).get(column.field_id) for told in (file.lower_bounds, file.upper_bounds))
+        if low is None or high is None or len(low) >= SURE_LENGTH:
+            # what some writers cut tells names apart by their beginnings alone
+            untold.append(file.file_path)
+        else:
+            names |= {low, high}
+    footers = Footers(table.io, table.location(), table.name_mapping(), (column,)).look(untold[-MOST_FOOTERS:])
+    names |= {end for told in footers.values() for end in told.get(column.field_id, SILENT)[1:] if end is not None}
     if len(names) > 1:
-        first, second, *_ = sorted(names)
+        first, second, *_ = (name.decode(errors="replace") for name in sorted(names))
         raise BadInput(
             f"{table_name(table)}: column {path!r} names several topics, {first!r} and {second!r} among them, whose "
             "offsets each begin anew, expected one topic in a table; write a table for each."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
-from pyiceberg.types import BinaryType, StringType, UUIDType
+from pyiceberg.types import BinaryType, IntegerType, LongType, StringType, UUIDType
 
 from hardpack.compaction.phase_one import with_last_stable
 from hardpack.compaction.plan import chosen
@@ -145,15 +147,35 @@ def _as_json(table: Table, columns: LogColumns, key: bytes) -> Column:
             f"{table_name(table)}: the key asked for does not name the columns of the key, expected JSON as in {wish}; "
             "bytes are given in base64."
         )
-    return key_as_json([_literal(column, given[name]) for name, column in zip(names, columns.keys, strict=True)])
+    return key_as_json([_literal(table, column, given[name]) for name, column in zip(names, columns.keys, strict=True)])
 
 
-def _literal(column: LogColumn, value: Any) -> Column:
-    """Returns a value of a column's type; null where it is none."""
+def _literal(table: Table, column: LogColumn, value: Any) -> Column:
+    """Returns a value of a column's type; null where it is none.
+
+    Raises:
+        BadInput: it is none of that type, as Iceberg reads one; what it is, is said nowhere.
+    """
     from pyspark.sql import functions as F
 
-    if value is not None and isinstance(column.field_type, BinaryType):
-        return F.unbase64(F.lit(str(value)))
+    kind = column.field_type
     # Spark has texts for UUIDs
-    kind = "string" if isinstance(column.field_type, StringType | UUIDType) else SPARK_TYPES.get(str(column.field_type))
-    return F.lit(None if value is None else str(value)).cast(kind or str(column.field_type))
+    spark_type = "string" if isinstance(kind, UUIDType) else SPARK_TYPES.get(str(kind), str(kind))
+    if value is None:
+        return F.lit(None).cast(spark_type)
+    try:
+        if isinstance(kind, BinaryType):
+            return F.lit(base64.b64decode(value, validate=True))
+        if isinstance(kind, IntegerType | LongType):
+            if type(value) is not int or value.bit_length() > (31 if isinstance(kind, IntegerType) else 63):
+                raise ValueError
+        elif not isinstance(value, str):
+            raise ValueError
+        elif not isinstance(kind, StringType):
+            literal(value).to(kind)
+    except (ValueError, TypeError, ArithmeticError):
+        raise BadInput(
+            f"{table_name(table)}: the key asked for has no {kind} for {column.name!r}; give whole numbers as JSON "
+            "numbers, bytes in base64, and all else as text, as in 2026-01-31."
+        ) from None
+    return F.lit(value).cast(spark_type)

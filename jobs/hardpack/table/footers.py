@@ -12,20 +12,20 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO
-from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import BinaryType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
 
 from hardpack.table.columns import LogColumn
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Footers:
             schemas: Schemas = []
             with ThreadPoolExecutor(READERS) as pool:
                 found = zip(missing, pool.map(lambda path: self._read(path, schemas), missing), strict=True)
-                known |= {path: told for path, told in found if told is not None}
+                known |= {path: told for path, told in found if told}
             self._keep(manifest, known)
         return {path: known[path] for path in wanted if path in known}
 
@@ -84,7 +84,8 @@ class Footers:
 
     @property
     def _identity(self) -> list[Any]:
-        return [VERSION, *([column.field_id, str(column.field_type)] for column in self.columns)]
+        names = self.names.model_dump_json() if self.names else ""
+        return [VERSION, names, *([column.field_id, str(column.field_type)] for column in self.columns)]
 
     def _kept(self, manifest: str) -> dict[str, dict[int, Told]]:
         try:
@@ -111,31 +112,61 @@ class Footers:
         except Exception as error:  # whoever only reads the table can do without
             log.info("what footers told is not kept beside %s: %s", self.location, type(error).__name__)
 
-    def _read(self, path: str, schemas: Schemas) -> dict[int, Told] | None:
+    def look(self, paths: Iterable[str]) -> dict[str, dict[int, Told]]:
+        """Returns what footers tell, as `of` does, and keeps nothing.
+
+        Args:
+            paths: of data files.
+        """
+        wanted, schemas = list(paths), list[tuple[Any, list[int | None]]]()
+        with ThreadPoolExecutor(READERS) as pool:
+            return dict(zip(wanted, pool.map(lambda path: self._read(path, schemas), wanted), strict=True))
+
+    def _read(self, path: str, schemas: Schemas) -> dict[int, Told]:
         import pyarrow.parquet as pq
 
         try:
             with self.io.new_input(path).open() as stream:
                 footer = pq.read_metadata(stream)
+            numbers = self._numbers(footer, schemas)
+            places = {number: at for at, number in enumerate(numbers) if number is not None}
+            return {c.field_id: _told(footer, places[c.field_id], c) for c in self.columns if c.field_id in places}
         except Exception as error:  # what is wrong with a file is said where it is read
             log.info("the footer of %s cannot be read: %s", os.path.basename(path), type(error).__name__)
-            return None
-        numbers = self._numbers(footer, schemas)
-        places = {number: at for at, number in enumerate(numbers) if number is not None}
-        return {c.field_id: _told(footer, places[c.field_id], c) for c in self.columns if c.field_id in places}
+            return {}
+
+    def _number(self, path: tuple[str, ...], field: pa.Field) -> int | None:
+        if number := (field.metadata or {}).get(b"PARQUET:field_id"):
+            return int(number)
+        mapped, number = self.names.root if self.names else [], None
+        for name in path:
+            found = next((entry for entry in mapped if name in entry.names), None)
+            # a field without fields of its own counts as false
+            mapped, number = ([], None) if found is None else (found.fields, found.field_id)
+        return number
 
     def _numbers(self, footer: pq.FileMetaData, schemas: Schemas) -> list[int | None]:
         """Returns the field id of each Parquet column, None for what the table has not; `schemas` are those known."""
-        from pyiceberg.io.pyarrow import parquet_path_to_id_mapping, pyarrow_to_schema
-
         for schema, known in schemas:
             if schema.equals(footer.schema):
                 return known
-        found: Schema = pyarrow_to_schema(footer.schema.to_arrow_schema(), self.names, downcast_ns_timestamp_to_us=True)
-        numbers = parquet_path_to_id_mapping(found)
+        leaves = _leaves(footer.schema.to_arrow_schema())
+        numbers = {".".join(path): self._number(path, field) for path, field in leaves}
         told = [numbers.get(footer.schema.column(at).path) for at in range(footer.num_columns)]
         schemas.append((footer.schema, told))
         return told
+
+
+def _leaves(fields: Iterable[pa.Field], around: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
+    """Yields the columns, and the fields of structs, with their paths; what is in lists and maps has no role."""
+    import pyarrow as pa
+
+    for field in fields:
+        path = (*around, field.name)
+        if pa.types.is_struct(field.type):
+            yield from _leaves([field.type.field(at) for at in range(field.type.num_fields)], path)
+        else:
+            yield path, field
 
 
 def _told(footer: pq.FileMetaData, at: int, column: LogColumn) -> Told:
@@ -164,6 +195,9 @@ def _unit(footer: pq.FileMetaData, at: int) -> int | None:
     kind = json.loads(footer.schema.column(at).logical_type.to_json())
     if kind.get("Type") == "Timestamp":
         return MICROS.get(kind["timeUnit"])
+    if kind.get("Type") == "Int" and not kind.get("isSigned", True):
+        # the statistics' numbers are read as signed ones
+        return None
     return None if footer.schema.column(at).physical_type == "INT96" else 1
 
 

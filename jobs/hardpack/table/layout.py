@@ -11,6 +11,7 @@ from pyiceberg.types import (
     BooleanType,
     DateType,
     DecimalType,
+    IcebergType,
     IntegerType,
     ListType,
     LongType,
@@ -119,7 +120,7 @@ def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> Non
             continue
         column = mapped_columns(settings)[role]
         before = schema.find_column_name(int(number)) if number.isdigit() else None
-        gone = f"now called {before!r}" if before else "gone"
+        gone = f"now called {before!r}" if before else "made of other fields now" if "+" in number else "gone"
         raise BadInput(
             f"{name}: column {column!r} is not the one that was mapped to the {role} when the table was adopted, which "
             f"is {gone}; `hardpack adopt {name} --set column.{dotted(role)}=NAME` binds the role anew."
@@ -209,9 +210,26 @@ def _check_key(table: str, names: str, settings: Settings, schema: Schema) -> No
 def _check_told_by(table: str, settings: Settings, schema: Schema) -> None:
     """See that a column that is compared is of a type whose values have one text, or can be empty."""
     rule, column = settings.tombstone_rule, find_column(schema, settings.tombstone_column or "")
-    kinds = TOLD_BY[rule.kind]
-    if column and not isinstance(column.field_type, kinds):
+    if column is None:
+        return
+    kind, mend = column.field_type, f"`hardpack adopt {table} --set tombstone=RULE`"
+    if not isinstance(kind, TOLD_BY[rule.kind]):
         raise BadInput(
-            f"{table}: tombstone={rule.text} asks column {column.name!r}, which is {column.field_type}, expected "
-            f"{_wish(kinds)}; name another with `hardpack adopt {table} --set tombstone=RULE`."
+            f"{table}: tombstone={rule.text} asks column {column.name!r}, which is {kind}, expected "
+            f"{_wish(TOLD_BY[rule.kind])}; name another with {mend}."
         )
+    if wrong := [value for value in rule.values if not _may_be(value, kind)]:
+        wish = "true or false" if isinstance(kind, BooleanType) else "a whole number"
+        raise BadInput(
+            f"{table}: tombstone={rule.text} asks column {column.name!r} for {wrong[0]!r}, which no {kind} is, "
+            f"expected {wish}; mend it with {mend}."
+        )
+
+
+def _may_be(value: str, kind: IcebergType) -> bool:
+    """Returns whether a value of a type has this text."""
+    if isinstance(kind, BooleanType):
+        return value in ("true", "false")
+    if isinstance(kind, IntegerType | LongType):
+        return value.lstrip("-").isdecimal() and str(int(value)) == value
+    return True

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import current_process
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import In
@@ -36,6 +36,8 @@ from hardpack.table.footers import SILENT, Footers, Told
 ENTRIES_PER_PROCESS = 100_000
 """Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
 
+L = TypeVar("L")
+"""A log, or none."""
 Entries = dict[Partition, list[tuple[Any, ...]]]
 """A manifest's entries by log, as arguments of `DataFile`: they pickle faster than the objects."""
 
@@ -140,7 +142,10 @@ class ManifestReader:
             entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
             self._ask_footers(manifest, entries)
             for entry in entries:
-                found.setdefault(self._log_of(entry.data_file), []).append(self._file(entry))
+                if (log := self._log_of(entry.data_file)) is not None:
+                    found.setdefault(log, []).append(self._file(entry))
+                elif entry.data_file.record_count:
+                    raise BadInput(f"{self.name}: {self._mixed(entry.data_file)}.")
         return found
 
     def _ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
@@ -156,7 +161,8 @@ class ManifestReader:
             needed.append(self.columns.partition)
         told = [_told(file, column) for column in needed]
         known = (low is not None and high is not None for nulls, low, high in told if nulls != file.record_count)
-        return file.file_format == FileFormat.PARQUET and not all(known)
+        uncounted = self.columns.partition in needed and told[-1][0] is None
+        return file.file_format == FileFormat.PARQUET and (uncounted or not all(known))
 
     def _told(self, file: IceFile, column: LogColumn) -> Told:
         """Returns what is known of a column of a file: what the manifest tells, else the footer."""
@@ -172,7 +178,7 @@ class ManifestReader:
             manifests: those that its manifest list names.
             snapshot: its id.
         """
-        added, removed = Entries(), Entries()
+        added, removed = (dict[Partition | None, list[tuple[Any, ...]]]() for _ in range(2))
         deleted: dict[Partition | None, int | None] = {}
         for manifest in (m for m in manifests if m.added_snapshot_id == snapshot):
             entries = manifest.fetch_manifest_entry(self.io, discard_deleted=False)
@@ -190,11 +196,15 @@ class ManifestReader:
                 elif entry.status == ManifestEntryStatus.ADDED:
                     added.setdefault(self._log_of(file), []).append(self._file(entry))
         into, out = _built(added), _built(removed)
+        # rows that left with a file of which nobody can tell the log may have been of any
+        left = [replace(file, trouble="nobody can tell its log") for file in out.pop(None, ())]
+        into.pop(None, None)
         # deletes that name no log may lie on any
         otherwise = None if None in deleted else 0
         return {
-            log: Change(tuple(into.get(log, ())), tuple(out.get(log, ())), deleted.get(log, otherwise))
-            for log in {*into, *out, *(log for log in deleted if log is not None)}
+            log: Change(tuple(into.get(log, ())), (*out.get(log, ()), *left), deleted.get(log, otherwise))
+            for log in {*into, *out, *deleted}
+            if log is not None
         }
 
     def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
@@ -203,7 +213,8 @@ class ManifestReader:
             fields = self.specs[manifest.partition_spec_id].fields
             for at in [i for i, f in enumerate(fields) if f.source_id == source]:
                 for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                    yield self._log_of(entry.data_file), entry.data_file.partition[at], DataFile(*self._file(entry))
+                    log, file = self._log_of(entry.data_file), DataFile(*self._file(entry))
+                    yield NO_LOG if log is None else log, entry.data_file.partition[at], file
 
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
         """Finds the logs that the row-level deletes of some manifests lie on; None stands for all."""
@@ -217,13 +228,10 @@ class ManifestReader:
         """Returns the log that a file's spec names, None where it names none."""
         return self.columns.log_of(self.specs[file.spec_id], file.partition, None, None, None)
 
-    def _log_of(self, file: IceFile) -> Partition:
-        column = self.columns.partition
-        nulls, low, high = self._told(file, column)
-        log = self.columns.log_of(self.specs[file.spec_id], file.partition, nulls, low, high)
-        if log is None:
-            raise BadInput(f"{self.name}: {self._mixed(file)}.")
-        return log
+    def _log_of(self, file: IceFile) -> Partition | None:
+        """Returns the log that a file belongs to, None where nothing proves one."""
+        nulls, low, high = self._told(file, self.columns.partition)
+        return self.columns.log_of(self.specs[file.spec_id], file.partition, nulls, low, high)
 
     def _mixed(self, file: IceFile) -> str:
         """Returns why nobody can tell which log a file belongs to."""
@@ -323,8 +331,8 @@ def _told(file: IceFile, column: LogColumn) -> Told:
     return nulls, low, high  # type: ignore[return-value]
 
 
-def _built(entries: Entries) -> dict[Partition, list[DataFile]]:
-    return {partition: [DataFile(*entry) for entry in found] for partition, found in entries.items()}
+def _built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:
+    return {log: [DataFile(*entry) for entry in found] for log, found in entries.items()}
 
 
 @contextmanager
