@@ -42,7 +42,7 @@ test-spark: env jars ## the engine on one Spark session
 test-kafka: env jars ## the same records cleaned by a real broker and in a table
 	$(BIN)/pytest -q -s -m kafka
 
-test-equivalence: env jars ## all of Kafka's cases and logs, and 2,000 random logs, through Spark (about an hour)
+test-equivalence: env jars ## all of Kafka's cases and logs, and 2,000 random logs, through Spark, and in the shapes of five sinks (two hours)
 	HARDPACK_RANDOM_LOGS=2000 $(BIN)/pytest -q -s -m equivalence -o timeout=7200
 
 mutants: env ## change the rules one at a time and see that a test fails on each

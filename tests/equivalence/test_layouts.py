@@ -12,7 +12,7 @@ from tests.equivalence.test_kafka_on_spark import play, rounds
 from tests.equivalence.test_random_logs import SEED, judged, with_expectations
 from tests.layouts import FLAT, HOURLY, LAYOUTS
 
-LOGS = int(os.environ.get("HARDPACK_RANDOM_LOGS", "500"))
+LOGS = int(os.environ.get("HARDPACK_LAYOUT_LOGS", "500"))
 
 
 def differences(catalog, spark, home, layout, known, logs=()):

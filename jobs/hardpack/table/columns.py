@@ -204,6 +204,10 @@ class LogColumns:
         """
         if (at := self.log_index(spec)) is not None:
             return NO_LOG if values[at] is None else values[at]
+        return self.log_by_bounds(nulls, low, high)
+
+    def log_by_bounds(self, nulls: int | None, low: bytes | None, high: bytes | None) -> Partition | None:
+        """Returns the log of which all values of a column are, None where its bounds prove none; see `log_of`."""
         if low is None or low != high or not (self.partition.required or nulls == 0):
             return None
         value = _value(self.partition, low)

@@ -31,7 +31,7 @@ from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, SENSED, LogColumn, LogColumns, table_name
-from hardpack.table.footers import SILENT, Footers, Told
+from hardpack.table.footers import Footers, Told
 
 ENTRIES_PER_PROCESS = 100_000
 """Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
@@ -50,6 +50,20 @@ class Change:
     removed: tuple[DataFile, ...]
     deleted: int | None
     """Rows that new row-level deletes take, None when they do not tell how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a data file's columns, by field id: by its manifest, and by its footer where that is mute."""
+
+    nulls: Mapping[int, int]
+    lows: Mapping[int, bytes]
+    highs: Mapping[int, bytes]
+
+    def of(self, column: LogColumn) -> Told:
+        """Returns what is known of one column."""
+        number = column.field_id
+        return self.nulls.get(number), self.lows.get(number), self.highs.get(number)
 
 
 def table_files(table: Table) -> Iterator[IceFile]:
@@ -74,6 +88,9 @@ class ManifestReader:
         self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
         self._by_footer: dict[str, dict[int, Told]] = {}
         """By path of a file of which the manifest does not tell enough, what its footer tells."""
+        self._log_at = {number: self.columns.log_index(spec) for number, spec in self.specs.items()}
+        self._plain_homes = {number: str([number]) for number in self.specs}
+        self._bounded = (self.columns.offset.field_id, self.columns.timestamp.field_id)
 
     @property
     def reads(self) -> tuple[Any, ...]:
@@ -142,10 +159,12 @@ class ManifestReader:
             entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
             self._ask_footers(manifest, entries)
             for entry in entries:
-                if (log := self._log_of(entry.data_file)) is not None:
-                    found.setdefault(log, []).append(self._file(entry))
-                elif entry.data_file.record_count:
-                    raise BadInput(f"{self.name}: {self._mixed(entry.data_file)}.")
+                file = entry.data_file
+                known = self._known(file)
+                if (log := self._log_of(file, known)) is not None:
+                    found.setdefault(log, []).append(self._file(entry, known))
+                elif file.record_count:
+                    raise BadInput(f"{self.name}: {self._mixed(file, known)}.")
         return found
 
     def _ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
@@ -156,20 +175,25 @@ class ManifestReader:
             self._by_footer |= self.footers.of(manifest.manifest_path, mute)
 
     def _is_mute(self, file: IceFile) -> bool:
-        needed = [self.columns.offset, self.columns.timestamp]
-        if self._partition_of(file) is None:
-            needed.append(self.columns.partition)
-        told = [_told(file, column) for column in needed]
-        known = (low is not None and high is not None for nulls, low, high in told if nulls != file.record_count)
-        uncounted = self.columns.partition in needed and told[-1][0] is None
-        return file.file_format == FileFormat.PARQUET and (uncounted or not all(known))
+        lows, highs = file.lower_bounds or {}, file.upper_bounds or {}
+        by_spec = self._log_at[file.spec_id] is not None
+        if by_spec and all(number in lows and number in highs for number in self._bounded):
+            return False
+        known = _Known(file.null_value_counts or {}, lows, highs)
+        needed = [self.columns.offset, self.columns.timestamp, *([] if by_spec else [self.columns.partition])]
+        told = [known.of(column) for column in needed]
+        bounded = all(low is not None and high is not None for nulls, low, high in told if nulls != file.record_count)
+        return file.file_format == FileFormat.PARQUET and not (bounded and (by_spec or told[-1][0] is not None))
 
-    def _told(self, file: IceFile, column: LogColumn) -> Told:
-        """Returns what is known of a column of a file: what the manifest tells, else the footer."""
-        known = self._by_footer.get(file.file_path, {}).get(column.field_id, SILENT)
-        told = (a if a is not None else b for a, b in zip(_told(file, column), known, strict=True))
-        nulls, low, high = told
-        return nulls, low, high  # type: ignore[return-value]
+    def _known(self, file: IceFile) -> _Known:
+        """Returns what is known of a file's columns; a manifest that speaks is believed."""
+        told = file.null_value_counts or {}, file.lower_bounds or {}, file.upper_bounds or {}
+        if footer := self._by_footer.get(file.file_path):
+            nulls, lows, highs = (
+                {number: known[at] for number, known in footer.items() if known[at] is not None} for at in range(3)
+            )
+            return _Known({**nulls, **told[0]}, {**lows, **told[1]}, {**highs, **told[2]})  # type: ignore[dict-item]
+        return _Known(*told)
 
     def change(self, manifests: Iterable[ManifestFile], snapshot: int) -> dict[Partition, Change]:
         """Reads what a snapshot did to each log.
@@ -191,19 +215,19 @@ class ManifestReader:
                         before = deleted.get(log, 0)
                         known = by_position and before is not None
                         deleted[log] = (before or 0) + file.record_count if known else None
-                elif entry.status == ManifestEntryStatus.DELETED:
-                    removed.setdefault(self._log_of(file), []).append(self._file(entry))
-                elif entry.status == ManifestEntryStatus.ADDED:
-                    added.setdefault(self._log_of(file), []).append(self._file(entry))
-        into, out = _built(added), _built(removed)
+                elif entry.status in (ManifestEntryStatus.DELETED, ManifestEntryStatus.ADDED):
+                    told = self._known(file)
+                    into = removed if entry.status == ManifestEntryStatus.DELETED else added
+                    into.setdefault(self._log_of(file, told), []).append(self._file(entry, told))
+        came, out = _built(added), _built(removed)
         # rows that left with a file of which nobody can tell the log may have been of any
         left = [replace(file, trouble="nobody can tell its log") for file in out.pop(None, ())]
-        into.pop(None, None)
+        came.pop(None, None)
         # deletes that name no log may lie on any
         otherwise = None if None in deleted else 0
         return {
-            log: Change(tuple(into.get(log, ())), (*out.get(log, ()), *left), deleted.get(log, otherwise))
-            for log in {*into, *out, *deleted}
+            log: Change(tuple(came.get(log, ())), (*out.get(log, ()), *left), deleted.get(log, otherwise))
+            for log in {*came, *out, *deleted}
             if log is not None
         }
 
@@ -213,7 +237,9 @@ class ManifestReader:
             fields = self.specs[manifest.partition_spec_id].fields
             for at in [i for i, f in enumerate(fields) if f.source_id == source]:
                 for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                    log, file = self._log_of(entry.data_file), DataFile(*self._file(entry))
+                    known = self._known(entry.data_file)
+                    log = self._log_of(entry.data_file, known)
+                    file = DataFile(*self._file(entry, known))
                     yield NO_LOG if log is None else log, entry.data_file.partition[at], file
 
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
@@ -226,17 +252,21 @@ class ManifestReader:
 
     def _partition_of(self, file: IceFile) -> Partition | None:
         """Returns the log that a file's spec names, None where it names none."""
-        return self.columns.log_of(self.specs[file.spec_id], file.partition, None, None, None)
+        at = self._log_at[file.spec_id]
+        if at is None:
+            return None
+        value: Partition | None = file.partition[at]
+        return NO_LOG if value is None else value
 
-    def _log_of(self, file: IceFile) -> Partition | None:
+    def _log_of(self, file: IceFile, known: _Known) -> Partition | None:
         """Returns the log that a file belongs to, None where nothing proves one."""
-        nulls, low, high = self._told(file, self.columns.partition)
-        return self.columns.log_of(self.specs[file.spec_id], file.partition, nulls, low, high)
+        named = self._partition_of(file)
+        return self.columns.log_by_bounds(*known.of(self.columns.partition)) if named is None else named
 
-    def _mixed(self, file: IceFile) -> str:
+    def _mixed(self, file: IceFile, known: _Known) -> str:
         """Returns why nobody can tell which log a file belongs to."""
-        nulls, low, high = self._told(file, self.columns.partition)
-        name, (least, most) = self.columns.partition.name, self._bounds(file, self.columns.partition)
+        nulls, low, high = known.of(self.columns.partition)
+        name, (least, most) = self.columns.partition.name, _bounds(known, self.columns.partition)
         if low is None or high is None or nulls is None:
             return (
                 f"data file {file.file_path} has no bounds of column {name!r}, by which its log would be known, "
@@ -248,11 +278,11 @@ class ManifestReader:
             f"ALTER TABLE … ADD PARTITION FIELD {name} and rewrite the older files"
         )
 
-    def _file(self, entry: ManifestEntry) -> tuple[Any, ...]:
+    def _file(self, entry: ManifestEntry, known: _Known) -> tuple[Any, ...]:
         file = entry.data_file
-        low, high = self._bounds(file, self.columns.offset)
-        early, late = self._bounds(file, self.columns.timestamp)
-        trouble = self._trouble(file, low, high, early)
+        low, high = _bounds(known, self.columns.offset)
+        early, late = _bounds(known, self.columns.timestamp)
+        trouble = self._trouble(file, known, low, high, early)
         return (
             file.file_path,
             file.file_size_in_bytes,
@@ -261,8 +291,8 @@ class ManifestReader:
             0 if trouble else high,
             self._millis(early),
             self._millis(late),
-            self._tombstones(file),
-            self._without_key(file),
+            self._tombstones(file, known),
+            self._without_key(file, known),
             # a snapshot that expired is older than those still known
             self.times.get(entry.snapshot_id or 0, self.oldest),
             entry.sequence_number or 0,
@@ -275,31 +305,37 @@ class ManifestReader:
 
     def _home(self, file: IceFile) -> str:
         fields = self.specs[file.spec_id].fields
+        if len(fields) == (self._log_at[file.spec_id] is not None):
+            # of one log all files of this spec share a home
+            return self._plain_homes[file.spec_id]
         return str([file.spec_id, *(file.partition[at] for at in range(len(fields)))])
 
-    def _tombstones(self, file: IceFile) -> int | None:
-        told = self._told(file, self.columns.value) if self.columns.value else (0, None, None)
-        return self.columns.tombstones(file.record_count, *told)
+    def _tombstones(self, file: IceFile, known: _Known) -> int | None:
+        value = self.columns.value
+        return self.columns.tombstones(file.record_count, *(known.of(value) if value else (0, None, None)))
 
-    def _without_key(self, file: IceFile) -> int | None:
+    def _without_key(self, file: IceFile, known: _Known) -> int | None:
         """Returns how many rows have no key: one of several columns is null in all of these, but may be in others."""
-        nulls = [self._told(file, column)[0] for column in self.columns.keys]
-        if 0 in nulls:
-            return 0
-        return nulls[0] if len(set(nulls)) == 1 and (len(nulls) == 1 or nulls[0] == file.record_count) else None
+        first, *others = self.columns.keys
+        nulls = known.nulls.get(first.field_id)
+        if not others:
+            return nulls
+        counts = {nulls, *(known.nulls.get(column.field_id) for column in others)}
+        return 0 if 0 in counts else file.record_count if counts == {file.record_count} else None
 
-    def _trouble(self, file: IceFile, low: int | None, high: int | None, early: int | None) -> str:
+    def _trouble(self, file: IceFile, known: _Known, low: int | None, high: int | None, early: int | None) -> str:
         """Returns why a file's rows cannot be placed in their log; empty when they can."""
-        if self._partition_of(file) == NO_LOG:
+        at = self._log_at[file.spec_id]
+        if at is not None and file.partition[at] is None:
             return (
                 f"{file.record_count:,} rows have no {self.columns.partition.name!r}, expected the number or name of "
                 "their log; set or delete them"
             )
-        if without := self._told(file, self.columns.offset)[0]:
+        if without := known.nulls.get(self.columns.offset.field_id):
             missing = f"{without:,} rows have no {self.columns.offset.name!r}"
             return f"{missing}, expected their offset in the log; set or delete them"
         missing = self.columns.offset.name if low is None or high is None else ""
-        if early is None and self._told(file, self.columns.timestamp)[0] != file.record_count:
+        if early is None and known.nulls.get(self.columns.timestamp.field_id) != file.record_count:
             missing = missing or self.columns.timestamp.name
         if missing or low is None or high is None:
             return (
@@ -313,22 +349,16 @@ class ManifestReader:
             )
         return ""
 
-    def _bounds(self, file: IceFile, column: LogColumn) -> tuple[Any, Any]:
-        _, lower, upper = self._told(file, column)
-        if lower is None or upper is None:
-            return None, None
-        kind = cast(PrimitiveType, column.field_type)
-        return from_bytes(kind, lower), from_bytes(kind, upper)
-
     def _millis(self, value: int | None) -> int | None:
         return value if value is None or isinstance(self.columns.timestamp.field_type, LongType) else value // 1000
 
 
-def _told(file: IceFile, column: LogColumn) -> Told:
-    """Returns what a manifest tells of a column."""
-    found = (told or {} for told in (file.null_value_counts, file.lower_bounds, file.upper_bounds))
-    nulls, low, high = (told.get(column.field_id) for told in found)
-    return nulls, low, high  # type: ignore[return-value]
+def _bounds(known: _Known, column: LogColumn) -> tuple[Any, Any]:
+    _, lower, upper = known.of(column)
+    if lower is None or upper is None:
+        return None, None
+    kind = cast(PrimitiveType, column.field_type)
+    return from_bytes(kind, lower), from_bytes(kind, upper)
 
 
 def _built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:
