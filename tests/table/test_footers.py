@@ -100,7 +100,7 @@ def test_who_may_only_read_the_table_looks_anew(catalog, monkeypatch):
 
 
 def test_a_manifest_that_speaks_is_believed(catalog, monkeypatch):
-    """What it does not tell is filled in, and nothing else."""
+    """A footer fills in what the manifest leaves out, and nothing else."""
     table = new_topic(catalog)
     with table.transaction() as change:
         change.set_properties({"write.metadata.metrics.column.offset": "none"})

@@ -170,7 +170,7 @@ RECOGNISERS: Mapping[str, Recogniser] = {
     "spark": _spark, "flink": _flink,
 }  # fmt: skip
 BY_COLUMNS = (_connect, _redpanda, _automq, _olake, _spark)
-"""Those whose columns no other sink writes."""
+"""The recognisers of sinks whose columns no other sink writes."""
 
 
 def recognise(table: Table, settings: Mapping[str, str], named: str | None = None) -> Writer | None:

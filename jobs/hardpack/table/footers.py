@@ -72,10 +72,7 @@ class Footers:
         wanted = list(paths)
         known = self._kept(manifest)
         if missing := [path for path in wanted if path not in known]:
-            schemas: Schemas = []
-            with ThreadPoolExecutor(READERS) as pool:
-                found = zip(missing, pool.map(lambda path: self._read(path, schemas), missing), strict=True)
-                known |= {path: told for path, told in found if told}
+            known |= {path: told for path, told in self.look(missing).items() if told}
             self._keep(manifest, known)
         return {path: known[path] for path in wanted if path in known}
 
@@ -118,7 +115,7 @@ class Footers:
         Args:
             paths: of data files.
         """
-        wanted, schemas = list(paths), list[tuple[Any, list[int | None]]]()
+        wanted, schemas = list(paths), Schemas()
         with ThreadPoolExecutor(READERS) as pool:
             return dict(zip(wanted, pool.map(lambda path: self._read(path, schemas), wanted), strict=True))
 
