@@ -149,21 +149,20 @@ def test_what_bounds_prove():
     none, by_log = PartitionSpec(), PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"))
     number = LogColumns.of(PLAIN.schema, mapped(PLAIN))
     one, two = (1).to_bytes(4, "little"), (2).to_bytes(4, "little")
-    assert number.log_of(none, [], 0, one, one) == 1
-    assert number.log_of(none, [], 0, one, two) is None
+    assert number.log_by_bounds(0, one, one) == 1
+    assert number.log_by_bounds(0, one, two) is None
     # where nobody counts nulls, a row may name no log
-    assert number.log_of(none, [], None, one, one) is None
-    assert number.log_of(none, [], 1, one, one) is None
-    assert number.log_of(none, [], 0, None, one) is None
-    assert number.log_of(by_log, [7], None, None, None) == 7
-    assert number.log_of(by_log, [None], None, None, None) == "null"
+    assert number.log_by_bounds(None, one, one) is None
+    assert number.log_by_bounds(1, one, one) is None
+    assert number.log_by_bounds(0, None, one) is None
+    assert (number.log_index(by_log), number.log_index(none)) == (0, None)
     schema = Schema(
         *(f if f.name != "partition" else NestedField(1, "partition", StringType()) for f in PLAIN.schema.fields)
     )
     text = LogColumns.of(schema, mapped(PLAIN))
-    assert text.log_of(none, [], 0, b"orders-1", b"orders-1") == "orders-1"
+    assert text.log_by_bounds(0, b"orders-1", b"orders-1") == "orders-1"
     # a writer may have cut both
-    assert text.log_of(none, [], 0, b"orders.customers", b"orders.customers") is None
+    assert text.log_by_bounds(0, b"orders.customers", b"orders.customers") is None
 
 
 STRANGE = Schema(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import SortDirection
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.typedef import Record
 from pyiceberg.types import BinaryType, IcebergType, PrimitiveType, StringType, StructType
 
 from hardpack.errors import BadInput
@@ -182,32 +181,16 @@ class LogColumns:
                 return at
         return None
 
-    def log_of(
-        self,
-        spec: PartitionSpec,
-        values: Record | Sequence[Any],
-        nulls: int | None,
-        low: bytes | None,
-        high: bytes | None,
-    ) -> Partition | None:
-        """Returns the log that all rows of a data file belong to, None where its metadata proves none.
+    def log_by_bounds(self, nulls: int | None, low: bytes | None, high: bytes | None) -> Partition | None:
+        """Returns the log that all rows of a data file belong to, None where the bounds of its column prove none.
 
-        The spec's identity value tells, else the bounds of the log's column do when they are equal: every value lies
-        between them.
+        They do when they are equal, as every value lies between them, and no row is without a log.
 
         Args:
-            spec: the partition spec of the file.
-            values: the file's partition values.
             nulls: rows without a log, None where they are not counted.
             low: lower bound of the log's column, as Iceberg writes a single value; None where there is none.
             high: its upper bound.
         """
-        if (at := self.log_index(spec)) is not None:
-            return NO_LOG if values[at] is None else values[at]
-        return self.log_by_bounds(nulls, low, high)
-
-    def log_by_bounds(self, nulls: int | None, low: bytes | None, high: bytes | None) -> Partition | None:
-        """Returns the log of which all values of a column are, None where its bounds prove none; see `log_of`."""
         if low is None or low != high or not (self.partition.required or nulls == 0):
             return None
         value = _value(self.partition, low)
