@@ -22,6 +22,8 @@ from tests.histories.steps import Step, from_json, to_json, to_script
 from tests.histories.world import play
 
 CHUNK = 50
+TOLD_EVERY = 100
+"""Chunks between two lines that tell how far a soak has come."""
 
 
 def outcome(steps: list[Step]) -> tuple[str, str, Counter[str]]:
@@ -82,16 +84,19 @@ def soak(histories: int, first: int, workers: int, folder: Path | None, without:
     rules: Counter[str] = Counter()
     chunks = [range(at, min(at + CHUNK, first + histories)) for at in range(first, first + histories, CHUNK)]
     with ProcessPoolExecutor(workers) as pool:
-        for found in pool.map(partial(run_seeds, without=without), chunks):
+        for number, found in enumerate(pool.map(partial(run_seeds, without=without), chunks), 1):
             for seed, length, rule, sentence, kinds in found:
                 steps += length
                 counts.update(kinds)
                 if rule:
                     rules[rule] += 1
                     broken.setdefault(rule, []).append((seed, sentence))
+                    print(f"seed {seed} breaks {rule}: {sentence}", flush=True)
+            if number % TOLD_EVERY == 0:
+                print(f"{number * CHUNK} in {time.monotonic() - started:.0f} s, {rules.total()} broken", flush=True)
         took = time.monotonic() - started
         print(f"{histories} histories of {steps / histories:.1f} steps in {took:.0f} s, seeds {first} to "
-              f"{first + histories - 1}, {sum(rules.values())} broken")  # fmt: skip
+              f"{first + histories - 1}, {rules.total()} broken")  # fmt: skip
         print("steps of unbroken ones:", ", ".join(f"{k} {n}" for k, n in counts.most_common()))
         shrunk = (
             pool.map(
@@ -106,7 +111,7 @@ def soak(histories: int, first: int, workers: int, folder: Path | None, without:
             if folder:
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / f"{rule}-{examples[0][0]}.json").write_text(to_json(small))
-    return sum(rules.values())
+    return rules.total()
 
 
 def main() -> int:

@@ -27,6 +27,7 @@ from hardpack.rules.reference.row import Row as LogRow
 from hardpack.spark.causes.dead_rows import FileDeadRows
 from hardpack.spark.causes.duplicates import may_repeat
 from hardpack.spark.rewrite import Made
+from hardpack.table.footers import Footers
 from hardpack.table.log_views import late_files
 from hardpack.table.state import STATE_PROPERTY
 from pyiceberg.exceptions import CommitFailedException
@@ -174,7 +175,7 @@ def write(session: Any, choice: Any) -> Staged:
     tab, made, new = session.jvm.tab, [], []
     for run in choice.rewrite:
         rows = [r for p in run for at, r in enumerate(tab.store.files[p]) if at not in choice.skipped(p)]
-        files = [tab.file(rows, session.jvm.world.clock)] if rows else []
+        files = [tab.file(rows, session.jvm.world.clock, ours=True)] if rows else []
         new += files
         made.append(Made(tuple(run), [_content_file(tab, file) for file in files]))
     return Staged(choice, made, (), new)
@@ -312,6 +313,12 @@ def with_bounds(rows: Frame, bounds: Iterable[Any]) -> Frame:
     return Frame(rows.rows, rows.columns, list(bounds), rows.files)
 
 
+def look(footers: Footers, paths: Iterable[str]) -> dict[str, dict[int, Any]]:
+    """What the footers of data files tell."""
+    store: Any = footers.io
+    return {path: store.store.footers.get(path, {}) for path in paths}
+
+
 def _manifests(snapshot: Snapshot, io: Any) -> list[ManifestFile]:
     return list(io.store.lists[snapshot.manifest_list])
 
@@ -335,6 +342,7 @@ def commit_state(table: Any, state: str, summary: Mapping[str, str]) -> None:
 PATCHES: list[tuple[Any, str, Any]] = [
     (Snapshot, "manifests", _manifests),
     (ManifestFile, "fetch_manifest_entry", _entries),
+    (Footers, "look", look),
     (inputs, "deleted_rows", deleted_rows),
     (pipeline, "find_dead_rows", find_dead_rows),
     (pipeline, "write", write),

@@ -60,6 +60,18 @@ def append(world: Any, tab: Tab, logs: dict[str, list[list[Any]]], chain: bool =
 
 
 @foreign
+def mixed(world: Any, tab: Tab, rows: list[list[Any]]) -> None:
+    """In order, but one file for two logs by turns, where no partition keeps them apart."""
+    found = []
+    for at, (key, kind, gap, ts) in enumerate(rows):
+        log = at % 2
+        world.ends[tab.name, log] = world.ends.get((tab.name, log), 3) + gap
+        found.append(_row(world, tab, log, world.ends[tab.name, log], key, kind, ts))
+    files = [[r for r in found if r.log == log] for log in (0, 1)] if tab.by_log else [found]
+    tab.commit(world.clock, "append", add=[tab.file(some, world.clock) for some in files if some])
+
+
+@foreign
 def late(world: Any, tab: Tab, log: int, rows: list[list[Any]]) -> None:
     """Rows at offsets that no row had, below the end of the log: each is a percentage of it, key and kind."""
     end, new, used = world.ends.get((tab.name, log), 3), [], world.used(tab, log)
@@ -97,7 +109,7 @@ def binpack(world: Any, tab: Tab, mode: str, share: int, by_key: bool = False, l
     """Some or all files become one per log, or two by key; `mode` is starting (sequence number), replace, overwrite."""
     shown = tab.visible(tab.current)
     chosen = {p: rows for at, (p, rows) in enumerate(shown.items()) if (at * 37 + 13) % 100 < share}
-    chosen = {p: r for p, r in chosen.items() if logs is None or tab.store.files[p][0].log in logs}
+    chosen = {p: r for p, r in chosen.items() if logs is None or tab.logs(p) & set(logs)}
     by_log: dict[Any, list[Row]] = {}
     for rows in chosen.values():
         for row in rows:
@@ -185,9 +197,11 @@ def delete(
 @foreign
 def insert_overwrite(world: Any, tab: Tab, log: int | None, rows: list[list[Any]], from_start: bool = True) -> None:
     """INSERT OVERWRITE with other rows, of one log (dynamic) or of all."""
-    gone = [p for p in tab.paths(tab.current) if log is None or tab.store.files[p][0].log == log]
-    logs = {tab.store.files[p][0].log for p in gone} if log is None else {log}
-    files = []
+    gone = [p for p in tab.paths(tab.current) if log is None or log in tab.logs(p)]
+    logs = {each for p in gone for each in tab.logs(p)} if log is None else {log}
+    shown = tab.visible(tab.current)
+    others = [[r for r in shown[p] if r.log not in logs] for p in gone]
+    files = [tab.file(rows, world.clock) for rows in others if rows]
     for name in sorted(logs):
         if from_start:
             world.ends[tab.name, name] = 3
@@ -210,7 +224,7 @@ def truncate(world: Any, tab: Tab) -> None:
 @foreign
 def recreate(world: Any, tab: Tab) -> None:
     """The table is dropped and made again, empty and adopted with the same settings."""
-    world.create(tab.name, tab.meta.format_version, tab.by_log)
+    world.create(tab.name, tab.meta.format_version, tab.by_log, tab.mute)
 
 
 def _point(world: Any, tab: Tab, snapshot: Snapshot) -> None:

@@ -37,8 +37,8 @@ BASE = {"append": 10, "advance": 4, "scheduled": 4}
 SOME = {
     "late": 3, "redeliver": 2, "binpack": 3, "update": 2, "merge": 1, "delete": 2, "insert_overwrite": 2, "truncate": 1,
     "recreate": 1, "rollback": 2, "set_snapshot": 1, "cherry_pick": 1, "evolve": 1, "respec": 1, "upgrade": 1,
-    "foreign_expire": 2, "rewrite_manifests": 1, "refer": 1, "negative": 1, "unbounded": 1, "skew": 1, "clean": 3,
-    "plan": 2, "apply": 3, "expire_tombstones": 2, "retention": 1, "nightly": 3, "verify": 1, "status": 1,
+    "foreign_expire": 2, "rewrite_manifests": 1, "refer": 1, "negative": 1, "unbounded": 1, "mixed": 1, "skew": 1,
+    "clean": 3, "plan": 2, "apply": 3, "expire_tombstones": 2, "retention": 1, "nightly": 3, "verify": 1, "status": 1,
     "pause": 1, "resume": 2, "refuse": 1, "settings": 2, "properties": 1, "ambush": 2, "ahead": 1, "season": 0.3,
 }  # fmt: skip
 """Weights of what is in some."""
@@ -97,7 +97,8 @@ class Maker:
             del settings["min.compaction.lag.ms"]
         version = rng.choice([2] * 16 + [3] * 3 + [1])
         step = {"t": t, "version": version, "settings": settings, "chain": self.chain}
-        return Step("create", step if rng.random() < 0.8 else step | {"by_log": False})
+        some = [] if rng.random() < 0.75 else [("by_log", False)]
+        return Step("create", step | dict(some if rng.random() < 0.85 else [*some, ("mute", True)]))
 
     def _log(self) -> int:
         return self.rng.randrange(self.logs)
@@ -123,6 +124,9 @@ class Maker:
 
     def _unbounded(self, t: str) -> Step:
         return Step("append", {"t": t, "logs": {str(self._log()): self._rows()}, "bounded": False})
+
+    def _mixed(self, t: str) -> dict[str, Any]:
+        return {"rows": self._rows(6)}
 
     def _advance(self, t: str) -> Step:
         return Step("advance", {"ms": self.rng.choice([60_000, HOUR, 6 * HOUR, DAY + HOUR, 7 * DAY, 40 * DAY])})

@@ -73,6 +73,8 @@ class Store:
     files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     created: dict[str, int] = field(default_factory=dict)
     described: dict[str, DataFile] = field(default_factory=dict)
+    footers: dict[str, dict[int, Any]] = field(default_factory=dict)
+    """By path of a file of which the manifest is silent, what its footer tells."""
     positions: dict[str, dict[str, frozenset[int]]] = field(default_factory=dict)
     """By delete file the positions it names in data files."""
     manifests: dict[str, list[ManifestEntry]] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Store:
         self.files.pop(path, None)
         self.positions.pop(path, None)
         self.created.pop(path, None)
+        self.footers.pop(path, None)
 
 
 class MemoryIO(FileIO):
@@ -114,9 +117,12 @@ class Tab:
     """One table: its metadata and everything a writer does to it."""
 
     def __init__(
-        self, name: str, store: Store, clock: int, version: int, properties: Mapping[str, str], by_log: bool = True
-    ) -> None:
+        self, name: str, store: Store, clock: int, version: int, properties: Mapping[str, str], by_log: bool = True,
+        mute: bool = False,
+    ) -> None:  # fmt: skip
         self.name, self.store, self.io = name, store, MemoryIO(store)
+        self.mute = mute
+        """Whether others write manifests without bounds and counts, so that footers alone tell of their files."""
         place = f"mem://lake/{name}/{store.name()}"
         spec, properties = SPEC if by_log else PartitionSpec(), {**properties, "format-version": str(version)}
         self.meta: TableMetadata = new_table_metadata(
@@ -185,22 +191,26 @@ class Tab:
             for path in sorted(self.paths(snapshot))
         }
 
+    def logs(self, path: str) -> set[int]:
+        """The logs that the rows of a data file are of."""
+        return {r.log for r in self.store.files[path]}
+
     def size(self, path: str) -> int:
         """Bytes of a data file."""
         return 100 + 50 * len(self.store.files[path])
 
     def bounded(self, path: str) -> bool:
-        """Whether the metadata tells the file's offsets."""
-        return 2 in self.store.described[path].lower_bounds
+        """Whether the metadata or the footer tells the file's offsets."""
+        return 2 in self.store.described[path].lower_bounds or 2 in self.store.footers.get(path, ())
 
     def kept(self) -> dict[str, tuple[int, set[int]]]:
         """What of the table is in the storage: by data file when it was made and the rows in it."""
         mine = (p for p in self.store.files if p.startswith(self.meta.location))
         return {p: (self.store.created[p], {r.rid for r in self.store.files[p]}) for p in mine}
 
-    def file(self, rows: Iterable[Row], clock: int, bounded: bool = True) -> DataFile:
-        """A new data file of one log; known to no snapshot yet. Unbounded it tells nothing of its offsets."""
-        return manifests.data_file(self, tuple(rows), clock, bounded)
+    def file(self, rows: Iterable[Row], clock: int, bounded: bool = True, ours: bool = False) -> DataFile:
+        """A new data file; known to no snapshot yet. Unbounded it tells nothing of its offsets."""
+        return manifests.data_file(self, tuple(rows), clock, bounded, self.mute and not ours)
 
     def build(
         self, clock: int, operation: str, add: Iterable[DataFile] = (), remove: Iterable[str] = (),
@@ -270,8 +280,16 @@ class Lake(NoopCatalog):
 
 
 def unfit(tab: Any) -> bool:
-    """Whether a table may be refused as a whole: of format v1, never adopted, or with a role's column replaced."""
-    return tab.meta.format_version == 1 or not tab.adopted or replaced(tab) or _was_replaced(tab)
+    """Whether a table may be refused as a whole.
+
+    It is of format v1, never adopted, has a role's column replaced, or a file with rows of several logs.
+    """
+    return tab.meta.format_version == 1 or not tab.adopted or replaced(tab) or _was_replaced(tab) or mixed(tab)
+
+
+def mixed(tab: Any) -> bool:
+    """Whether a file of the table holds rows of several logs."""
+    return any(len(tab.logs(path)) > 1 for path in tab.paths(tab.current))
 
 
 def replaced(tab: Any) -> bool:

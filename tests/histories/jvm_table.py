@@ -68,7 +68,9 @@ class SimJvmTable:
             raise Conflict(f"{self.name}: snapshot {snapshot} is gone.")
         wanted = {int(v) for v in values}
         hidden, rows = self.tab.hidden(found), self.tab.store.files
-        return {p: Task(p, hidden.get(p, frozenset())) for p in self.tab.paths(found) if rows[p][0].log in wanted}
+        return {
+            p: Task(p, hidden.get(p, frozenset())) for p in self.tab.paths(found) if wanted & {r.log for r in rows[p]}
+        }
 
     def data_files(self, tasks: Iterable[str]) -> dict[str, ContentFile]:
         files, spec = self.tab.store.files, self.tab.meta.default_spec_id

@@ -22,21 +22,25 @@ from pyiceberg.typedef import Record
 OPERATIONS = {o.value: o for o in Operation}
 
 
-def data_file(tab: Any, rows: tuple[Any, ...], clock: int, bounded: bool) -> DataFile:
-    store, log = tab.store, rows[0].log
+def data_file(tab: Any, rows: tuple[Any, ...], clock: int, bounded: bool, mute: bool) -> DataFile:
+    store, logs = tab.store, [r.log for r in rows]
     rows = tuple(sorted(rows, key=lambda r: (r.offset, r.rid)))
     path = f"{tab.meta.location}/data/{store.name():06}.parquet"
     stamps = [r.ts * 1000 for r in rows if r.ts is not None]
-    low, high = {1: struct.pack("<i", log)}, {1: struct.pack("<i", log)}
+    low, high = {1: struct.pack("<i", min(logs))}, {1: struct.pack("<i", max(logs))}
     if bounded:
         low[2], high[2] = struct.pack("<q", rows[0].offset), struct.pack("<q", rows[-1].offset)
     if stamps:
         low[3], high[3] = struct.pack("<q", min(stamps)), struct.pack("<q", max(stamps))
+    nulls = {i: sum(r[i] is None for r in rows) for i in range(1, 8)}
+    if mute:
+        store.footers[path] = {i: (nulls[i], low.get(i), high.get(i)) for i in nulls if bounded or i != 2}
+        low, high, nulls = {}, {}, {}
     file = DataFile.from_args(
-        content=DataFileContent.DATA, file_path=path, file_format=FileFormat.PARQUET, partition=_home(tab, log),
+        content=DataFileContent.DATA, file_path=path, file_format=FileFormat.PARQUET, partition=_home(tab, logs[0]),
         record_count=len(rows), file_size_in_bytes=100 + 50 * len(rows), column_sizes={}, split_offsets=None,
         value_counts=dict.fromkeys(range(1, 8), len(rows)), nan_value_counts={}, lower_bounds=low, upper_bounds=high,
-        null_value_counts={i: sum(r[i] is None for r in rows) for i in range(1, 8)},
+        null_value_counts=nulls,
     )  # fmt: skip
     file.spec_id = tab.meta.default_spec_id
     store.files[path], store.created[path], store.described[path] = rows, clock, file

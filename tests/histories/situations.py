@@ -110,6 +110,15 @@ def chained(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[
     return {}, [_append(t, log, rng.sample(ADDED, 2), chain=True) for _ in range(5)] + [Step("scheduled", {"t": t})]
 
 
+@situation
+def sorted_out(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A file with rows of two logs comes after a pass, and somebody takes it apart."""
+    rows = [[rng.choice(ADDED), rng.choice(["value", "value", "tombstone"]), 1, "now"] for _ in range(6)]
+    pack = Step("binpack", {"t": t, "mode": rng.choice(["starting", "replace", "overwrite"]), "share": 100})
+    both = [_append(t, each, rng.sample(ADDED, 3)) for each in (0, 1)]
+    return {}, [*both, _clean(t), Step("mixed", {"t": t, "rows": rows}), pack, Step("scheduled", {"t": t})]
+
+
 def place(rng: random.Random, steps: list[Step], some: list[Step]) -> list[Step]:
     """A situation's steps among others, in their order: at one point as often as with others' steps between."""
     spread = rng.choice([0, 0, 1, 4])

@@ -156,7 +156,9 @@ class SparkWorld(World):
     def cold(self) -> Any:
         return RealHardpack(self, self.catalog, self.spark, self.home)
 
-    def made(self, name: str, version: int, properties: dict[str, str], by_log: bool = True) -> SparkTab:
+    def made(
+        self, name: str, version: int, properties: dict[str, str], by_log: bool = True, mute: bool = False
+    ) -> SparkTab:
         # Spark puts rows of several logs into a file where no partition keeps them apart
         self.catalog.create_namespace_if_not_exists("t")
         with contextlib.suppress(Exception):

@@ -75,7 +75,7 @@ def test_a_row_that_the_door_loses_is_noticed():
         for _ in range(2):
             world.do(Step("append", {"t": "t.a", "logs": {"0": rows}}))
         tab, file = world.lake.tabs["t.a"], world.lake.tabs["t.a"].file
-        tab.file = lambda rows, *args: file(rows[1:], *args)
+        tab.file = lambda rows, *args, **more: file(rows[1:], *args, **more)
         with pytest.raises(Violation, match="I1"):
             world.do(Step("clean", {"t": "t.a"}))
 

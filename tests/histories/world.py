@@ -69,9 +69,9 @@ class World:
         """The time as hardpack's machine has it."""
         return self.clock + self.skew
 
-    def create(self, name: str, version: int = 2, by_log: bool = True) -> None:
+    def create(self, name: str, version: int = 2, by_log: bool = True, mute: bool = False) -> None:
         """A new table of this name, in the place of any earlier one, adopted unless it is refused."""
-        self.lake.tabs[name] = self.made(name, version, {}, by_log)
+        self.lake.tabs[name] = self.made(name, version, {}, by_log, mute)
         self.oracles[name] = Oracle()
         if version > 1:
             self.hp.adopt(name, self.adopted[name])
@@ -82,9 +82,9 @@ class World:
         for known in [at for at in self.ends if at[0] == name]:
             del self.ends[known]
 
-    def made(self, name: str, version: int, properties: dict[str, str], by_log: bool = True) -> Any:
+    def made(self, name: str, version: int, properties: dict[str, str], by_log: bool = True, mute: bool = False) -> Any:
         """The table itself, with a partition for each log or with none."""
-        return Tab(name, self.store, self.clock, version, properties, by_log)
+        return Tab(name, self.store, self.clock, version, properties, by_log, mute)
 
     def using(self, settings: Any) -> None:
         """The settings by which a pass works."""
@@ -227,7 +227,7 @@ class World:
         else:
             self.chain = args.get("chain", False)
             self.adopted[args["t"]] = dict(args["settings"])
-            self.create(args["t"], args.get("version", 2), args.get("by_log", True))
+            self.create(args["t"], args.get("version", 2), args.get("by_log", True), args.get("mute", False))
             self._settle("create", args["t"])
 
     def _verb(self, step: Step, tab: Tab) -> None:
@@ -302,7 +302,7 @@ class World:
 
 def as_said(kind: str, before: set[int], after: set[int]) -> None:
     """The simulator's own check: others change the visible rows as their step says."""
-    if kind in ("append", "late", "redeliver", "negative", "cherry_pick"):
+    if kind in ("append", "mixed", "late", "redeliver", "negative", "cherry_pick"):
         holds = before <= after
     elif kind in ("delete", "truncate"):
         holds = after <= before
