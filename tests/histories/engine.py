@@ -343,6 +343,8 @@ PATCHES: list[tuple[Any, str, Any]] = [
     (Snapshot, "manifests", _manifests),
     (ManifestFile, "fetch_manifest_entry", _entries),
     (Footers, "look", look),
+    (Footers, "_kept", lambda footers, manifest: dict(footers.io.store.kept_footers.get(manifest, {}))),
+    (Footers, "_keep", lambda footers, manifest, told: footers.io.store.kept_footers.update({manifest: told})),
     (inputs, "deleted_rows", deleted_rows),
     (pipeline, "find_dead_rows", find_dead_rows),
     (pipeline, "write", write),

@@ -75,6 +75,8 @@ class Store:
     described: dict[str, DataFile] = field(default_factory=dict)
     footers: dict[str, dict[int, Any]] = field(default_factory=dict)
     """By path of a file of which the manifest is silent, what its footer tells."""
+    kept_footers: dict[str, dict[str, dict[int, Any]]] = field(default_factory=dict)
+    """What lies beside the table of footers that were read, by manifest."""
     positions: dict[str, dict[str, frozenset[int]]] = field(default_factory=dict)
     """By delete file the positions it names in data files."""
     manifests: dict[str, list[ManifestEntry]] = field(default_factory=dict)
