@@ -197,6 +197,12 @@ class Tab:
         """The logs that the rows of a data file are of."""
         return {r.log for r in self.store.files[path]}
 
+    def took_mixed(self, snapshot: Snapshot) -> bool:
+        """Whether a commit removed a file with rows of several logs."""
+        before = self.meta.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+        gone = set(self.paths(before)) - set(self.paths(snapshot))
+        return any(len(self.logs(path)) > 1 for path in gone if path in self.store.files)
+
     def size(self, path: str) -> int:
         """Bytes of a data file."""
         return 100 + 50 * len(self.store.files[path])

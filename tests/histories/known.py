@@ -247,6 +247,12 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         [_create(min__compaction__lag__ms=str(24 * HOUR)), _do("append", logs={"0": [["c", "value", 2, -1]]}),
          _advance(25 * HOUR), _append("a"), _do("foreign_expire", keep=1), RUN],
     ),
+    "a file with the one row that the next begins with is no less young after a pass": (
+        {"isolation"},
+        [_create(min__compaction__lag__ms=str(HOUR), min__cleanable__dirty__ratio="0.5"), _append(("a", None)),
+         Step("skew", {"ms": HOUR}), _late(30, "u"), _append("c-", chain=True), _do("foreign_expire", keep=2),
+         _do("append", logs={"0": []}, chain=True), RUN],
+    ),
     "a log that was truncated is as new after an expiry as before it": (
         {"state-survives"},
         [_create(min__cleanable__dirty__ratio="0.5"), _append("b"), _append("y"), CLEAN, _do("truncate"),

@@ -102,6 +102,9 @@ class SparkTab:
     def bounded(self, path: str) -> bool:
         return True
 
+    def took_mixed(self, snapshot: Snapshot) -> bool:
+        return False
+
     def kept(self) -> dict[str, tuple[int, set[int]]]:
         return {}
 

@@ -174,7 +174,8 @@ class World:
                     r for r in rows.of.values() if r.rid not in oracle.rows[snapshot.parent_snapshot_id].of
                 ]  # fmt: skip
                 made = self._pass(landed) if landed else None
-                replaces = snapshot.summary.operation == Operation.REPLACE
+                # of a file with rows of several logs nobody can tell which rows came with it
+                replaces = snapshot.summary.operation == Operation.REPLACE and not tab.took_mixed(snapshot)
                 oracle.snapshot(snapshot.snapshot_id, snapshot.parent_snapshot_id, rows, made, replaces)
 
     def _rows(self, tab: Tab, snapshot: Snapshot) -> Rows:

@@ -54,6 +54,16 @@ def test_min_lag_stops_at_the_first_young_segment_even_before_older_ones():
     assert decision.first_uncleanable == 10
 
 
+def test_of_segments_with_one_base_none_is_passed_over():
+    # a file with one row, which the next file begins with too
+    files = (data_file(0, 3, early=100), data_file(4, 4, early=990), data_file(4, 9, early=100), data_file(9, 12))
+    settings = Settings(min_compaction_lag_ms=100)
+    before = decide(view(*files), settings, now=1000)
+    after = decide(view(*files, checkpoint=4, log_end=13), settings, now=1000)
+    assert before.first_uncleanable == after.first_uncleanable == 4
+    assert not after.due
+
+
 def test_a_segment_exactly_as_old_as_min_lag_is_cleanable():
     files = (data_file(0, 9, early=900), data_file(10, 19, early=5000))
     assert decide(view(*files), Settings(min_compaction_lag_ms=100), now=1000).first_uncleanable == 10

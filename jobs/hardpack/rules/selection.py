@@ -64,10 +64,10 @@ def closed_segments(log: LogView, settings: Settings) -> tuple[Segment, ...]:
 def from_offset(segments: tuple[Segment, ...], offset: int) -> tuple[Segment, ...]:
     """Returns the segments from the one that holds the offset on (LogSegments.values(from, to)).
 
-    Of two segments that share the offset the later one counts.
+    Of two segments that share the offset at their border the later one counts.
     """
     at = bisect_left(segments, offset, key=lambda s: s.last_offset)
-    while at + 1 < len(segments) and segments[at + 1].base_offset == offset:
+    if at + 1 < len(segments) and segments[at].base_offset < offset == segments[at + 1].base_offset:
         at += 1
     return segments[at:]
 
