@@ -7,7 +7,7 @@ from typing import Any
 from hardpack.errors import HardpackError
 
 from tests.histories.expiry import referred
-from tests.histories.ice import Tab, mixed
+from tests.histories.ice import Tab
 from tests.histories.oracle import Violation, must
 from tests.histories.steps import Step
 
@@ -40,7 +40,7 @@ def drain(world: Any) -> None:
 def _settled(world: Any, name: str) -> None:
     """What a person does: mends the columns, sets the settings back, resumes, and lets each log go on."""
     tab, oracle = world.lake.tabs[name], world.oracles[name]
-    if mixed(tab):
+    if tab.mixed:
         world.do(Step("binpack", {"t": name, "mode": "replace", "share": 100}))
     world.do(Step("evolve", {"t": name, "what": "restore"}))
     tab.set_properties({k: None for k in tab.meta.properties if k.startswith("history.expire.")})

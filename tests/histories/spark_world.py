@@ -53,6 +53,8 @@ class RealHardpack(Telling):
 class SparkTab:
     """A real table, with what steps and oracle ask of one in memory."""
 
+    mixed = False
+
     def __init__(self, world: Any, name: str) -> None:
         self.world, self.name, self.sql_name = world, name, f"`{world.catalog.name}`.{name}"
         self.sizes: dict[str, int] = {}
