@@ -64,6 +64,12 @@ class SparkTab:
         return open_table(self.world.catalog, self.name)
 
     @property
+    def place(self) -> str:
+        """Where the current metadata lies."""
+        found: str = self.table.metadata_location
+        return found
+
+    @property
     def meta(self) -> Any:
         return self.table.metadata
 

@@ -63,10 +63,10 @@ def ahead(world: Any, tab: Tab, ms: int) -> None:
 @verb
 def clean(world: Any, tab: Tab, force: bool = False) -> None:
     """Plan, dry run and phase one, which does what the dry run says; a log just cleaned is not due again."""
-    plan, meta = _planned(world, tab, force=force), tab.meta
+    plan, before = _planned(world, tab, force=force), tab.place
     with contextlib.suppress(HardpackError):
         ahead = world.hp.clean(plan, dry_run=True)
-    must(tab.meta is meta, "dry-run", "a dry run changed the table")
+    must(tab.place == before, "dry-run", "a dry run changed the table")
     report = world.hp.clean(plan)
     if report.snapshot and not world.interrupted:
         said, did = ([(e.partition, e.rows_before, e.rows_after, e.checkpoint_after, e.files_rewritten) for e in r.logs]
