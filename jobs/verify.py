@@ -4,4 +4,4 @@ from hardpack.cli.spark_submit import run_job
 from hardpack.compaction.verify import must_hold
 
 if __name__ == "__main__":
-    run_job(lambda hp, plan: must_hold(hp.verify(plan.table, plan.now, [p.partition for p in plan.logs])), __doc__)
+    run_job(lambda hp, plan: must_hold(hp.verify(plan.table, plan.now, plan.partitions)), __doc__)

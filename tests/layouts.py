@@ -6,7 +6,7 @@ Files are written one by one, as sinks do, with the partition values and bounds 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 import pyarrow as pa
@@ -57,6 +57,8 @@ class Layout:
     tombstone: str = "null"
     operation: str = ""
     """The column that tells a delete by `D`, where one does."""
+    mixed: bool = False
+    """Whether a file holds the rows of all logs that a commit brings."""
 
     def path(self, role):
         return self.paths.get(role, role)
@@ -108,11 +110,11 @@ class Layout:
         return self.create(catalog, name, **named)
 
     def append(self, table, logs, **facts):
-        """One commit: partition -> rows, a file for each log and Iceberg partition."""
+        """One commit: partition -> rows, a file for each log and Iceberg partition, or for all logs by turns."""
         found = defaultdict(list)
         for log, rows in logs.items():
             for row in rows:
-                found[log, self.home(log, row)].append(self.cells(log, row))
+                found["" if self.mixed else log, self.home(log, row)].append(self.cells(log, row))
         commit(table, [(home, rows) for (_, home), rows in found.items()], **facts)
 
     def home(self, log, row):
@@ -233,7 +235,9 @@ EMPTY = Layout(
     | {"key": "_kafka_key", "value": "_kafka_value"},
     tombstone="_kafka_value empty",
 )
+MIXED = replace(EMPTY, name="automq, several logs a file, empty for null", mixed=True)
 LAYOUTS = (PLAIN, FLAT, NESTED, HOURLY, EMPTY)
+"""Those in which a file holds one log."""
 
 
 def mapped(layout):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Self
 
 from hardpack.clock import clock, not_ahead
 from hardpack.compaction.plan import Plan, make_plan
-from hardpack.compaction.report import KeyReport, MaintenanceReport, PassReport, VerifyReport
+from hardpack.compaction.report import KeyReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
 from hardpack.compaction.session import TableSession
-from hardpack.errors import BadInput, CommitUnknown, Conflict, Unreadable
-from hardpack.failures import of_table
+from hardpack.errors import BadInput, CommitUnknown, Conflict
 from hardpack.home import default_home
 from hardpack.operations.adopt import adopt, writer_of
+from hardpack.operations.known_tables import find_topics
 from hardpack.operations.pause import pause, resume
 from hardpack.operations.status import LogStatus, table_status
 from hardpack.operations.writers import Writer
@@ -25,16 +25,13 @@ from hardpack.rules.settings import Settings
 from hardpack.table.catalog import (
     allowed_places,
     check_metadata_log,
-    find_tables,
     open_catalog,
     open_table,
     table_places,
 )
-from hardpack.table.columns import is_topic, table_name
+from hardpack.table.columns import table_name
 from hardpack.table.guard import guarded
-from hardpack.table.history import trusted_states
 from hardpack.table.log_views import ManifestCache
-from hardpack.table.state import state_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -141,32 +138,15 @@ class Hardpack:
     def tables(self, pattern: str, unread: Container[str] | None = None) -> list[str]:
         """Adopted tables that a glob matches; a plain name is returned whether adopted or not.
 
-        A table whose catalog or storage does not answer is among them, so that its error is seen where it is used. One
-        that nobody can read before it is mended, such as a view, is passed over with a warning, unless all are such.
+        A table whose catalog or storage does not answer is among them, so that its error is seen where it is used; a
+        view is not, unless all are such.
 
         Args:
             pattern: a name or glob.
             unread: of the tables that cannot be opened these are returned too, so that their error is seen where they
                 are used; None where nobody knows which tables were adopted.
         """
-        names = find_tables(self.catalog, pattern)
-        if names == [pattern]:
-            return names
-        told = {name: self._is_topic(name) for name in names}
-        none_read = all(topic is None for topic in told.values())
-        kept = unread or ()
-        return [name for name, topic in told.items() if topic or (topic is None and (none_read or name in kept))]
-
-    def _is_topic(self, table: str) -> bool | None:
-        """Return whether a table was adopted, None when nobody can read it before it is mended."""
-        try:
-            return is_topic(open_table(self.catalog, table))
-        except Unreadable as error:
-            log.warning("passed over, as nobody is known to have adopted it: %s", error)
-            return None
-        except Exception as error:  # one broken table must not hide the others
-            log.info("%s", of_table(table, error))
-            return True
+        return find_topics(self.catalog, pattern, unread)
 
     def status(self, pattern: str = "*.*", now: int | None = None) -> list[LogStatus]:
         """Returns how every log of the matching tables stands; metadata only."""
@@ -210,9 +190,8 @@ class Hardpack:
         `now` that is given says what time it is, and time then stands still until the plan is applied.
         """
         at = self._now(now)
-        opened = open_table(self.catalog, table)
         told = self.clock() if now is None or self.clock is not clock else None
-        return self.plan_of(opened, at, partitions, force, last_stable, interval, told)
+        return self.plan_of(open_table(self.catalog, table), at, partitions, force, last_stable, interval, told)
 
     def _now(self, now: int | None) -> int:
         """Returns the time that was given, else the clock's, ms."""
@@ -242,7 +221,7 @@ class Hardpack:
         return policy.model_dump_json() if policy else ""
 
     def clean(self, plan: Plan, dry_run: bool = False) -> PassReport:
-        """Runs phase one of a plan. Applied twice it does nothing the second time (invariant 6).
+        """Runs phase one of a plan, after a split; applied twice it does nothing the second time (invariant 6).
 
         Args:
             plan: what to do.
@@ -257,7 +236,35 @@ class Hardpack:
 
         if not plan.force:
             not_ahead(plan.now, self.clock())
-        return clean(self.session(plan.table), plan, dry_run)
+        if not plan.split_files:
+            return clean(self.session(plan.table), plan, dry_run)
+        if dry_run:
+            return clean(self.session(plan.table), plan.without_logs(), dry_run).noted(plan.split_first)
+        return clean(self._apart(plan.table, plan.now), self._planned_anew(plan)).noted(plan.split_first)
+
+    def split(self, table: str, now: int | None = None, dry_run: bool = False) -> SplitReport:
+        """Takes files apart that may hold rows of several logs, until there are none; passes begin with it.
+
+        Raises:
+            Conflict: a writer adds such files faster than they can be split.
+        """
+        from hardpack.compaction.split import split_first
+
+        return split_first(lambda: self.session(table), self._now(now), dry_run)[0]
+
+    def _apart(self, table: str, now: int) -> TableSession:
+        """Opens a table once no file holds rows of several logs."""
+        from hardpack.compaction.split import split_first
+
+        return split_first(lambda: self.session(table), now)[1]
+
+    def _planned_anew(self, plan: Plan) -> Plan:
+        """Returns a plan of the table as it is now, of the same time; of the same logs, once these are known."""
+        told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
+        fresh = self.plan_of(open_table(self.catalog, plan.table), plan.now, None, plan.force, told, clock=plan.clock)
+        # some of the logs may be gone
+        logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
+        return fresh.model_copy(update={"logs": logs, "made_for": plan.id if plan.split_files else ""})
 
     def clean_or_replan(self, plan: Plan) -> PassReport:
         """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew."""
@@ -268,13 +275,7 @@ class Hardpack:
                 raise
             except Conflict as conflict:
                 log.info("%s", conflict)
-                wanted = {str(p.partition) for p in plan.logs}
-                told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
-                opened = open_table(self.catalog, plan.table)
-                fresh = self.plan_of(opened, plan.now, None, plan.force, told, clock=plan.clock)
-                # some of the logs may be gone
-                logs = tuple(p for p in fresh.logs if str(p.partition) in wanted)
-                plan = fresh.model_copy(update={"logs": logs})
+                plan = self._planned_anew(plan)
         return self.clean(plan)
 
     def apply_retention(
@@ -288,7 +289,8 @@ class Hardpack:
         from hardpack.compaction.retention import apply_retention
 
         at = not_ahead(self._now(now), self.clock())
-        return apply_retention(self.session(table), at, partitions, dry_run)
+        session = self.session(table) if dry_run else self._apart(table, at)
+        return apply_retention(session, at, partitions, dry_run)
 
     def maintain(self, table: str, now: int | None = None, dry_run: bool = False) -> MaintenanceReport:
         """Free what the table no longer needs: old snapshots, orphan files, manifests."""
@@ -296,7 +298,11 @@ class Hardpack:
 
         at = self._now(now)
         others = {name: place for name, place in table_places(self.catalog).items() if name != table}
-        return maintain(self.session(table), at, others, allowed_places(self.catalog, table), dry_run)
+        session = self.session(table)
+        if session.settings.deletes and not dry_run:
+            # retention goes by log
+            session = self._apart(table, at)
+        return maintain(session, at, others, allowed_places(self.catalog, table), dry_run)
 
     def doctor(self, namespace: str | None = None) -> DoctorReport:
         """Try catalog, storage and Spark on a small topic of its own."""
@@ -324,7 +330,8 @@ class Hardpack:
         """Runs phase two: removes the tombstones whose delete horizon has passed, whether or not the log is due."""
         from hardpack.compaction.phase_two import expire_tombstones
 
-        session, at = self.session(table), not_ahead(self._now(now), self.clock())
+        at = not_ahead(self._now(now), self.clock())
+        session = self.session(table) if dry_run else self._apart(table, at)
         return expire_tombstones(session, make_plan(session, at, partitions), dry_run)
 
     def clean_like_kafka(
@@ -332,6 +339,7 @@ class Hardpack:
     ) -> list[PassReport]:
         """Selection and one whole pass of the due logs, both phases at one `now`, as Kafka's cleaner does them."""
         at = self._now(now)
+        self._apart(table, at)
         plan = self.plan(table, at, partitions)
         if not plan.doing("clean"):
             return []
@@ -339,16 +347,9 @@ class Hardpack:
 
     def expire_after(self, plan: Plan) -> PassReport:
         """Runs phase two of the logs that a plan's phase one cleaned, and of those planned for expiry alone."""
-        from hardpack.compaction.phase_two import expire_tombstones
+        from hardpack.compaction.phase_two import expire_planned
 
-        session = self.session(plan.table)
-        states = trusted_states(session.table)
-        due = [
-            p.partition
-            for p in plan.doing("clean", "expire")
-            if p.action == "expire" or state_of(states, p.partition).last_clean.get("now") == plan.now
-        ]
-        return expire_tombstones(session, make_plan(session, plan.now, due))
+        return expire_planned(self._apart(plan.table, plan.now), plan)
 
     def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:
         """Returns the expectations on the published table, with their Data Docs."""

@@ -83,7 +83,7 @@ def plan_units(
         cache = _PLAN_CACHES.setdefault(catalog, PlanCache())
         hp = Hardpack.connect(catalog, memory=cache.memory)
         work = find_work(hp, cache, own, tables, now, partitions, force, span)
-    again = work.refused + [plan.table for plan in work.plans if plan.doing("clean", "expire")]
+    again = work.refused + [plan.table for plan in work.plans if plan.has_work]
     whole = not (partitions or interval) and set(tables) == set(own.tables)
     since = None if previous is None else clock() - previous
     gauges = dict(sensed(work.plans, len(work.refused), since)) if whole else {}
@@ -93,7 +93,7 @@ def plan_units(
 
 def _mapped(unit: Unit) -> dict[str, Any]:
     """Returns what Airflow hands to the mapped task group of a unit."""
-    names = [f"{plan.table} {','.join(str(log.partition) for log in plan.logs)}" for plan in unit]
+    names = [f"{plan.table} {','.join(map(str, plan.partitions or ['split']))}" for plan in unit]
     return {"label": shortened("; ".join(names)), "plans": [plan.to_json() for plan in unit]}
 
 

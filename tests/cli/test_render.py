@@ -3,11 +3,13 @@
 import pytest
 from hardpack.cli import main as cli
 from hardpack.cli.render import plan_table
-from hardpack.compaction.plan import make_plan
+from hardpack.compaction.plan import Plan, make_plan
 from hardpack.compaction.report import LogReport, PassReport
+from hardpack.rules.reference.cleaner import Row
 from typer.testing import CliRunner
 
 from tests.compaction.test_hostile import hostile_topic
+from tests.layouts import MIXED
 from tests.topics import T0, append, name_of, new_topic, row, session_of
 
 LEFT = "partition 1: nothing dirty below the bound (open transaction)"
@@ -50,3 +52,25 @@ def test_a_plan_tells_when_files_stay(catalog):
     assert "deletion vectors" not in str(plan_table(plan).title)
     told = str(plan_table(plan.model_copy(update={"merge_on_read": True})).title)
     assert "files of 4.2 MB or more with at most 10% dead rows stay, under deletion vectors" in told
+
+
+def test_files_of_several_logs_are_told_by_every_verb_that_meets_them(catalog, lake, monkeypatch):
+    table = MIXED.adopted(catalog, "t.several")
+    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    run = CliRunner()
+
+    def said(*arguments):
+        found = run.invoke(cli.app, list(arguments), env={"COLUMNS": "200"})
+        assert found.exit_code == 0, found.exception
+        return " ".join(found.stdout.split())
+
+    assert "no file that may hold rows of several logs" in said("split", "t.several")
+    MIXED.append(table, {p: [Row(0, b"a", b"v", timestamp=T0)] for p in (0, 1)})
+    assert "t.several/several" in said("status", "t.several")
+    assert "split first: 1 file that may hold rows of several logs" in said("plan", "t.several")
+    dry = said("split", "t.several", "--dry-run")
+    assert "1 files that may hold rows of several logs" in dry
+    assert "nothing was changed" in dry
+    # read back as a job gets it
+    plan = Plan.from_json(said("plan", "t.several", "--json"))
+    assert (plan.split_files, plan.partitions) == (1, None)

@@ -161,8 +161,8 @@ def test_what_time_a_run_acts_at_and_which_rows_a_backfill_is_about():
     ],
 )
 def test_small_pieces_of_work_share_a_unit_in_the_place_of_the_most_urgent(sizes, limit, units):
-    plans = [SimpleNamespace(logs=[SimpleNamespace(bytes=size)]) for size in sizes]
-    assert [[unit.logs[0].bytes for unit in shared] for shared in share(plans, limit)] == units
+    plans = [SimpleNamespace(bytes=size) for size in sizes]
+    assert [[unit.bytes for unit in shared] for shared in share(plans, limit)] == units
 
 
 def test_small_tables_share_a_unit_as_far_as_the_policy_lets_them(catalog, monkeypatch):

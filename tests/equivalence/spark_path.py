@@ -16,6 +16,7 @@ from hardpack.compaction.phase_two import expire_logs, logs_to_expire
 from hardpack.compaction.pipeline import run
 from hardpack.compaction.retention import logs_past_retention, retain_logs
 from hardpack.compaction.session import TableSession
+from hardpack.compaction.split import split_first
 from hardpack.compaction.work import LogToClean, PassRequest
 from hardpack.rules.horizons import horizon_of
 from hardpack.rules.model import LogState, to_segments
@@ -48,7 +49,7 @@ class Batch:
 
     def __init__(self, catalog, spark, home, layout=PLAIN):
         self.layout, self.columns, self.name = layout, mapped(layout), f"eq.logs{next(_names)}"
-        self.table = layout.create(catalog, self.name)
+        self.table = layout.adopted(catalog, self.name) if layout.mixed else layout.create(catalog, self.name)
         self.spark, self.home, self.passes = spark, home, count()
         self.logs: dict[int, LogUnderTest] = {}
         self.left: dict[int, set[int]] = {}
@@ -80,6 +81,8 @@ class Batch:
 
     def logs_at(self, now: dict[int, int]):
         """The logs as the engine sees them, each with its settings and time."""
+        if self.layout.mixed:
+            split_first(self.session, 0)
         self.table.refresh()
         views = {v.partition: v for v in read_logs(self.table, self.columns)}
         return [self._log(views[p], at) for p, at in now.items() if p in views]
@@ -105,8 +108,9 @@ class Batch:
 
     def clean(self, now: dict[int, int]):
         """One selection and, of the due logs, one whole pass; partition -> LogToClean as it was decided."""
+        known = self.logs_at(now)
         session = self.session()
-        logs = with_last_stable(session, self.columns, session.base, self.logs_at(now))
+        logs = with_last_stable(session, self.columns, session.base, known)
         due = [log for log in logs if log.decision.due]
         dropped = {}
         if due:
@@ -126,7 +130,8 @@ class Batch:
 
     def retain(self, now: dict[int, int]):
         """One run of retention; partition -> number of segments deleted."""
-        session, logs = self.session(), self.logs_at(now)
+        logs = self.logs_at(now)
+        session = self.session()
         past = [past for log in logs for past in logs_past_retention([log.view], log.settings, log.now)]
         before = {log.view.partition: len(log.view.segments) for log in logs}
         retain_logs(session, self._request("retention", session), self.columns, past)

@@ -40,8 +40,6 @@ def drain(world: Any) -> None:
 def _settled(world: Any, name: str) -> None:
     """What a person does: mends the columns, sets the settings back, resumes, and lets each log go on."""
     tab, oracle = world.lake.tabs[name], world.oracles[name]
-    if tab.mixed:
-        world.do(Step("binpack", {"t": name, "mode": "replace", "share": 100}))
     world.do(Step("evolve", {"t": name, "what": "restore"}))
     tab.set_properties({k: None for k in tab.meta.properties if k.startswith("history.expire.")})
     world.do(Step("settings", {"t": name, **{k.replace(".", "__"): v for k, v in SETTLED.items()}}))

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import hardpack.spark.log_rows
-from hardpack.compaction import alter_states, inputs, phase_one, phase_two, pipeline, verify
+from hardpack.compaction import alter_states, inputs, phase_one, phase_two, pipeline, split, verify
 from hardpack.compaction.dead_rows import DeadRows
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import Staged
@@ -35,6 +35,7 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.snapshots import Snapshot
 from pyroaring import BitMap
 
+from tests.histories import splitting
 from tests.histories.ice import Row
 
 Place = tuple[str, int]
@@ -280,13 +281,15 @@ def compare(
     logs: list[Any],
     did: str = "",
     own: bool = False,
+    waiting: Any = (),
 ) -> Any:
     """Stands for `verify._compare`."""
     tab, at = session.jvm.tab, Columns.of(columns)
     sides = []
     for number in snapshots:
         session.jvm.scan_tasks(number, columns.partition.name, [])
-        sides.append(tab.visible(tab.meta.snapshot_by_id(number)))
+        shown = tab.visible(tab.meta.snapshot_by_id(number))
+        sides.append({path: rows for path, rows in shown.items() if path not in waiting})
     if own:
         wrote = tab.meta.snapshot_by_id(snapshots[1])
         new = {e.data_file.file_path for e in tab.entries(wrote) if e.file_sequence_number == wrote.sequence_number}
@@ -343,6 +346,8 @@ PATCHES: list[tuple[Any, str, Any]] = [
     (Snapshot, "manifests", _manifests),
     (ManifestFile, "fetch_manifest_entry", _entries),
     (Footers, "look", look),
+    (split, "_read", splitting.read),
+    (split, "_split", splitting.split),
     (Footers, "_kept", lambda footers, manifest: dict(footers.io.store.kept_footers.get(manifest, {}))),
     (Footers, "_keep", lambda footers, manifest, told: footers.io.store.kept_footers.update({manifest: told})),
     (inputs, "deleted_rows", deleted_rows),

@@ -42,8 +42,8 @@ SOME = {
     "pause": 1, "resume": 2, "refuse": 1, "settings": 2, "properties": 1, "ambush": 2, "ahead": 1, "season": 0.3,
 }  # fmt: skip
 """Weights of what is in some."""
-AMBUSHERS = ["append", "late", "binpack", "update", "delete", "insert_overwrite", "truncate", "rollback", "recreate",
-             "foreign_expire", "rewrite_manifests", "set_snapshot",
+AMBUSHERS = ["append", "mixed", "late", "binpack", "update", "delete", "insert_overwrite", "truncate", "rollback",
+             "recreate", "foreign_expire", "rewrite_manifests", "set_snapshot",
              "clean", "pause", "nightly", "expire_tombstones"]  # fmt: skip
 
 
@@ -56,6 +56,8 @@ class Maker:
         self.logs = rng.choice([1, 1, 2])
         self.keys = list("abcde"[: rng.randint(2, 5)])
         self.chain = rng.random() < 0.08
+        self.sink = rng.random() < 0.15
+        """Whether a sink writes that puts the rows of several logs into a file."""
         share = rng.choice([0.15, 0.3, 0.5])
         self.kinds = dict(BASE) | {k: w for k, w in SOME.items() if rng.random() < share}
         self.tombs = rng.choice([0.0, 0.2, 0.4])
@@ -97,7 +99,7 @@ class Maker:
             del settings["min.compaction.lag.ms"]
         version = rng.choice([2] * 16 + [3] * 3 + [1])
         step = {"t": t, "version": version, "settings": settings, "chain": self.chain}
-        some = [] if rng.random() < 0.75 else [("by_log", False)]
+        some = [] if not self.sink and rng.random() < 0.8 else [("by_log", False)]
         return Step("create", step | dict(some if rng.random() < 0.85 else [*some, ("mute", True)]))
 
     def _log(self) -> int:
@@ -118,7 +120,9 @@ class Maker:
             rows.append([self._key(), self._kind(), rng.choice([1, 1, 1, 2, 3]), ts])
         return rows
 
-    def _append(self, t: str) -> dict[str, Any]:
+    def _append(self, t: str) -> dict[str, Any] | Step:
+        if self.sink and self.rng.random() < 0.7:
+            return Step("mixed", {"t": t, "rows": self._rows(8)})
         logs = {str(log): self._rows() for log in range(self.logs) if self.rng.random() < 0.75}
         return {"logs": logs or {"0": self._rows()}, **({"chain": True} if self.chain else {})}
 
@@ -223,7 +227,8 @@ class Maker:
     def _ambush(self, t: str) -> Step:
         kind = self.rng.choice(AMBUSHERS)
         made: Callable[..., Any] = getattr(self, f"_{kind}", self._plain)
-        step = [kind, {"t": t, **(made(t) or {})}]
+        found = made(t)
+        step = [found.kind, found.args] if isinstance(found, Step) else [kind, {"t": t, **(found or {})}]
         return Step("ambush", {"at": self.rng.choice([0, 0, 1, 1, 2, 3]), "step": step})
 
     def _season(self, t: str) -> dict[str, Any]:

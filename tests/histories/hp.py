@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpack.api import Hardpack
+from hardpack.operations.status import MIXED
 from hardpack.policy import policies_in_force
 from hardpack.table.catalog import open_table
 from hardpack.table.history import trusted_states
@@ -31,6 +32,9 @@ class Telling(Hardpack):
         states = trusted_states(table)
         found = {}
         for status in self.status_of(table, self.world.now):
+            if status.partition == MIXED:
+                # of files with rows of several logs
+                continue
             state = states.get(str(status.partition))
             found[int(status.partition)] = Said(
                 checkpoint=status.checkpoint,

@@ -197,11 +197,6 @@ class Tab:
         """The logs that the rows of a data file are of."""
         return {r.log for r in self.store.files[path]}
 
-    @property
-    def mixed(self) -> bool:
-        """Whether a file of the table holds rows of several logs."""
-        return any(len(self.logs(path)) > 1 for path in self.paths(self.current))
-
     def took_mixed(self, snapshot: Snapshot) -> bool:
         """Whether a commit removed a file with rows of several logs."""
         before = self.meta.snapshot_by_id(snapshot.parent_snapshot_id or 0)
@@ -295,9 +290,9 @@ class Lake(NoopCatalog):
 def unfit(tab: Any) -> bool:
     """Whether a table may be refused as a whole.
 
-    It is of format v1, never adopted, has a role's column replaced, or a file with rows of several logs.
+    It is of format v1, never adopted, or has a role's column replaced.
     """
-    return tab.meta.format_version == 1 or not tab.adopted or replaced(tab) or _was_replaced(tab) or tab.mixed
+    return tab.meta.format_version == 1 or not tab.adopted or replaced(tab) or _was_replaced(tab)
 
 
 def replaced(tab: Any) -> bool:

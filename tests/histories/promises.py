@@ -31,6 +31,13 @@ class Rows:
     file: dict[int, str]
     sizes: dict[str, int]
     logs: dict[int, list[Any]] = field(default_factory=dict)
+    waiting: dict[int, Any] = field(default_factory=dict)
+    """Rows in files of several logs, which are in none of them before they are split."""
+
+    @property
+    def shown(self) -> dict[int, Any]:
+        """All rows that a reader sees."""
+        return self.of | self.waiting
 
     def __post_init__(self) -> None:
         for row in self.of.values():

@@ -53,8 +53,6 @@ class RealHardpack(Telling):
 class SparkTab:
     """A real table, with what steps and oracle ask of one in memory."""
 
-    mixed = False
-
     def __init__(self, world: Any, name: str) -> None:
         self.world, self.name, self.sql_name = world, name, f"`{world.catalog.name}`.{name}"
         self.sizes: dict[str, int] = {}
@@ -109,6 +107,10 @@ class SparkTab:
 
     def bounded(self, path: str) -> bool:
         return True
+
+    def logs(self, path: str) -> set[int]:
+        """One log, as all files of this level hold."""
+        return {0}
 
     def took_mixed(self, snapshot: Snapshot) -> bool:
         return False

@@ -142,7 +142,7 @@ class World:
             rows = [oracle.rows[s.snapshot_id if s else None] for s in (before, tab.current)]
             if step.kind in ("rollback", "set_snapshot", "cherry_pick") and before is not tab.current:
                 self._gone_back(tab, oracle)
-            as_said(step.kind, *({r.rid for r in side.of.values()} for side in rows))
+            as_said(step.kind, *(set(side.shown) for side in rows))
 
     def _gone_back(self, tab: Tab, oracle: Oracle) -> None:
         """Where a person went back to, only a pass that is left there can tell what was known."""
@@ -171,8 +171,12 @@ class World:
                 if "hardpack.plan" in snapshot.summary.additional_properties:
                     self.went_back.discard(name)
                 self.written[name] += [] if landed else [
-                    r for r in rows.of.values() if r.rid not in oracle.rows[snapshot.parent_snapshot_id].of
+                    r for r in rows.shown.values() if r.rid not in oracle.rows[snapshot.parent_snapshot_id].shown
                 ]  # fmt: skip
+                if "hardpack.split" in snapshot.summary.additional_properties:
+                    self.counts["split"] += 1
+                    same = rows.shown == oracle.rows[snapshot.parent_snapshot_id].shown
+                    must(same, "I2", "a split changed rows")
                 made = self._pass(landed) if landed else None
                 # of a file with rows of several logs nobody can tell which rows came with it
                 replaces = snapshot.summary.operation == Operation.REPLACE and not tab.took_mixed(snapshot)
@@ -180,12 +184,16 @@ class World:
 
     def _rows(self, tab: Tab, snapshot: Snapshot) -> Rows:
         shown = tab.visible(snapshot)
-        of, file = {}, {}
+        of, file, waiting = {}, {}, {}
         for path, rows in shown.items():
+            mixed = len(tab.logs(path)) > 1
             for row in rows:
-                must(row.rid not in of, "I2", f"the row at offset {row.offset} stands twice")
-                of[row.rid], file[row.rid] = row, path
-        return Rows(of, file, {p: tab.size(p) for p in shown})
+                must(row.rid not in of and row.rid not in waiting, "I2", f"the row at offset {row.offset} stands twice")
+                if mixed:
+                    waiting[row.rid] = row
+                else:
+                    of[row.rid], file[row.rid] = row, path
+        return Rows(of, file, {p: tab.size(p) for p in shown}, waiting=waiting)
 
     def _pass(self, landed: Landed) -> Pass:
         report = json.loads(landed.summary["hardpack.pass"])

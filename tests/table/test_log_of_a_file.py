@@ -96,17 +96,27 @@ def test_bounds_that_are_equal_name_the_log_under_any_spec(cold, catalog):
     assert [v.partition for v in read_logs(table.refresh(), mapped(PLAIN))] == [5]
 
 
-def test_a_file_of_several_logs_is_named(cold, catalog):
-    table = made(catalog, FLAT)
-    commit(table, [((), [FLAT.cells(p, r) for p in (0, 4) for r in log("a")])])
-    message = refusal(cold.status, name_of(table), now=T0)
-    assert "holds rows of several logs, 0 to 4 by column '_kafka_metadata_partition'" in message
-    assert "ADD PARTITION FIELD _kafka_metadata_partition" in message
+@pytest.mark.parametrize("bounds", [True, False])
+def test_a_file_of_several_logs_waits_to_be_split_and_the_others_are_planned(cold, catalog, bounds):
+    table = made(catalog, FLAT, min_cleanable_dirty_ratio=0)
+    FLAT.append(table, {0: log("a", "a")}, bounds=bounds)
+    FLAT.append(table, {0: log("b", start=2)}, bounds=bounds)
+    commit(table, [((), [FLAT.cells(p, r) for p in (0, 4) for r in log("a", start=3)])], bounds=bounds)
+    seen = {s.partition: (s.rows, s.files, s.due) for s in cold.status(name_of(table), now=T0 + HOUR)}
+    assert seen == {0: (3, 2, True), "several": (2, 1, True)}
+    plan = cold.plan(name_of(table), now=T0 + HOUR)
+    assert (plan.split_files, [log.partition for log in plan.doing("clean")], plan.has_work) == (1, [0], True)
+    assert plan.units(1) == [plan]
+    assert "split first: 1 file that may hold rows of several logs" in plan.split_first
+    # one that was asked for may be in them alone
+    asked = cold.plan(name_of(table), T0 + HOUR, [4])
+    assert (asked.logs, asked.is_about(4), asked.is_about(0)) == ((), True, False)
+    assert not cold.adopt(name_of(table), dry_run=True).deletes
 
 
 @pytest.mark.parametrize("bounds", [True, False])
-def test_the_advice_frees_the_table(cold, catalog, bounds):
-    """Once others have split such a file, and even when it is gone from the storage, logs are what they were."""
+def test_files_that_others_split_leave_the_logs_what_they_were(cold, catalog, bounds):
+    """Even when such a file is gone from the storage."""
     table = made(catalog, FLAT)
     for start in (0, 2):
         FLAT.append(table, {p: log("a", "b", start=start) for p in (0, 4)}, bounds=bounds)
@@ -118,7 +128,7 @@ def test_the_advice_frees_the_table(cold, catalog, bounds):
     with table.transaction() as change:
         change.set_properties({"hardpack.state": write_state(seen)})
     commit(table, [((), [FLAT.cells(p, r) for p in (0, 4) for r in log("c", start=4)])], bounds=bounds)
-    assert "several logs" in refusal(cold.status, name_of(table), now=T0)
+    assert "several" in {s.partition for s in cold.status(name_of(table), now=T0)}
     mixed = [t.file for t in table.refresh().scan().plan_files() if t.file.record_count == 2 and "c" in keys(t.file)]
     with table.transaction() as change, change.update_snapshot().overwrite() as snapshot:
         for file in mixed:
@@ -137,12 +147,11 @@ def keys(file):
     return {bytes.fromhex(k).decode() for k in pq.read_table(file.file_path.removeprefix("file://"))["id"].to_pylist()}
 
 
-def test_a_file_without_bounds_is_named(cold, catalog):
+def test_a_file_of_which_nobody_knows_the_log_is_split_like_one_of_several(cold, catalog):
     table = made(catalog, NESTED)
     with without_statistics():
         commit(table, [((), [NESTED.cells(0, r) for r in log("a")])], bounds=False)
-    message = refusal(cold.status, name_of(table), now=T0)
-    assert "has no bounds of column '_kafka_metadata.partition'" in message
+    assert [(s.partition, s.rows) for s in cold.status(name_of(table), now=T0)] == [("several", 1)]
 
 
 def test_what_bounds_prove():

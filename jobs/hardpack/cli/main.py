@@ -26,6 +26,7 @@ from hardpack.cli.render import (
     plan_table,
     policies_table,
     settings_table,
+    split_table,
     status_table,
     terminal,
     verify_table,
@@ -139,6 +140,15 @@ def clean(
     else:
         out.print("nothing is due, so nothing was changed:", *report.notes, sep="\n")
         _show(chosen, as_json, plan_table)
+
+
+@app.command()
+def split(table: TableName, now: Now = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Take files apart that hold rows of several logs, as some sinks write them; `clean` begins with it."""
+    hp = _connect()
+    with err.status("splitting"):
+        report = hp.split(table, now, dry_run)
+    _show(report, as_json, partial(split_table, dry_run=dry_run))
 
 
 @app.command("expire-tombstones")

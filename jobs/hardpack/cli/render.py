@@ -14,7 +14,7 @@ from rich.text import Text
 
 from hardpack.clock import moment
 from hardpack.compaction.plan import Plan
-from hardpack.compaction.report import KeyReport, LogReport, MaintenanceReport, PassReport, VerifyReport
+from hardpack.compaction.report import KeyReport, LogReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
 from hardpack.errors import plain
 from hardpack.operations.status import LogStatus
 from hardpack.operations.writers import Writer
@@ -109,6 +109,8 @@ def plan_table(plan: Plan) -> Table:
     if plan.merge_on_read and (share := plan.settings.deletion_vector_max_ratio):
         least = decimal(plan.settings.deletion_vector_min_bytes)
         title += f"; files of {least} or more with at most {share:.0%} dead rows stay, under deletion vectors"
+    if plan.split_files:
+        title += f"; {plan.split_first}"
     return grid(
         title,
         ("partition", "action", "from", "to", "clean", "cleanable", "dirty", "why"),
@@ -153,6 +155,23 @@ def pass_table(report: PassReport, dry_run: bool = False) -> Table:
     out = grid(title, columns, (_pass_row(entry, causes) for entry in report.logs))
     out.caption, out.caption_justify = _shown("\n".join(report.notes)), "left"
     return out
+
+
+def split_table(report: SplitReport, dry_run: bool = False) -> Table:
+    """Returns how many files became how many.
+
+    Args:
+        report: of the split.
+        dry_run: whether nothing was done.
+    """
+    if report.files:
+        rows = [("found", f"{report.files:,} files that may hold rows of several logs, {decimal(report.bytes)}")]
+        rows += [("became", "nothing was changed" if dry_run else f"{report.files_written:,} files of one log")]
+        rows += [("page", page) for page in report.data_docs]
+    else:
+        rows = [("found", "no file that may hold rows of several logs")]
+    done = f", snapshot {report.snapshot}, {report.seconds:g} s" if report.snapshot else ""
+    return grid(f"{report.table}: split{done}", ("", ""), rows)
 
 
 PASS_COLUMNS = ("waiting", "checkpoint", "rewritten", "vectors", "left alone")

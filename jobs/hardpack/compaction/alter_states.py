@@ -86,7 +86,7 @@ def alter_states(
     table = session.table
     table.refresh()
     wanted = None if partitions is None else list(partitions)
-    views = {str(view.partition): view for view in chosen(table, session.settings, wanted)}
+    views = {str(view.partition): view for view in chosen(table, session.settings, wanted).views}
     states = trusted_states(table)
     changed = {name: change(view, state_of(states, name)) for name, view in views.items()}
     on_record = read_state(session.name, table.properties)

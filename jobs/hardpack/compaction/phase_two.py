@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hardpack.compaction.alter_states import refused_logs_marked
 from hardpack.compaction.pipeline import preview, run
-from hardpack.compaction.plan import Plan
+from hardpack.compaction.plan import Plan, make_plan
 from hardpack.compaction.planned import planned_views
 from hardpack.compaction.publish import applied_before
 from hardpack.compaction.report import PassReport
@@ -19,6 +19,7 @@ from hardpack.rules.selection import left_alone
 from hardpack.rules.settings import Settings
 from hardpack.spark.log_rows import LogRows, log_rows
 from hardpack.table.columns import columns_at
+from hardpack.table.history import trusted_states
 
 
 def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) -> PassReport:
@@ -41,6 +42,25 @@ def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) 
         return request.report()
     views = planned_views(session, plan, [str(p.partition) for p in plan.logs])
     return expire_logs(session, request, plan.settings, logs_to_expire(views, plan.settings, plan.now), dry_run)
+
+
+def expire_planned(session: TableSession, plan: Plan) -> PassReport:
+    """Runs phase two of the logs that a plan's phase one cleaned, and of those planned for expiry alone.
+
+    Args:
+        session: the table's.
+        plan: which phase one has applied.
+
+    Raises:
+        GateRefused, Conflict: see `hardpack.compaction.pipeline.run`.
+    """
+    cleaned = {name for name, state in trusted_states(session.table).items() if state.last_clean.get("now") == plan.now}
+    planned = {str(p.partition): p.action for p in plan.doing("clean", "expire")}
+    if plan.split_files:
+        # which logs had rows to clean in files of several, nobody knew when it was planned
+        planned |= {name: "clean" for name in cleaned if plan.is_about(name)}
+    due = [name for name, action in planned.items() if action == "expire" or name in cleaned]
+    return expire_tombstones(session, make_plan(session, plan.now, due))
 
 
 def expiry_id(plan: Plan) -> str:

@@ -19,7 +19,7 @@ from hardpack.rules.selection import decide, has_rows_of, left_alone, refused_la
 from hardpack.rules.settings import Order, Settings
 from hardpack.rules.times import LONG_MAX, plus
 from hardpack.table.columns import table_name
-from hardpack.table.log_views import ManifestCache, read_logs
+from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
 
 Action = Literal["clean", "expire", "none"]
 
@@ -79,7 +79,50 @@ class Plan(BaseModel):
     settings: Settings
     merge_on_read: bool = False
     """Whether files with few dead rows may stay under deletion vectors."""
+    split_files: int = 0
+    """Files that may hold rows of several logs, which are taken apart before anything else."""
+    split_bytes: int = 0
+    made_for: str = ""
+    """Id of the plan in whose stead this one was made, after a split; empty for none."""
+    asked: tuple[Partition, ...] | None = None
+    """The logs that were asked for, None for all; of those in files of several nobody knows yet which there are."""
     logs: tuple[LogPlan, ...]
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.split_files or self.doing("clean", "expire"))
+
+    @property
+    def split_first(self) -> str:
+        """Says that there is something to split, for people."""
+        files = "1 file" if self.split_files == 1 else f"{self.split_files} files"
+        return f"split first: {files} that may hold rows of several logs"
+
+    @property
+    def partitions(self) -> list[Partition] | None:
+        """The logs that it is about; None for all there are, as a split may bring others."""
+        if self.split_files:
+            return None if self.asked is None else list(self.asked)
+        return [log.partition for log in self.logs]
+
+    def is_about(self, partition: Partition) -> bool:
+        """Returns whether a log is of those planned, or may be once files are split."""
+        return self.partitions is None or str(partition) in map(str, self.partitions)
+
+    def without_logs(self) -> Self:
+        """Returns the plan of nothing."""
+        return self.model_copy(update={"logs": (), "split_files": 0})
+
+    @property
+    def bytes(self) -> int:
+        """What its work may have to read."""
+        return self.split_bytes + sum(log.bytes for log in self.logs)
+
+    def urgency(self, order: Order) -> tuple[float, float]:
+        """The most urgent log's; what has to be split may be all dirty."""
+        split = [(0.0, -1.0)] if self.split_files else []
+        return min([*split, *(log.urgency(order) for log in self.logs)])
 
     @property
     def until(self) -> int:
@@ -89,6 +132,8 @@ class Plan(BaseModel):
     @property
     def id(self) -> str:
         """Hash of the content; a commit carries it, so that the same plan applied twice does nothing."""
+        if self.made_for:
+            return self.made_for
         content = self.model_copy(update={"clock": None}).to_json()
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -124,7 +169,12 @@ class Plan(BaseModel):
         return tuple(p for p in self.logs if p.action in actions)
 
     def units(self, unit_bytes: int) -> list[Plan]:
-        """Returns the work in pieces of at most so many bytes (but at least one log), each a plan of its own."""
+        """Returns the work in pieces of at most so many bytes (but at least one log), each a plan of its own.
+
+        Where files have to be split nobody knows yet what there is to do after that, so that it is one piece.
+        """
+        if self.split_files:
+            return [self]
         units: list[list[LogPlan]] = []
         size = 0
         for log in self.doing("clean", "expire"):
@@ -162,7 +212,8 @@ def make_plan(
         BadInput: a wrong table or setting, or an unknown partition.
     """
     settings, table = session.checked_settings(), session.table
-    views = chosen(table, settings, partitions, session.memory)
+    found = chosen(table, settings, partitions, session.memory)
+    views = found.views
     if last_stable:
         views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
     plans = [_plan_log(view, settings, now, force, interval) for view in views]
@@ -175,26 +226,30 @@ def make_plan(
         force=force,
         settings=settings,
         merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
+        split_files=len(found.mixed),
+        split_bytes=sum(f.bytes for f in found.mixed),
+        asked=None if partitions is None or not found.mixed else tuple(partitions),
         logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), str(p.partition)))),
     )
 
 
 def chosen(
     table: Table, settings: Settings, partitions: Sequence[Partition] | None, memory: ManifestCache | None = None
-) -> list[LogView]:
-    """Returns the views of the wanted partitions, given as value or as its text; of all when it is None.
+) -> TableLogs:
+    """Returns the logs of the wanted partitions, given as value or as its text; all when it is None.
 
     Raises:
         BadInput: a partition that the table has not.
     """
+    found = table_logs(table, settings, memory=memory, partitions=partitions)
     if partitions is None:
-        return read_logs(table, settings, memory=memory)
-    by_name = {str(v.partition): v for v in read_logs(table, settings, memory=memory, partitions=partitions)}
-    wanted = [str(p) for p in partitions]
-    if missing := [p for p in wanted if p not in by_name]:
+        return found
+    by_name, wanted = {str(v.partition): v for v in found.views}, [str(p) for p in partitions]
+    # a log may be in files of several alone
+    if (missing := [p for p in wanted if p not in by_name]) and not found.mixed:
         there = ", ".join(str(v.partition) for v in read_logs(table, settings, memory=memory)) or "none"
         raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}.")
-    return [by_name[p] for p in wanted]
+    return replace(found, views=[by_name[p] for p in wanted if p in by_name])
 
 
 def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:

@@ -10,7 +10,7 @@ from hardpack.errors import BadInput, Conflict
 from hardpack.rules.model import LogView
 from hardpack.table.history import ancestors
 from hardpack.table.layout import check_layout
-from hardpack.table.log_views import read_logs
+from hardpack.table.log_views import read_logs, table_logs
 from hardpack.table.state import read_at
 
 
@@ -30,7 +30,13 @@ def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) 
     if str(table.metadata.table_uuid) != plan.uuid:
         raise BadInput(f"{name}: the plan was made for another table of this name; plan again.")
     check_layout(table, plan.settings)
-    then = {str(v.partition): v for v in read_logs(table, plan.settings, plan.snapshot, partitions=partitions)}
+    planned = table_logs(table, plan.settings, plan.snapshot, partitions=partitions)
+    if planned.mixed:
+        raise Conflict(
+            f"{name}: {len(planned.mixed)} files of snapshot {plan.snapshot} hold rows of several logs, which a writer "
+            "added since others were split; run it again."
+        )
+    then = {str(v.partition): v for v in planned.views}
     moved = session.base != plan.snapshot
     if moved and plan.snapshot not in {s.snapshot_id for s in ancestors(table)}:
         raise Conflict(

@@ -88,6 +88,10 @@ class PassReport(BaseModel):
         """Returns what the snapshot's summary keeps."""
         return self.model_dump_json(exclude={"snapshot", "repeated", "data_docs"})
 
+    def noted(self, note: str) -> Self:
+        """Returns the report with a note before the others."""
+        return self.model_copy(update={"notes": (note, *self.notes)})
+
     @classmethod
     def from_summary(cls, text: str, snapshot: int, repeated: bool = False) -> Self:
         """Returns the report that a snapshot's summary keeps."""
@@ -175,6 +179,31 @@ class MaintenanceReport(BaseModel):
     manifests_rewritten: int = 0
     notes: tuple[str, ...] = ()
     """What was left undone, and why."""
+
+
+class SplitReport(BaseModel):
+    """What a split of one table's files did."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: Literal[1] = 1
+    table: str
+    now: int
+    files: int
+    """Files with rows of several logs."""
+    bytes: int
+    files_written: int = 0
+    """Files of one log that were made of them; 0 where nothing was done."""
+    snapshot: int | None = None
+    """The last published snapshot, None when there was nothing to do."""
+    seconds: float = 0.0
+    data_docs: tuple[str, ...] = ()
+
+    def and_then(self, later: Self) -> Self:
+        """Returns one report of this split and of that of files which came while it ran."""
+        summed = ("files", "bytes", "files_written", "seconds", "data_docs")
+        sums = {name: getattr(self, name) + getattr(later, name) for name in summed}
+        return later.model_copy(update=sums)
 
 
 class RunReport(BaseModel):

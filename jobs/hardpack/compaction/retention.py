@@ -16,6 +16,7 @@ from hardpack.compaction.report import LogReport, PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import Staged
 from hardpack.compaction.work import LogFacts, LogWork, PassRequest, PassWork, Seen, request_id
+from hardpack.errors import Conflict
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.causes import RETENTION
 from hardpack.rules.horizons import after_retention
@@ -76,7 +77,10 @@ def apply_retention(
         Conflict: a file to delete was rewritten meanwhile.
     """
     settings = session.checked_settings()
-    views = chosen(session.table, settings, partitions)
+    found = chosen(session.table, settings, partitions)
+    if found.mixed and not dry_run:
+        raise Conflict(f"{session.name}: a writer added files with rows of several logs meanwhile; run it again.")
+    views = found.views
     asked = [str(session.table.metadata.table_uuid), now, session.base, [str(v.partition) for v in views]]
     request = PassRequest(session.name, "retention", request_id(asked), now, session.base)
     return retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)

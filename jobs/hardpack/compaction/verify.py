@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from hardpack.rules.model import Partition
 from hardpack.spark.evidence import Side, evidence
 from hardpack.table.columns import LogColumns
 from hardpack.table.history import commits, summary_of
+from hardpack.table.log_views import table_logs
+from hardpack.table.manifests import keeps_logs_apart
 from hardpack.table.state import PLAN_SUMMARY
 
 if TYPE_CHECKING:
@@ -40,8 +42,10 @@ def verify(session: TableSession, now: int, partitions: Iterable[Partition] | No
         BadInput: a column is no longer the one that was mapped when the table was adopted.
     """
     started, table = time.monotonic(), session.table
-    columns = session.columns(session.checked_settings())
-    current = table.current_snapshot()
+    settings = session.checked_settings()
+    columns, current = session.columns(settings), table.current_snapshot()
+    # what waits to be split is in no log yet
+    waiting = set[str]() if keeps_logs_apart(table, settings) else {f.path for f in table_logs(table, settings).mixed}
     passes, spans = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
     checks: list[Check] = []
     pages: list[str] = []
@@ -60,7 +64,7 @@ def verify(session: TableSession, now: int, partitions: Iterable[Partition] | No
         else:
             # what retention took is missing rightly
             compared = [((base, until), logs), *compared]
-        found = [_compare(session, columns, span, promised, did) for span, promised in compared]
+        found = [_compare(session, columns, span, promised, did, waiting=waiting) for span, promised in compared]
         checks += [Check.model_validate(r) for verdict in found for r in verdict.results]
         pages += [verdict.page for verdict in found]
         held = all(verdict.success for verdict in found)
@@ -206,8 +210,12 @@ def _compare(
     logs: list[LogReport],
     did: str,
     own: bool = False,
+    waiting: Collection[str] = (),
 ) -> Verdict:
-    """Judge the rows of two snapshots; with `own` those alone that the second one's pass has read or written."""
+    """Judge the rows of two snapshots; with `own` those alone that the second one's pass has read or written.
+
+    Files that wait to be split, which others may have made of files before, are passed over.
+    """
     jvm, name = session.jvm, session.name
     base, current = snapshots
     title = page_title(name, logs, f"published {current}")
@@ -221,6 +229,7 @@ def _compare(
         if rows_taken or before.keys() - after.keys() - jvm.removed_files(current):
             # others took files or rows while the pass ran: what it removed can no longer be told from what they did
             before, logs = after, [_standing(entry) for entry in logs]
+    after = {path: task for path, task in after.items() if path not in waiting}
     shared = before.keys() & after.keys()
     if jvm.delete_manifests(base) or jvm.delete_manifests(current):
         shared = {path for path in shared if jvm.deletes(before[path]) == jvm.deletes(after[path])}

@@ -53,7 +53,7 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     from pyspark.sql import functions as F
 
     settings, table = session.checked_settings(), session.table
-    views = chosen(table, settings, partitions)
+    views = chosen(table, settings, partitions).views
     report = KeyReport(table=session.name, snapshot=session.base, now=now)
     if not views or report.snapshot is None:
         return report

@@ -6,10 +6,48 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hardpack.errors import Unreadable
+from hardpack.failures import of_table
+from hardpack.table.catalog import find_tables, open_table
+from hardpack.table.columns import is_topic
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
 log = logging.getLogger(__name__)
+
+
+def find_topics(catalog: Catalog, pattern: str, unread: Container[str] | None = None) -> list[str]:
+    """Returns the adopted tables that a glob matches; see `hardpack.Hardpack.tables`.
+
+    Args:
+        catalog: where they are.
+        pattern: a name or glob; a plain name is returned whether adopted or not.
+        unread: of the tables that cannot be opened these are returned too; None where nobody knows which were adopted.
+    """
+    names = find_tables(catalog, pattern)
+    if names == [pattern]:
+        return names
+    told = {name: _is_topic(catalog, name) for name in names}
+    none_read = all(topic is None for topic in told.values())
+    kept = unread or ()
+    return [name for name, topic in told.items() if topic or (topic is None and (none_read or name in kept))]
+
+
+def _is_topic(catalog: Catalog, table: str) -> bool | None:
+    """Returns whether a table was adopted, None when nobody can read it before it is mended."""
+    try:
+        return is_topic(open_table(catalog, table))
+    except Unreadable as error:
+        log.warning("passed over, as nobody is known to have adopted it: %s", error)
+        return None
+    except Exception as error:  # one broken table must not hide the others
+        log.info("%s", of_table(table, error))
+        return True
 
 
 def adopted_tables(home: Path, catalog: str) -> set[str]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel, ConfigDict
 
 from hardpack.compaction.session import TableSession
-from hardpack.rules.model import LogView, Partition
+from hardpack.rules.model import DataFile, LogView, Partition
 from hardpack.rules.selection import checkpoint_of, decide
 from hardpack.rules.settings import Settings
-from hardpack.table.log_views import read_logs
+from hardpack.table.log_views import table_logs
+
+MIXED = "several"
+"""Stands for the log of files that may hold rows of several, which have to be split."""
 
 
 class LogStatus(BaseModel):
@@ -51,8 +56,31 @@ def table_status(session: TableSession, now: int) -> list[LogStatus]:
         BadInput: the table or a setting is wrong.
     """
     settings = session.checked_settings()
-    views = read_logs(session.table, settings, memory=session.memory)
-    return [_log_status(session.name, view, settings, now) for view in views]
+    logs = table_logs(session.table, settings, memory=session.memory)
+    mixed = [_mixed_status(session.name, logs.mixed, now)] if logs.mixed else []
+    return [*(_log_status(session.name, view, settings, now) for view in logs.views), *mixed]
+
+
+def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
+    early = min((f.min_timestamp for f in files if f.min_timestamp is not None), default=now)
+    return LogStatus(
+        table=table,
+        partition=MIXED,
+        rows=sum(f.rows for f in files),
+        bytes=sum(f.bytes for f in files),
+        files=len(files),
+        ratio=1.0,
+        due=True,
+        reason="files that may hold rows of several logs, which the next pass splits",
+        checkpoint=None,
+        first_dirty=0,
+        first_uncleanable=0,
+        log_end=0,
+        overdue_ms=0,
+        dirty_age_ms=max(0, now - early),
+        tombstones_waiting=None,
+        next_horizon=None,
+    )
 
 
 def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:

@@ -10,7 +10,6 @@ from hardpack.failures import of_table
 from hardpack.operations.plan_tables import NotAdopted, PlanCache, Planner
 from hardpack.policy import Policy
 from hardpack.rules.model import Partition
-from hardpack.rules.settings import Order
 
 MOST_REASONS = 20
 """Logs of a table of which a look says why."""
@@ -37,7 +36,7 @@ class Work:
     def units(self, policy: Policy) -> list[Unit]:
         """Returns the work as units, the most urgent first, whichever table it is of."""
         pieces = [piece for plan in self.plans for piece in plan.units(policy.unit_bytes)]
-        pieces.sort(key=lambda piece: _urgency(piece, policy.order))
+        pieces.sort(key=lambda piece: piece.urgency(policy.order))
         return share(pieces, min(policy.unit_bytes, SHARED_BYTES))
 
 
@@ -92,7 +91,7 @@ def share(pieces: Iterable[Plan], limit: int) -> list[Unit]:
     open_unit: Unit = []
     room = 0
     for piece in pieces:
-        size = sum(log.bytes for log in piece.logs)
+        size = piece.bytes
         if open_unit and size <= room and len(open_unit) < SHARED_PLANS:
             open_unit.append(piece)
             room -= size
@@ -103,12 +102,10 @@ def share(pieces: Iterable[Plan], limit: int) -> list[Unit]:
     return units
 
 
-def _urgency(piece: Plan, order: Order) -> tuple[float, float]:
-    return min(log.urgency(order) for log in piece.logs)
-
-
 def _reasons(plan: Plan) -> Iterator[str]:
     """Yields a line for each log; of a table with many logs for the most urgent only."""
+    if plan.split_files:
+        yield f"{plan.table}: {plan.split_first}"
     for log in plan.logs[:MOST_REASONS]:
         yield f"{plan.table}/{log.partition}: {log.action}, {log.reason}"
     if rest := plan.logs[MOST_REASONS:]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,6 +64,14 @@ class JvmTable(Procedures):
         scan = self._java.newScan().useSnapshot(snapshot).filter(self._among(column, values)).planFiles()
         try:
             return {str(task.file().location()): task for task in scan.iterator()}
+        finally:
+            scan.close()
+
+    def tasks_of(self, snapshot: int, paths: Collection[str]) -> dict[str, Any]:
+        """Scan tasks of some whole data files by path, of any log."""
+        wanted, scan = set(paths), self._java.newScan().useSnapshot(snapshot).planFiles()
+        try:
+            return {path: task for task in scan.iterator() if (path := str(task.file().location())) in wanted}
         finally:
             scan.close()
 

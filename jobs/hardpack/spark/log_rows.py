@@ -33,7 +33,11 @@ class Bounds:
 
 
 def log_rows(
-    spark: SparkSession, name: str, snapshot: int, columns: LogColumns, partitions: Iterable[Partition]
+    spark: SparkSession,
+    name: str,
+    snapshot: int,
+    columns: LogColumns,
+    partitions: Iterable[Partition] | None = None,
 ) -> DataFrame:
     """Reads all rows of some logs at a snapshot: what `role_columns` has, file and pos.
 
@@ -42,13 +46,14 @@ def log_rows(
         name: `catalog.namespace.table`.
         snapshot: its id.
         columns: as the snapshot's schema calls them.
-        partitions: of which logs.
+        partitions: of which logs; None for all.
     """
     from pyspark.sql import functions as F
 
     rows = spark.read.option("versionAsOf", snapshot).table(quoted(name))
-    own = rows.where(column(*columns.partition.path).isin(list(partitions)))
-    return own.select(*named(role_columns(columns)), F.col("_file").alias("file"), F.col("_pos").alias("pos"))
+    if partitions is not None:
+        rows = rows.where(column(*columns.partition.path).isin(list(partitions)))
+    return rows.select(*named(role_columns(columns)), F.col("_file").alias("file"), F.col("_pos").alias("pos"))
 
 
 def with_bounds(rows: DataFrame, bounds: Iterable[Bounds]) -> DataFrame:

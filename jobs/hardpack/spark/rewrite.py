@@ -5,7 +5,7 @@ A group is one Spark task and its rows never leave it: no join, no shuffle, no r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
@@ -71,6 +71,25 @@ def rewrite(
     Returns:
         What became of which files; the new ones are known to no snapshot yet.
     """
+    return write_anew(spark, files, groups, "rewriting", lambda group: _rewrite(files, group, offset, target_bytes))
+
+
+def write_anew(
+    spark: SparkSession,
+    files: DataFiles,
+    groups: Iterable[Sequence[RewriteInput]],
+    what: str,
+    write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
+) -> list[Made]:
+    """Write groups of files anew in Spark's tasks; nothing stays behind of a task that fails.
+
+    Args:
+        spark: the session.
+        files: reads and writes the table's files.
+        groups: files that are written together; those of other homes are a group of their own.
+        what: is being done, for people.
+        write: makes the new files of a group.
+    """
     # files of different specs or partition values cannot become one
     tasks = [list(same) for group in groups for _, same in groupby(group, key=lambda file: file.file.home)]
     if not tasks:
@@ -83,13 +102,13 @@ def rewrite(
     packs = [pack for first in range(slices) for pack in packs[first::slices]]
     tasks = [task for pack in packs for task in pack]
     work = spark.sparkContext.parallelize(packs, slices)
-    progress = Progress(spark.sparkContext, f"{files.name}: rewriting", *_size(tasks))
+    progress = Progress(spark.sparkContext, f"{files.name}: {what}", *_size(tasks))
 
     fault = faults.armed()
 
     def rewritten(pack: list[list[RewriteInput]]) -> list[list[ContentFile]]:
         faults.arm(fault)
-        done = _rewrite_all(files, pack, offset, target_bytes)
+        done = _write_all(files, pack, write)
         progress.did(*_size(pack))
         return done
 
@@ -120,14 +139,19 @@ def _packed(groups: Iterable[list[RewriteInput]]) -> list[list[list[RewriteInput
     return packs
 
 
-def _rewrite_all(
-    files: DataFiles, groups: Iterable[Sequence[RewriteInput]], offset: LogColumn, target_bytes: int
+def _write_all(
+    files: DataFiles,
+    groups: Iterable[Sequence[RewriteInput]],
+    write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
 ) -> list[list[ContentFile]]:
     """Returns the new files of each group; those of none stay behind when one fails."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
     done: list[list[ContentFile]] = []
     try:
         for group in groups:
-            done.append(_rewrite(files, group, offset, target_bytes))
+            done.append(write(group))
             faults.reach("file written")
     except BaseException:
         files.discard(file.path for new in done for file in new)
@@ -138,18 +162,16 @@ def _rewrite_all(
 def _rewrite(
     files: DataFiles, group: Sequence[RewriteInput], offset: LogColumn, target_bytes: int
 ) -> list[ContentFile]:
-    import pyarrow as pa
-
-    pa.set_cpu_count(1)
     try:
-        return write_files(files, _rising(_living(files, group), offset), group[0].file, target_bytes)
+        return write_files(files, _rising(living(files, group), offset), group[0].file, target_bytes)
     except _OutOfOrder:
         # inside, the error's trace would hold on to the reader that stopped, and to what it had read
         pass
     return write_files(files, _sorted(files, group, offset), group[0].file, target_bytes)
 
 
-def _living(files: DataFiles, group: Iterable[RewriteInput]) -> Iterator[pa.RecordBatch]:
+def living(files: DataFiles, group: Iterable[RewriteInput]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of some files that are to be copied, file after file, batch by batch."""
     import pyarrow as pa
 
     for file in group:
@@ -178,7 +200,7 @@ def _sorted(files: DataFiles, group: Sequence[RewriteInput], offset: LogColumn) 
     import pyarrow as pa
 
     bytes_seen, seen = 0, []
-    for batch in _living(files, group):
+    for batch in living(files, group):
         bytes_seen += batch.nbytes
         seen.append(longs(leaf(batch, offset)))
     offsets = np.sort(np.concatenate(seen))
@@ -186,7 +208,7 @@ def _sorted(files: DataFiles, group: Sequence[RewriteInput], offset: LogColumn) 
     bounds = [*offsets[:: -(-len(offsets) // rounds)], offsets[-1] + 1]
     for start, end in pairwise(bounds):
         parts = []
-        for batch in _living(files, group):
+        for batch in living(files, group):
             inside = longs(leaf(batch, offset))
             parts.append(batch.filter(pa.array((inside >= start) & (inside < end))))
         found = np.concatenate([longs(leaf(part, offset)) for part in parts])

@@ -20,6 +20,10 @@ CONTROL = "control:"
 """How the plan's name begins in commits that change nothing but states."""
 
 
+SPLIT_SUMMARY = "hardpack.split"
+"""Names the split that made a snapshot."""
+
+
 @dataclass(frozen=True)
 class Commit:
     """A snapshot that a pass made: `plan` is `phase:id`."""
@@ -203,6 +207,11 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
 def is_ours(snapshot: Snapshot) -> bool:
     """Returns whether hardpack made the snapshot."""
     return PLAN_SUMMARY in summary_of(snapshot)
+
+
+def is_split(snapshot: Snapshot) -> bool:
+    """Returns whether hardpack took files of several logs apart in a snapshot; it is no pass, and changes no row."""
+    return SPLIT_SUMMARY in summary_of(snapshot)
 
 
 def is_append(snapshot: Snapshot) -> bool:

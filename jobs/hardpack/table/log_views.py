@@ -17,9 +17,9 @@ from hardpack.rules.model import DataFile, LogState, LogView, Partition, to_segm
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
-from hardpack.table.history import ancestors, is_append, is_ours, trusted_states
+from hardpack.table.history import ancestors, is_append, is_ours, is_split, trusted_states
 from hardpack.table.lineage import Changes, Lineage, was_seen
-from hardpack.table.manifests import Change, ManifestReader, uncollected
+from hardpack.table.manifests import Change, ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.state import STATE_PROPERTY, state_of
 
 
@@ -28,7 +28,7 @@ class _Seen:
     """What is known of one table: per manifest its files by log, and the logs' views as they were last given."""
 
     reads: tuple[object, ...]
-    manifests: dict[str, dict[Partition, list[DataFile]]] = field(default_factory=dict)
+    manifests: dict[str, dict[Partition | None, list[DataFile]]] = field(default_factory=dict)
     views: dict[Partition, LogView] = field(default_factory=dict)
     states: dict[Partition, LogState] = field(default_factory=dict)
     """By log the state on record that its view was made with."""
@@ -69,6 +69,16 @@ class ManifestCache:
                 del self._tables[uuid]
 
 
+@dataclass(frozen=True, slots=True)
+class TableLogs:
+    """What the metadata of a snapshot tells of a table's logs."""
+
+    views: list[LogView]
+    """By partition value."""
+    mixed: list[DataFile]
+    """Files with rows of several logs. Their rows are in no view, as if they had not come yet: a split brings them."""
+
+
 def read_logs(
     table: Table,
     settings: Settings,
@@ -76,7 +86,18 @@ def read_logs(
     memory: ManifestCache | None = None,
     partitions: Iterable[Partition] | None = None,
 ) -> list[LogView]:
-    """Returns every log of the table at a snapshot (default: the current one), by partition value.
+    """Returns the views of `table_logs`."""
+    return table_logs(table, settings, snapshot_id, memory, partitions).views
+
+
+def table_logs(
+    table: Table,
+    settings: Settings,
+    snapshot_id: int | None = None,
+    memory: ManifestCache | None = None,
+    partitions: Iterable[Partition] | None = None,
+) -> TableLogs:
+    """Returns every log of the table at a snapshot (default: the current one).
 
     A log of which the state is known but no row is left is among them, without segments.
 
@@ -89,7 +110,6 @@ def read_logs(
             memory knows the others already.
 
     Raises:
-        BadInput: a file of a partition spec that does not divide by log.
         Conflict: the snapshot asked for is gone.
     """
     snapshot = table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
@@ -99,19 +119,21 @@ def read_logs(
     seen = (memory or ManifestCache()).of(table, reader)
     states, manifests = trusted_states(table), snapshot.manifests(table.io) if snapshot else []
     wanted = None if partitions is None else {str(p) for p in partitions}
-    if wanted is not None and not seen.manifests:
+    if wanted is not None and not seen.manifests and keeps_logs_apart(table, settings):
         # of the other logs only parts are found then, which nobody may remember
         seen, manifests = _Seen(reader.reads), reader.holding(manifests, wanted)
     with uncollected():
         _look(table, reader, seen, manifests, states)
     if memory:
         memory.forget()
+    mixed = [f for found in seen.manifests.values() for f in found.get(None, ())]
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
     text = isinstance(reader.columns.partition.field_type, StringType)
-    gone = ((name, state) for name, state in sorted(states.items()) if name not in known)
+    # rows of a log that shows none may all stand in files of several
+    gone = ((name, state) for name, state in sorted(states.items()) if name not in known and not mixed)
     views += [LogView(name if text else _number(table, name), (), _of_no_row(state)) for name, state in gone]
-    return views if wanted is None else [view for view in views if str(view.partition) in wanted]
+    return TableLogs([v for v in views if wanted is None or str(v.partition) in wanted], mixed)
 
 
 def _look(
@@ -123,8 +145,9 @@ def _look(
     flagged = reader.partitions_with_deletes(m for m in manifests if m.content == ManifestContent.DELETES)
     # files left these logs, or what is known of their files changed
     gone = [found for path, found in seen.manifests.items() if path not in listed]
-    stale = {p for found in gone for p in found}
-    stale.update(seen.views if flagged != seen.flagged else ())
+    stale = {p for found in gone for p in found if p is not None}
+    # where files of several logs left, rows may have come of which nobody can tell whether a pass knew them
+    stale.update(seen.views if flagged != seen.flagged or any(None in found for found in gone) else ())
     seen.files += sum(len(f) for found in new.values() for f in found.values())
     seen.files -= sum(len(f) for found in gone for f in found.values())
     seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
@@ -132,7 +155,8 @@ def _look(
     added: dict[Partition, list[DataFile]] = defaultdict(list)
     for found in new.values():
         for partition, files in found.items():
-            added[partition].extend(files)
+            if partition is not None:
+                added[partition].extend(files)
     lineage = Lineage(table, _changes(table, reader, seen.changes))
     if lineage.oldest != seen.oldest:
         # what was told by snapshots that have expired must not be remembered by some and not by others
@@ -226,7 +250,7 @@ def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
         views: the logs.
     """
     # what a pass took, where a full offset map ends inside a segment that it copied, was judged by that pass
-    harmless = {s.sequence_number for s in ancestors(table) if is_append(s) or is_ours(s)}
+    harmless = {s.sequence_number for s in ancestors(table) if is_append(s) or is_ours(s) or is_split(s)}
 
     def lacks(view: LogView) -> bool:
         copied = max(covered_to(view.state), (view.state.checkpoint or 0) - 1)

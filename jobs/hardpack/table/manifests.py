@@ -26,7 +26,6 @@ from pyiceberg.manifest import (
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, PrimitiveType
 
-from hardpack.errors import BadInput
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
@@ -38,8 +37,9 @@ ENTRIES_PER_PROCESS = 100_000
 
 L = TypeVar("L")
 """A log, or none."""
-Entries = dict[Partition, list[tuple[Any, ...]]]
-"""A manifest's entries by log, as arguments of `DataFile`: they pickle faster than the objects."""
+Entries = dict[Partition | None, list[tuple[Any, ...]]]
+"""A manifest's entries by log, as arguments of `DataFile`: they pickle faster than the objects. None stands for several
+logs in one file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,17 @@ class _Known:
         """Returns what is known of one column."""
         number = column.field_id
         return self.nulls.get(number), self.lows.get(number), self.highs.get(number)
+
+
+def keeps_logs_apart(table: Table, settings: Settings) -> bool:
+    """Returns whether every spec of a table has the log, so that no file can hold rows of several.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: for the columns.
+    """
+    columns = LogColumns.of(table.schema(), settings, ("partition", "offset", "timestamp"))
+    return all(columns.log_index(spec) is not None for spec in table.specs().values())
 
 
 def table_files(table: Table) -> Iterator[IceFile]:
@@ -98,13 +109,10 @@ class ManifestReader:
         columns = self.columns.by_role.values()
         return self.columns.tombstone, *((column.field_id, str(column.field_type)) for column in columns)
 
-    def files(self, manifests: Sequence[ManifestFile]) -> dict[str, dict[Partition, list[DataFile]]]:
-        """Returns the data files of manifests, by the manifest's path and by log.
+    def files(self, manifests: Sequence[ManifestFile]) -> dict[str, dict[Partition | None, list[DataFile]]]:
+        """Returns the data files of manifests, by the manifest's path and by log; None stands for several in one file.
 
         Several processes decode very many.
-
-        Raises:
-            BadInput: a file of a spec that does not divide by log.
         """
         return {m.manifest_path: _built(found) for m, found in zip(manifests, self._decoded(manifests), strict=True)}
 
@@ -153,7 +161,7 @@ class ManifestReader:
         return file if file.timed or file.modified == at else replace(file, modified=at)
 
     def entries(self, manifest: ManifestFile) -> Entries:
-        """Reads the live entries of a manifest, by log."""
+        """Reads the live entries of a manifest, by log; an empty file of no log is passed over."""
         found = Entries()
         with uncollected():
             entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
@@ -161,10 +169,9 @@ class ManifestReader:
             for entry in entries:
                 file = entry.data_file
                 known = self._known(file)
-                if (log := self._log_of(file, known)) is not None:
+                log = self._log_of(file, known)
+                if log is not None or file.record_count:
                     found.setdefault(log, []).append(self._file(entry, known))
-                elif file.record_count:
-                    raise BadInput(f"{self.name}: {self._mixed(file, known)}.")
         return found
 
     def _ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
@@ -262,21 +269,6 @@ class ManifestReader:
         """Returns the log that a file belongs to, None where nothing proves one."""
         named = self._partition_of(file)
         return self.columns.log_by_bounds(*known.of(self.columns.partition)) if named is None else named
-
-    def _mixed(self, file: IceFile, known: _Known) -> str:
-        """Returns why nobody can tell which log a file belongs to."""
-        nulls, low, high = known.of(self.columns.partition)
-        name, (least, most) = self.columns.partition.name, _bounds(known, self.columns.partition)
-        if low is None or high is None or nulls is None:
-            return (
-                f"data file {file.file_path} has no bounds of column {name!r}, by which its log would be known, "
-                f"expected them in its metadata; set write.metadata.metrics.column.{name}=full and rewrite the file"
-            )
-        several = f"of several logs, {least} to {most} by column {name!r}" if low != high else "with no or a long log"
-        return (
-            f"data file {file.file_path} holds rows {several}, expected one log in a file; add a partition field with "
-            f"ALTER TABLE … ADD PARTITION FIELD {name} and rewrite the older files"
-        )
 
     def _file(self, entry: ManifestEntry, known: _Known) -> tuple[Any, ...]:
         file = entry.data_file

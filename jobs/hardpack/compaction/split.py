@@ -1,0 +1,227 @@
+"""The split: files that a writer left with rows of several logs become files of one log, row for row.
+
+Sinks that write by table and not by topic partition leave such files. Nobody can tell from metadata which logs have
+rows in one, so that they are taken apart before a pass looks at them. A split changes no row and no state: to the
+passes its files are another writer's, of which they have seen nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyroaring import BitMap
+
+from hardpack import faults
+from hardpack.compaction.data_docs import page_title
+from hardpack.compaction.gate import judge
+from hardpack.compaction.report import SplitReport
+from hardpack.compaction.session import TableSession
+from hardpack.compaction.staging import discarded_on_failure
+from hardpack.compaction.work import request_id
+from hardpack.errors import BadInput, Conflict, GateRefused
+from hardpack.files.content_file import ContentFile
+from hardpack.rules.model import Partition
+from hardpack.rules.settings import Settings
+from hardpack.spark.causes.dead_rows import deleted_rows
+from hardpack.spark.commit import CommitChange
+from hardpack.spark.evidence import Sample, Side, evidence
+from hardpack.spark.log_rows import log_rows
+from hardpack.spark.rewrite import RewriteInput, living, write_anew
+from hardpack.spark.split import split_file
+from hardpack.table.columns import SURE_LENGTH, LogColumn
+from hardpack.table.history import SPLIT_SUMMARY
+from hardpack.table.log_views import table_logs
+from hardpack.table.manifests import keeps_logs_apart
+
+SPLITS = 5
+"""How often files are split that a writer added while others were, until a verb gives up."""
+COMMIT_BYTES = 64 * 1024**3
+"""Bytes of files after which a split is committed, so that one of a large table does not begin anew when it fails."""
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Files that one commit takes apart."""
+
+    snapshot: int
+    tasks: Mapping[str, Any]
+    """Iceberg's scan task of each."""
+    files: Mapping[str, ContentFile]
+    deleted: Mapping[str, BitMap]
+    """The positions that row-level deletes took."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that readers see."""
+        return sum(f.rows for f in self.files.values()) - sum(map(len, self.deleted.values()))
+
+
+def split_first(
+    open_session: Callable[[], TableSession], now: int, dry_run: bool = False
+) -> tuple[SplitReport, TableSession]:
+    """Takes files of several logs apart until there are none; gives the table as it is then, opened for a verb.
+
+    Args:
+        open_session: opens the table.
+        now: for the report, ms since the epoch.
+        dry_run: only say how many files and bytes there are.
+
+    Raises:
+        Conflict: a writer adds such files faster than they can be split; else see `split`.
+    """
+    session = open_session()
+    report = split(session, now, dry_run)
+    for _ in range(SPLITS):
+        if report.snapshot is None:
+            return report, session
+        session = open_session()
+        later = split(session, now)
+        if later.snapshot is None:
+            return report, session
+        report = report.and_then(later)
+    raise Conflict(
+        f"{session.name}: a writer added files with rows of several logs during each of {SPLITS} splits; run it again."
+    )
+
+
+def split(session: TableSession, now: int, dry_run: bool = False) -> SplitReport:
+    """Takes all files apart that hold rows of several logs, in commits of bounded size.
+
+    Args:
+        session: the table's.
+        now: for the report, ms since the epoch.
+        dry_run: only say how many files and bytes there are.
+
+    Raises:
+        BadInput: a wrong table or setting, or a row that names no log.
+        GateRefused: rows before and after differ; nothing of that commit was published.
+        Conflict: one of the files was rewritten or deleted from meanwhile.
+    """
+    began, settings, table = time.monotonic(), session.checked_settings(), session.table
+    apart = keeps_logs_apart(table, settings)
+    mixed = [] if apart else table_logs(table, settings, memory=session.memory).mixed
+    report = SplitReport(table=session.name, now=now, files=len(mixed), bytes=sum(f.bytes for f in mixed))
+    if dry_run or not mixed:
+        return report
+    pages, snapshot, written = list[str](), session.base or 0, 0
+    for paths in _commits({f.path: f.bytes for f in mixed}):
+        made, page, snapshot = _split(session, settings, _read(session, settings, snapshot, paths))
+        pages.append(page)
+        written += made
+    return report.model_copy(
+        update={
+            "snapshot": snapshot,
+            "files_written": written,
+            "seconds": round(time.monotonic() - began, 1),
+            "data_docs": tuple(pages),
+        }
+    )
+
+
+def _commits(sizes: Mapping[str, int]) -> list[list[str]]:
+    """Returns the files of each commit, by path."""
+    commits: list[list[str]] = []
+    room = 0
+    for path, size in sizes.items():
+        if not commits or size > room:
+            commits.append([])
+            room = COMMIT_BYTES
+        commits[-1].append(path)
+        room -= size
+    return commits
+
+
+def _read(session: TableSession, settings: Settings, snapshot: int, paths: Sequence[str]) -> _Batch:
+    jvm, columns = session.jvm, session.columns(settings)
+    tasks = jvm.tasks_of(snapshot, paths)
+    files = jvm.data_files(tasks)
+    deletes = {path: lying for path, task in tasks.items() if (lying := jvm.deletes(task))}
+    deleted = dict[str, BitMap]()
+    if deletes:
+        rows = log_rows(jvm.spark, jvm.name, snapshot, columns)
+        deleted = deleted_rows(session.data_files(settings), deletes, {p: files[p].rows for p in deletes}, rows)
+    return _Batch(snapshot, tasks, files, deleted)
+
+
+def _split(session: TableSession, settings: Settings, batch: _Batch) -> tuple[int, str, int]:
+    """Takes the files of a batch apart; gives the number of new ones, the page of the gate, and the snapshot."""
+    jvm, columns, files = session.jvm, session.columns(settings), session.data_files(settings)
+    groups = [[RewriteInput(f, batch.deleted.get(p, BitMap()).serialize())] for p, f in batch.files.items()]
+
+    def write(group: Sequence[RewriteInput]) -> list[ContentFile]:
+        return split_file(files, lambda: living(files, group), group[0].file, columns, settings.segment_bytes)
+
+    faults.reach("begun")
+    made = write_anew(jvm.spark, files, groups, "splitting", write)
+    new = [file for one in made for file in one.new]
+    with discarded_on_failure(files, [file.path for file in new]):
+        java_files = [jvm.java_file(file) for file in new]
+        page = _judge(session, settings, batch, list(zip(new, java_files, strict=True)))
+        change = CommitChange(
+            remove=[task.file() for task in batch.tasks.values()],
+            add=java_files,
+            properties=lambda _: {},
+            summary={SPLIT_SUMMARY: request_id([batch.snapshot, sorted(batch.files)])},
+            rewrites=True,
+        )
+        return len(new), page, jvm.commit(batch.snapshot, change)
+
+
+def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequence[tuple[ContentFile, Any]]) -> str:
+    """See that each row stands where it stood, unchanged, in a file of its log; gives the page that says so.
+
+    Raises:
+        BadInput: metadata would not prove the log of a new file.
+        GateRefused: it does not.
+    """
+    jvm, name = session.jvm, session.name
+    # here rows are rows, whatever they tell of transactions and epochs
+    columns = session.columns(settings)
+    columns = replace(columns, producer_id=None, transactional=None, control=None, leader_epoch=None, batch=None)
+    ends, rows = dict[Partition, int](), Counter[Partition]()
+    for file, _ in new:
+        log = columns.log_by_bounds(*file.told(columns.partition.field_id))
+        if log is None:
+            raise BadInput(
+                f"{name}: the names of logs in column {columns.partition.name!r} are too long to be told by bounds, "
+                f"expected less than {SURE_LENGTH} characters; add a partition field with ALTER TABLE … ADD PARTITION "
+                f"FIELD {columns.partition.name} and rewrite the files."
+            )
+        rows[log] += file.rows
+        ends[log] = max(ends.get(log, 0), _last(columns.offset, file) + 1)
+    share = -(-batch.rows // settings.audit_rows)
+    promises = [
+        {"partition": str(log), "bound": 0, "copied_to": 0, "log_end": ends[log], "expired": [], "removed": 0}
+        | ({"counted": [rows[log], rows[log]], "share": share} if share > 1 else {})
+        for log in sorted(ends)
+    ]
+    sides = [
+        Side(list(batch.tasks.values()), "before", wide=True),
+        Side([jvm.task_of(java) for _, java in new], "after", wide=True),
+    ]
+    sample = Sample(share, batch.snapshot % 2**31) if share > 1 else None
+    about = {"Split": f"{len(batch.files)} files of several logs, before it was published", "Logs": str(len(ends))}
+    with ExitStack() as hold:
+        found = evidence(jvm, columns, sides, hold, published=False, sample=sample)
+        verdict = judge(found, name, page_title(name, (), f"split of {batch.snapshot}"), promises, session.home, about)
+    if not verdict.success or rows.total() != batch.rows:
+        lost = batch.rows - rows.total()
+        raise GateRefused(
+            f"{name}: the split of {len(batch.files)} files broke {', '.join(verdict.failed) or f'{lost} rows'}, so "
+            f"nothing was published; see {verdict.page} and report it with the table's metadata.",
+            (),
+            (verdict.page,),
+        )
+    page: str = verdict.page
+    return page
+
+
+def _last(offset: LogColumn, file: ContentFile) -> int:
+    """Returns the greatest offset of a file that was written here, -1 where no row has one."""
+    _, _, high = file.told(offset.field_id)
+    return -1 if high is None else int.from_bytes(high, "little", signed=True)

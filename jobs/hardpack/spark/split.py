@@ -1,0 +1,107 @@
+"""The split: files with rows of several logs become files of one, row for row, each in its file's Iceberg partition.
+
+A file is one Spark task and its rows never leave it. Rows of a log come out by rising offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hardpack.errors import BadInput
+from hardpack.files.content_file import ContentFile
+from hardpack.files.data_files import DataFiles, leaf
+from hardpack.files.writer import write_files
+from hardpack.rules.times import LONG_MAX
+from hardpack.table.columns import LogColumn, LogColumns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HELD_BYTES = 256 * 1024 * 1024
+"""Arrow bytes of a file that are held at once; a larger one is read in several rounds, each for some of its logs."""
+
+Batches = Callable[[], Iterator["pa.RecordBatch"]]
+"""Reads the living rows of a file, from its beginning each time."""
+
+
+def split_file(
+    files: DataFiles, read: Batches, like: ContentFile, columns: LogColumns, target_bytes: int
+) -> list[ContentFile]:
+    """Write the rows of a file anew, those of each log to files of their own.
+
+    Args:
+        files: writes the table's files.
+        read: gives its living rows.
+        like: the file.
+        columns: the table's.
+        target_bytes: size at which a new file ends.
+
+    Returns:
+        The new files, which no snapshot knows of.
+
+    Raises:
+        BadInput: a row names no log.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    held, rows = 0, dict[Any, int]()
+    for batch in read():
+        held += batch.nbytes
+        for entry in pc.value_counts(leaf(batch, columns.partition)).to_pylist():
+            rows[entry["values"]] = rows.get(entry["values"], 0) + entry["counts"]
+    if None in rows:
+        raise BadInput(
+            f"{files.name}: {rows[None]:,} rows of data file {like.path} have no {columns.partition.name!r}, expected "
+            "the log's in each; mend or delete them."
+        )
+    done: list[ContentFile] = []
+    try:
+        for logs in _rounds(rows, -(-held // HELD_BYTES)):
+            own = pa.Table.from_batches(_of_logs(read(), columns, logs))
+            # a row without an offset is its own log's trouble
+            offsets = _cells(own, columns.offset).fill_null(LONG_MAX).to_numpy()
+            cells = _cells(own, columns.partition)
+            places = pc.index_in(cells, pa.array(logs, cells.type)).to_numpy()
+            ordered, ends = own.take(np.lexsort([offsets, places])), np.cumsum([0, *(rows[log] for log in logs)])
+            for start, end in pairwise(ends):
+                part = ordered.slice(start, end - start).combine_chunks()
+                done += write_files(files, part.to_batches(), like, target_bytes)
+    except BaseException:
+        files.discard(file.path for file in done)
+        raise
+    return done
+
+
+def _rounds(rows: dict[Any, int], number: int) -> Iterator[list[Any]]:
+    """Yields the logs in so many rounds of about as many rows, or in more."""
+    most, some, size = -(-sum(rows.values()) // max(1, number)), list[Any](), 0
+    for log, count in sorted(rows.items()):
+        if some and size + count > most:
+            yield some
+            some, size = [], 0
+        some.append(log)
+        size += count
+    if some:
+        yield some
+
+
+def _of_logs(batches: Iterator[pa.RecordBatch], columns: LogColumns, logs: Collection[Any]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        log = leaf(batch, columns.partition)
+        wanted = batch.filter(pc.is_in(log, pa.array(logs, log.type)))
+        if len(wanted):
+            yield wanted
+
+
+def _cells(rows: pa.Table, column: LogColumn) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.concat_arrays([leaf(batch, column) for batch in rows.to_batches()])

@@ -1,0 +1,139 @@
+"""Files with rows of several logs: taken apart before a pass, row for row, and their logs cleaned like others."""
+
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hardpack import BadInput, GateRefused
+from hardpack.compaction import split as splitting
+from hardpack.failures import sentence
+from hardpack.rules.reference.cleaner import Row
+from hardpack.table.history import SPLIT_SUMMARY, summary_of
+from py4j.protocol import Py4JJavaError
+
+from tests.layouts import FLAT, HOURLY, MIXED, commit
+from tests.topics import T0, name_of
+
+pytestmark = pytest.mark.spark
+HOUR, DAY = 3_600_000, 86_400_000
+MIXED_HOURS = replace(HOURLY, name="hourly, several logs a file", mixed=True)
+MIXED_FLAT = replace(FLAT, name="connect flat, several logs a file", mixed=True)
+_names = count()
+
+
+def rows(*keys, start, at=T0):
+    return [
+        Row(start + n, k.rstrip("-").encode(), None if k.endswith("-") else b"v%d" % (start + n), timestamp=at)
+        for n, k in enumerate(keys)
+    ]
+
+
+def made(catalog, layout, **settings):
+    table = layout.adopted(
+        catalog, f"split.t{next(_names)}", delete_retention_ms=HOUR, min_cleanable_dirty_ratio=0, **settings
+    )
+    return table, name_of(table)
+
+
+def left(layout, table):
+    return {(r["partition"], r["offset"]) for r in layout.rows(table.refresh())}
+
+
+def data_files(table):
+    return sorted(Path(table.location().removeprefix("file://")).rglob("data/**/*.parquet"))
+
+
+@pytest.mark.parametrize("layout", [MIXED, MIXED_FLAT, MIXED_HOURS], ids=lambda layout: layout.name)
+def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, layout):
+    table, name = made(catalog, layout)
+    assert hp.adopt(name).compacts
+    for hour, keys in enumerate((["a", "b", "c"], ["a", "d-", "e"], ["b-", "e", "f"], ["z", "y", "x"])):
+        at = T0 + hour * HOUR
+        layout.append(table, {0: rows(*keys, start=3 * hour, at=at), 7: rows(*keys[:2], start=3 * hour, at=at)})
+    now = T0 + DAY
+    assert [(s.partition, s.files, s.rows, s.due) for s in hp.status(name, now)] == [("several", 4, 20, True)]
+    plan = hp.plan(name, now=now)
+    assert (plan.split_files, plan.logs, len(plan.units(1))) == (4, (), 1)
+    assert "split first: 4 files that may hold rows of several logs" in hp.clean(plan, dry_run=True).notes[0]
+    assert len(table.refresh().snapshots()) == 4
+    report = hp.clean(plan)
+    assert [(log.partition, log.removed) for log in report.logs] == [(0, 3), (7, 2)]
+    expected = {(0, 2), (0, 3), (0, 4), (0, 6), (0, 7), (0, 8), (7, 3), (7, 4), (7, 6), (7, 7)}
+    expected |= {(0, 9), (0, 10), (0, 11), (7, 9), (7, 10)}
+    assert left(layout, table) == expected
+    assert hp.verify(name, now=now).success
+    assert hp.clean(plan).repeated
+    # what comes later is split when its turn comes, and what a pass has cleaned stays clean beside it
+    layout.append(table, {0: rows("e", "w", start=12, at=T0 + 4 * HOUR), 3: rows("q", start=0, at=T0 + 4 * HOUR)})
+    seen = {s.partition: s for s in hp.status(name, now)}
+    assert (seen[0].first_dirty, seen["several"].rows) == (9, 3)
+    assert hp.verify(name, now=now, partitions=plan.partitions).success
+    hp.expire_tombstones(name, now=now + 2 * HOUR)
+    assert left(layout, table) == (expected | {(0, 12), (0, 13), (3, 0)}) - {(0, 4), (0, 6), (7, 4), (7, 6)}
+    again = hp.clean(hp.plan(name, now=now + 2 * HOUR))
+    assert [(log.partition, log.removed, log.checkpoint_before) for log in again.logs] == [(0, 0, 9)]
+    assert hp.verify(name, now=now).success
+    assert hp.maintain(name, now=now).table == name
+
+
+def test_a_split_changes_no_row_and_leaves_each_in_its_iceberg_partition(hp, catalog):
+    table, name = made(catalog, MIXED_HOURS)
+    for hour in range(2):
+        keys = rows("b", "a-", "c", start=3 * hour, at=T0 + hour * HOUR)
+        MIXED_HOURS.append(table, {p: keys for p in (4, 2, 9)}, **{"bounds": hour == 0})
+    before = sorted(map(str, table.refresh().scan().to_arrow().to_pylist()))
+    report = hp.split(name)
+    table.refresh()
+    assert (report.files, report.files_written, len(report.data_docs)) == (2, 6, 1)
+    assert SPLIT_SUMMARY in summary_of(table.current_snapshot())
+    assert table.current_snapshot().summary.operation.value == "replace"
+    assert sorted(map(str, table.scan().to_arrow().to_pylist())) == before
+    hours = {f["part"] for f in (e["partition"] for e in table.inspect.files().to_pylist())}
+    assert len(hours) == 2
+    assert hp.split(name).snapshot is None
+
+
+def test_rows_that_others_deleted_do_not_come_back(hp, catalog, spark):
+    table, name = made(catalog, MIXED)
+    MIXED.append(table, {p: rows("a", "b", "c", start=0) for p in (0, 1)})
+    spark.sql(f"ALTER TABLE `{catalog.name}`.{name} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')")
+    spark.sql(f"DELETE FROM `{catalog.name}`.{name} WHERE _kafka_metadata.partition = 1 AND _kafka_metadata.offset = 1")
+    hp.split(name)
+    assert left(MIXED, table) == {(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)}
+    assert {s.partition: s.rows for s in hp.status(name, T0)} == {0: 3, 1: 2}
+
+
+def test_a_row_that_names_no_log_is_refused_and_nothing_is_left_behind(hp, catalog):
+    table, name = made(catalog, MIXED)
+    cells = [MIXED.cells(p, row) for p in (0, 1) for row in rows("a", start=0)]
+    cells[1]["_kafka_metadata"]["partition"] = None
+    commit(table, [((), cells)])
+    with pytest.raises((BadInput, Py4JJavaError)) as raised:
+        hp.clean(hp.plan(name, now=T0))
+    told = sentence(raised.value)
+    assert isinstance(told, BadInput)
+    assert f"{name}: 1 rows of data file" in str(told)
+    assert "have no '_kafka_metadata.partition', expected the log's in each" in str(told)
+    assert len(data_files(table)) == 1
+    assert len(table.refresh().snapshots()) == 1
+
+
+def test_a_split_that_loses_or_changes_a_row_is_refused(hp, catalog, monkeypatch):
+    table, name = made(catalog, MIXED)
+    MIXED.append(table, {p: rows("a", "b", start=0) for p in (0, 1)})
+
+    def planted(change):
+        def split_file(files, read, *rest):
+            return real(files, lambda: (change(batch) for batch in read()), *rest)
+
+        real = splitting.split_file
+        monkeypatch.setattr(splitting, "split_file", split_file)
+
+    for change in (lambda batch: batch.slice(1), lambda batch: batch.take([0, 1, 2, 2])):
+        planted(change)
+        with pytest.raises(GateRefused, match="split of 1 files broke"):
+            hp.split(name)
+        monkeypatch.undo()
+    assert len(data_files(table)) == 1
+    assert len(table.refresh().snapshots()) == 1
