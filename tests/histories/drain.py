@@ -64,6 +64,7 @@ def _settled(world: Any, name: str) -> None:
 def _nothing_pinned(world: Any, tab: Tab) -> None:
     oracle = world.oracles[tab.name]
     rows = oracle.rows[tab.meta.current_snapshot_id]
+    must(not rows.waiting, "pinned", f"{len(rows.waiting)} rows are in files of several logs, which nobody splits")
     for log, said in sorted(oracle.said.items()):
         own = rows.log(log)
         # others may hide a bad row, whose file still tells of it

@@ -72,9 +72,15 @@ def mixed(world: Any, tab: Tab, rows: list[list[Any]]) -> None:
 
 
 @foreign
-def late(world: Any, tab: Tab, log: int, rows: list[list[Any]]) -> None:
-    """Rows at offsets that no row had, below the end of the log: each is a percentage of it, key and kind."""
+def late(world: Any, tab: Tab, log: int, rows: list[list[Any]], beside: bool = False) -> None:
+    """Rows at offsets that no row had, below the end of the log: each is a percentage of it, key and kind.
+
+    They may come in one file beside a row at the end of another log.
+    """
     end, new, used = world.ends.get((tab.name, log), 3), [], world.used(tab, log)
+    if beside and not tab.by_log:
+        world.ends[tab.name, 1 - log] = world.ends.get((tab.name, 1 - log), 3) + 1
+        new.append(_row(world, tab, 1 - log, world.ends[tab.name, 1 - log], "beside", "value"))
     for percent, key, kind in rows:
         free = [o for o in range(end * percent // 100, -1, -1) if o not in used] or [
             o for o in range(end) if o not in used

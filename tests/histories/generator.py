@@ -145,7 +145,7 @@ class Maker:
         rows = [[self.rng.randrange(100), self._key(), self._kind()] for _ in range(self.rng.randint(1, 2))]
         if self.rng.random() < 0.2:
             rows += [[0, self._key(), "value"], [99, self._key(), "value"]]
-        return {"log": self._log(), "rows": rows}
+        return {"log": self._log(), "rows": rows, **({"beside": True} if self.sink else {})}
 
     def _redeliver(self, t: str) -> dict[str, Any]:
         again = self.rng.random() < 0.15

@@ -17,13 +17,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from hardpack import api
-from hardpack.compaction import phase_one, phase_two, publish, verify, work
+from hardpack.compaction import phase_one, phase_two, plan, publish, verify, work
+from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance
 from hardpack.rules import model, selection
 from hardpack.table import columns as layout
+from hardpack.table import lineage
 from hardpack.table import log_views as sensing
-from hardpack.table.history import ancestors, is_append, is_ours, summary_of, trusted_states
+from hardpack.table.history import ancestors, is_append, is_ours, is_split, summary_of, trusted_states
 from hardpack.table.lineage import SEEN, Lineage
 
 from tests.histories.generator import generate
@@ -208,6 +210,16 @@ def _serves_all(real: Any) -> Any:
     return due
 
 
+def _splits_too(real: Any) -> Any:
+    """A split counts as a pass, which has seen the rows that it wrote."""
+    return lambda snapshot: real(snapshot) or is_split(snapshot)
+
+
+def _no_split(real: Any) -> Any:
+    """Files of several logs are passed over."""
+    return lambda *args, **named: replace(real(*args, **named), mixed=[])
+
+
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
@@ -240,6 +252,8 @@ MUTANTS = [
     Mutant("B7 both sums", selection, "_bytes_around", _both_sums, ("ratio",)),
     Mutant("C1 one bad log", phase_one, "mark_uncleanable", _whole_table, ("isolation",)),
     Mutant("a horizon is an hour early", work, "after_clean", _due_at_once, ("horizon-early", "I5")),
+    Mutant("a split counts as a pass", lineage, "is_ours", _splits_too, ("I9", "I9-risen")),
+    Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((plan, "table_logs", _no_split),)),
     Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""
