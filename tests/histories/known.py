@@ -247,6 +247,12 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         [_create(min__compaction__lag__ms=str(24 * HOUR)), _do("append", logs={"0": [["c", "value", 2, -1]]}),
          _advance(25 * HOUR), _append("a"), _do("foreign_expire", keep=1), RUN],
     ),
+    "a pause on another line of snapshots tells nothing of this one's checkpoints": (
+        {"I6"},
+        [_create(), _append("a", log=0), _append("b", log=1), _append("b", log=1), CLEAN, _append("c", log=1),
+         _append("d", log=1), CLEAN, _do("pause", log=0), _do("set_snapshot", pick=4), _do("pause", log=1),
+         _do("set_snapshot", pick=7)],
+    ),
     "a file with the one row that the next begins with is no less young after a pass": (
         {"isolation"},
         [_create(min__compaction__lag__ms=str(HOUR), min__cleanable__dirty__ratio="0.5"), _append(("a", None)),

@@ -158,6 +158,9 @@ class _Past:
     def __init__(self, table: Table) -> None:
         self.lineage = list(ancestors(table))
         self.ours = [s for s in self.lineage if STATE_PROPERTY in summary_of(s)]
+        ours = (s.sequence_number or 0 for s in table.snapshots() if STATE_PROPERTY in summary_of(s))
+        # of the commit that wrote the property last, on whatever line, as far as it has not expired
+        self.written = max(ours, default=0)
         self.ids = {s.snapshot_id for s in self.lineage}
         self.newest = max((s.sequence_number or 0 for s in self.lineage), default=-1)
         self.oldest = min((s.sequence_number or 0 for s in self.lineage), default=None)
@@ -169,6 +172,9 @@ class _Past:
         if not self.ours:
             return False
         newest = self.ours[0].sequence_number or 0
+        if self.written > newest:
+            # a commit on another line may have told of logs that the newest one of this line does not tell of
+            return False
         if any(state.snapshot and state.snapshot[1] > newest for state in states.values()):
             return False
         told = _told_by(table, folder, self.ours[0])
