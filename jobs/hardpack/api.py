@@ -233,14 +233,14 @@ class Hardpack:
             Conflict: the table has moved on, plan again.
         """
         from hardpack.compaction.phase_one import clean
+        from hardpack.compaction.split import clean_after_split
 
         if not plan.force:
             not_ahead(plan.now, self.clock())
-        if not plan.split_files:
-            return clean(self.session(plan.table), plan, dry_run)
-        if dry_run:
-            return clean(self.session(plan.table), plan.without_logs(), dry_run).noted(plan.split_first)
-        return clean(self._apart(plan.table, plan.now), self._planned_anew(plan)).noted(plan.split_first)
+        if plan.split and not dry_run:
+            return clean_after_split(lambda: self.session(plan.table), plan)
+        report = clean(self.session(plan.table), plan.without_logs() if plan.split else plan, dry_run)
+        return report.noted(str(plan.split)) if plan.split else report
 
     def split(self, table: str, now: int | None = None, dry_run: bool = False) -> SplitReport:
         """Takes files apart that may hold rows of several logs, until there are none; passes begin with it.
@@ -253,18 +253,19 @@ class Hardpack:
         return split_first(lambda: self.session(table), self._now(now), dry_run)[0]
 
     def _apart(self, table: str, now: int) -> TableSession:
-        """Opens a table once no file holds rows of several logs."""
         from hardpack.compaction.split import split_first
 
         return split_first(lambda: self.session(table), now)[1]
 
     def _planned_anew(self, plan: Plan) -> Plan:
-        """Returns a plan of the table as it is now, of the same time; of the same logs, once these are known."""
+        """Returns a plan of the table as it is now, of the same time and logs."""
         told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
         fresh = self.plan_of(open_table(self.catalog, plan.table), plan.now, None, plan.force, told, clock=plan.clock)
-        # some of the logs may be gone
+        # some of the logs may be gone, or in files that a writer has added since
         logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
-        return fresh.model_copy(update={"logs": logs, "made_for": plan.id if plan.split_files else ""})
+        asked = tuple(p.partition for p in plan.logs)
+        split = fresh.split and fresh.split.model_copy(update={"partitions": asked, "last_stable": told or None})
+        return fresh.model_copy(update={"logs": logs, "split": split})
 
     def clean_or_replan(self, plan: Plan) -> PassReport:
         """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew."""
@@ -275,7 +276,7 @@ class Hardpack:
                 raise
             except Conflict as conflict:
                 log.info("%s", conflict)
-                plan = self._planned_anew(plan)
+                plan = plan if plan.split else self._planned_anew(plan)
         return self.clean(plan)
 
     def apply_retention(

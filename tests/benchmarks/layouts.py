@@ -1,8 +1,8 @@
 """What a pass costs on tables as sinks leave them: python -m tests.benchmarks.layouts [ROWS] [ROUNDS].
 
-The same records lie in each layout, in as many commits. The first pass meets the table as the sink left it; then a tenth
-as many records come, and a second pass. Each round has a new table of every layout, one after another in one session
-that is warm; what is printed is the median of the rounds, and its ratio to that of the plain layout.
+The same records lie in each layout, in as many commits. The first pass meets the table as the sink left it; then a
+tenth as many records come, and a second pass. Each round has a new table of every layout, one after another in one
+session that is warm; what is printed is the median of the rounds, and its ratio to that of the plain layout.
 """
 
 from __future__ import annotations
@@ -81,9 +81,8 @@ def main() -> None:
         for name, times in found.items():
             medians = [statistics.median(t) for t in zip(*times, strict=True)]
             ratios = [m / p for m, p in zip(medians, plain, strict=True)]
-            print(
-                f"{name:45} first {medians[0]:6.2f} s  {ratios[0]:.2f} x   second {medians[1]:6.2f} s  {ratios[1]:.2f} x"
-            )
+            told = (f"{m:6.2f} s  {r:.2f} x" for m, r in zip(medians, ratios, strict=True))
+            print(f"{name:45} first and second pass: {'   '.join(told)}")
 
 
 if __name__ == "__main__":

@@ -73,4 +73,4 @@ def test_files_of_several_logs_are_told_by_every_verb_that_meets_them(catalog, l
     assert "nothing was changed" in dry
     # read back as a job gets it
     plan = Plan.from_json(said("plan", "t.several", "--json"))
-    assert (plan.split_files, plan.partitions) == (1, None)
+    assert (plan.split.files, plan.partitions) == (1, None)

@@ -54,7 +54,7 @@ def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, lay
     now = T0 + DAY
     assert [(s.partition, s.files, s.rows, s.due) for s in hp.status(name, now)] == [("several", 4, 20, True)]
     plan = hp.plan(name, now=now)
-    assert (plan.split_files, plan.logs, len(plan.units(1))) == (4, (), 1)
+    assert (plan.split.files, plan.logs, len(plan.units(1))) == (4, (), 1)
     assert "split first: 4 files that may hold rows of several logs" in hp.clean(plan, dry_run=True).notes[0]
     assert len(table.refresh().snapshots()) == 4
     report = hp.clean(plan)
@@ -85,7 +85,7 @@ def test_a_split_changes_no_row_and_leaves_each_in_its_iceberg_partition(hp, cat
     before = sorted(map(str, table.refresh().scan().to_arrow().to_pylist()))
     report = hp.split(name)
     table.refresh()
-    assert (report.files, report.files_written, len(report.data_docs)) == (2, 6, 1)
+    assert (report.files, report.files_written) == (2, 6)
     assert SPLIT_SUMMARY in summary_of(table.current_snapshot())
     assert table.current_snapshot().summary.operation.value == "replace"
     assert sorted(map(str, table.scan().to_arrow().to_pylist())) == before
@@ -137,3 +137,52 @@ def test_a_split_that_loses_or_changes_a_row_is_refused(hp, catalog, monkeypatch
         monkeypatch.undo()
     assert len(data_files(table)) == 1
     assert len(table.refresh().snapshots()) == 1
+
+
+def test_what_a_plan_was_asked_for_holds_after_the_split(hp, catalog):
+    table, name = made(catalog, MIXED)
+    for hour in range(3):
+        keys = rows("a", "b", start=2 * hour, at=T0 + hour * HOUR)
+        MIXED.append(table, {p: keys for p in (0, 1, 2)})
+    now = T0 + DAY
+    assert hp.clean(hp.plan(name, now=now, interval=(0, 1))).logs == ()
+    MIXED.append(table, {p: rows("c", start=6, at=T0 + 3 * HOUR) for p in (0, 1, 2)})
+    plan = hp.plan(name, now=now, partitions=[0, 1], last_stable={"1": 2})
+    report = hp.clean_or_replan(type(plan).from_json(plan.to_json()))
+    assert [(log.partition, log.removed, log.checkpoint_after) for log in report.logs] == [(0, 4, 6), (1, 0, 2)]
+    assert hp.clean(plan).repeated
+    MIXED.append(table, {p: rows("d", start=7, at=T0 + 4 * HOUR) for p in (0, 1)})
+    unknown = hp.plan(name, now=now, partitions=[99])
+    with pytest.raises(BadInput, match="there is no partition 99, it has 0, 1, 2"):
+        hp.clean(unknown)
+
+
+def test_one_logs_bad_rows_are_its_own_trouble(hp, catalog):
+    table, name = made(catalog, MIXED)
+    bad = [replace(row, offset=-1) for row in rows("a", "a-", start=0)]
+    MIXED.append(table, {0: rows("a", "b", start=0), 1: bad})
+    MIXED.append(table, {0: rows("a", "c", start=2), 1: rows("z", start=0)})
+    MIXED.append(table, {0: rows("z", start=4), 1: rows("y", start=1)})
+    report = hp.clean(hp.plan(name, now=T0 + DAY))
+    assert [(log.partition, log.removed) for log in report.logs] == [(0, 1)]
+    assert "expected an offset from 0" in next(s.reason for s in hp.status(name, T0 + DAY) if s.partition == 1)
+
+
+def test_files_of_which_others_deleted_all_rows_just_go(hp, catalog, spark):
+    table, name = made(catalog, MIXED)
+    MIXED.append(table, {p: rows("a", start=0) for p in (0, 1)})
+    spark.sql(f"ALTER TABLE `{catalog.name}`.{name} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')")
+    spark.sql(f"DELETE FROM `{catalog.name}`.{name} WHERE _kafka_metadata.offset + length(_kafka_key) = 1")
+    assert hp.split(name).files_written == 0
+    assert hp.status(name, T0) == []
+
+
+def test_only_logs_that_are_known_are_paused_and_explained(hp, catalog):
+    table, name = made(catalog, MIXED)
+    MIXED.append(table, {p: rows("a", start=0) for p in (0, 1)})
+    for ask in (hp.pause, lambda name: hp.pause(name, [0]), lambda name: hp.explain(name, b"a")):
+        with pytest.raises(BadInput, match="split"):
+            ask(name)
+    assert "split first" in hp.expire_tombstones(name, dry_run=True).notes[0]
+    hp.split(name)
+    assert hp.pause(name, [0])["0"].paused == 1

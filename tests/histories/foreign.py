@@ -111,8 +111,14 @@ def negative(world: Any, tab: Tab, log: int, key: str) -> None:
 
 
 @foreign
-def binpack(world: Any, tab: Tab, mode: str, share: int, by_key: bool = False, logs: list[int] | None = None) -> None:
-    """Some or all files become one per log, or two by key; `mode` is starting (sequence number), replace, overwrite."""
+def binpack(
+    world: Any, tab: Tab, mode: str, share: int, by_key: bool = False, logs: list[int] | None = None,
+    across: bool = False,
+) -> None:  # fmt: skip
+    """Some or all files become one per log, or two by key; `mode` is starting (sequence number), replace, overwrite.
+
+    With `across`, where no partition keeps logs apart, they become one file.
+    """
     shown = tab.visible(tab.current)
     chosen = {p: rows for at, (p, rows) in enumerate(shown.items()) if (at * 37 + 13) % 100 < share}
     chosen = {p: r for p, r in chosen.items() if logs is None or tab.logs(p) & set(logs)}
@@ -120,7 +126,7 @@ def binpack(world: Any, tab: Tab, mode: str, share: int, by_key: bool = False, l
     for rows in chosen.values():
         for row in rows:
             half = (row.key or "") > "b" if by_key else False
-            by_log.setdefault((row.log, half), []).append(row)
+            by_log.setdefault((0 if across and not tab.by_log else row.log, half), []).append(row)
     if not chosen:
         return
     sequence = tab.meta.last_sequence_number if mode == "starting" else None

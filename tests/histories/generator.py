@@ -161,7 +161,8 @@ class Maker:
 
     def _binpack(self, t: str) -> dict[str, Any]:
         mode, share = self.rng.choice(["starting", "replace", "overwrite"]), self.rng.choice([30, 60, 100, 100])
-        return {"mode": mode, "share": share, "by_key": self.rng.random() < 0.2}
+        across = {"across": True} if self.sink and self.rng.random() < 0.5 else {}
+        return {"mode": mode, "share": share, "by_key": self.rng.random() < 0.2, **across}
 
     def _update(self, t: str) -> dict[str, Any]:
         column = self.rng.choice(["ingested", "ingested", "value", "key"])

@@ -83,13 +83,13 @@ def _start_stays(real: Any) -> Any:
 def _all_removed_is_anew(real: Any) -> Any:
     """A commit of others that removes as many rows as there were counts as a replaced table."""
 
-    def view(partition: Any, files: Any, state: Any, lineage: Any, before: Any) -> Any:
+    def view(partition: Any, files: Any, state: Any, lineage: Any, before: Any, waits: bool) -> Any:
         others = [s for s in lineage.commits.values() if not is_ours(s) and state.snapshot]
         for snapshot in (s for s in others if s.sequence_number > state.snapshot[1]):
             gone = int(summary_of(snapshot).get("deleted-records", 0))
             if 0 < gone >= int(summary_of(snapshot).get("total-records", 0)):
-                return real(partition, files, sensing.started_anew(state), lineage, None)
-        return real(partition, files, state, lineage, before)
+                return real(partition, files, sensing.started_anew(state), lineage, None, waits)
+        return real(partition, files, state, lineage, before, waits)
 
     return view
 
@@ -220,6 +220,11 @@ def _no_split(real: Any) -> Any:
     return lambda *args, **named: replace(real(*args, **named), mixed=[])
 
 
+def _none_wait(real: Any) -> Any:
+    """Rows that wait in files of several logs are forgotten."""
+    return lambda *seen: real(*seen[:-1], False)
+
+
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
@@ -254,6 +259,7 @@ MUTANTS = [
     Mutant("a horizon is an hour early", work, "after_clean", _due_at_once, ("horizon-early", "I5")),
     Mutant("a split counts as a pass", lineage, "is_ours", _splits_too, ("I9", "I9-risen")),
     Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((plan, "table_logs", _no_split),)),
+    Mutant("rows that wait are forgotten", sensing, "_view", _none_wait, ("state-survives", "I6", "I9-risen")),
     Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""

@@ -29,6 +29,8 @@ class Oracle:
         """Rows that hardpack removed, on whatever line."""
         self.passes: dict[int, list[int]] = {}
         """By log the snapshots of its passes, in the order in which they were made."""
+        self.cleanings: set[int] = set()
+        """Those of phase one, which alone date tombstones."""
 
     def ancestors(self, snapshot: int | None) -> list[int]:
         found = []
@@ -59,13 +61,13 @@ class Oracle:
             return
         lines = dict(self.lines[snapshot])
         for log, line in lines.items():
-            if (cleaned := self._last_pass(snapshot, log)) is not None and self.parents[cleaned] not in left:
+            if (cleaned := self._last_cleaning(snapshot, log)) is not None and self.parents[cleaned] not in left:
                 moved = self._moved(self.rows[cleaned], self.rows[snapshot], log) & line.tombs.keys()
                 lines[log] = replace(line, loose=line.loose | moved, untold=True)
         self.lines[snapshot] = lines
 
-    def _last_pass(self, snapshot: int | None, log: int) -> int | None:
-        passes = self.passes.get(log, [])
+    def _last_cleaning(self, snapshot: int | None, log: int) -> int | None:
+        passes = self.cleanings & set(self.passes.get(log, []))
         return next((s for s in self.ancestors(snapshot) if s in passes), None)
 
     def _moved(self, before: Rows, after: Rows, log: int) -> set[int]:
@@ -108,8 +110,10 @@ class Oracle:
         lines = dict(self.lines[parent])
         if landed is None:
             for log, line in lines.items():
-                had = before.log(log)
-                gone = not any(r.rid in rows.of for r in had) and (had or not rows.log(log))
+                # rows that wait in files of several logs are back after a split
+                had = [r for r in before.shown.values() if r.log == log]
+                has = any(r.log == log for r in rows.shown.values())
+                gone = not any(r.rid in rows.shown for r in had) and (had or not has)
                 if gone or _looks_new(before, rows, log):
                     lines[log] = Line(covered=line.covered)
                 elif not replaces or line.untold:
@@ -132,6 +136,7 @@ class Oracle:
         removed = [r for rid, r in before.of.items() if rid not in after.of]
         concurrent = [r for r in removed if r.rid not in base.of]
         must(not concurrent, "I7", f"{len(concurrent)} rows of a concurrent append are gone")
+        self.cleanings |= {landed.snapshot} if landed.phase == "one" else set()
         for log in landed.checkpoints:
             self.passes.setdefault(log, []).append(landed.snapshot)
         self.removed |= {r.rid for r in removed}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from hardpack.errors import Conflict
@@ -11,12 +12,12 @@ from hardpack.table.history import SPLIT_SUMMARY
 
 def read(session: Any, settings: Any, snapshot: int, paths: Any) -> Any:
     """The files of one commit, by path."""
-    return snapshot, list(paths)
+    return SimpleNamespace(snapshot=snapshot, files=list(paths))
 
 
 def split(session: Any, settings: Any, batch: Any) -> tuple[int, str, int]:
     """Take the files of one commit apart; gives how many were made, no page, and the snapshot."""
-    (snapshot, paths), jvm = batch, session.jvm
+    snapshot, paths, jvm = batch.snapshot, batch.files, session.jvm
     tab, clock, new = jvm.tab, jvm.world.clock, list[Any]()
     shown = tab.visible(tab.meta.snapshot_by_id(snapshot))
     for rows in (shown[path] for path in paths):

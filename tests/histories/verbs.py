@@ -68,7 +68,7 @@ def clean(world: Any, tab: Tab, force: bool = False) -> None:
         ahead = world.hp.clean(plan, dry_run=True)
     must(tab.place == before, "dry-run", "a dry run changed the table")
     report = world.hp.clean(plan)
-    if report.snapshot and not world.interrupted and not plan.split_files:
+    if report.snapshot and not world.interrupted and not plan.split:
         said, did = ([(e.partition, e.rows_before, e.rows_after, e.checkpoint_after, e.files_rewritten) for e in r.logs]
                      for r in (ahead, report))  # fmt: skip
         must(said == did, "dry-run", f"a dry run said {said}, and the pass did {did}")

@@ -142,6 +142,8 @@ class World:
             rows = [oracle.rows[s.snapshot_id if s else None] for s in (before, tab.current)]
             if step.kind in ("rollback", "set_snapshot", "cherry_pick") and before is not tab.current:
                 self._gone_back(tab, oracle)
+                # what has expired meanwhile tells nothing of this line either
+                oracle.expired(tab.meta.current_snapshot_id, {s.snapshot_id for s in tab.meta.snapshots})
             as_said(step.kind, *(set(side.shown) for side in rows))
 
     def _gone_back(self, tab: Tab, oracle: Oracle) -> None:

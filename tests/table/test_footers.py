@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hardpack import BadInput
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.columns import LogColumn
 from hardpack.table.footers import FOLDER, Footers, _told
@@ -117,14 +118,13 @@ def test_a_manifest_that_speaks_is_believed(catalog, monkeypatch):
     assert [(f.min_offset, f.max_offset, f.min_timestamp) for f in view.files] == [(3, 5, T0)]
 
 
-def test_a_file_that_is_gone_troubles_its_log_alone(cold, catalog):
+def test_a_file_that_is_gone_is_named(cold, catalog):
     table = made(catalog, HOURLY, False)
     paths = [Path(t.file.file_path.removeprefix("file://")) for t in table.scan().plan_files()]
     # the one file of log 3
     next(p for p in paths if pq.read_table(p)["redpanda"][0]["partition"].as_py() == 3).unlink()
-    plan = cold.plan(name_of(table), T0)
-    assert plan.split_files == 1
-    assert {log.partition for log in plan.logs} == {0}
+    with pytest.raises(BadInput, match=r"the footer of data file .* cannot be read, which would tell its log"):
+        cold.plan(name_of(table), T0)
 
 
 def test_other_columns_are_asked_for_anew(catalog):

@@ -105,9 +105,9 @@ def test_a_file_of_several_logs_waits_to_be_split_and_the_others_are_planned(col
     seen = {s.partition: (s.rows, s.files, s.due) for s in cold.status(name_of(table), now=T0 + HOUR)}
     assert seen == {0: (3, 2, True), "several": (2, 1, True)}
     plan = cold.plan(name_of(table), now=T0 + HOUR)
-    assert (plan.split_files, [log.partition for log in plan.doing("clean")], plan.has_work) == (1, [0], True)
+    assert (plan.split.files, [log.partition for log in plan.doing("clean")], plan.has_work) == (1, [0], True)
     assert plan.units(1) == [plan]
-    assert "split first: 1 file that may hold rows of several logs" in plan.split_first
+    assert "split first: 1 file that may hold rows of several logs" in str(plan.split)
     # one that was asked for may be in them alone
     asked = cold.plan(name_of(table), T0 + HOUR, [4])
     assert (asked.logs, asked.is_about(4), asked.is_about(0)) == ((), True, False)

@@ -12,9 +12,10 @@ from tests.topics import T0
 _names = count()
 
 
-@pytest.mark.parametrize(
-    ("summary", "lacking"), [({"hardpack.plan": "one:p"}, []), ({"hardpack.split": "s"}, []), ({}, [0])]
-)
+PASS, WHOLE, PART = {"hardpack.plan": "one:p"}, {"hardpack.split": "whole:s"}, {"hardpack.split": "s"}
+
+
+@pytest.mark.parametrize(("summary", "lacking"), [(PASS, []), (WHOLE, []), (PART, [0]), ({}, [0])])
 def test_what_a_pass_or_a_split_of_ours_took_is_not_missing(catalog, summary, lacking):
     """Where a full offset map ends inside a segment, the pass has copied rows that lie above the checkpoint."""
     table = PLAIN.adopted(catalog, f"lack.t{next(_names)}")

@@ -138,7 +138,9 @@ def clean(
     if report.logs or as_json:
         _show(report, as_json, partial(pass_table, dry_run=dry_run))
     else:
-        out.print("nothing is due, so nothing was changed:", *report.notes, sep="\n")
+        out.print(
+            "nothing is due:" if chosen.split else "nothing is due, so nothing was changed:", *report.notes, sep="\n"
+        )
         _show(chosen, as_json, plan_table)
 
 

@@ -109,8 +109,8 @@ def plan_table(plan: Plan) -> Table:
     if plan.merge_on_read and (share := plan.settings.deletion_vector_max_ratio):
         least = decimal(plan.settings.deletion_vector_min_bytes)
         title += f"; files of {least} or more with at most {share:.0%} dead rows stay, under deletion vectors"
-    if plan.split_files:
-        title += f"; {plan.split_first}"
+    if plan.split:
+        title += f"; {plan.split}"
     return grid(
         title,
         ("partition", "action", "from", "to", "clean", "cleanable", "dirty", "why"),

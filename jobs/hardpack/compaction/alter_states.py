@@ -19,7 +19,7 @@ from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_
 
 from hardpack.compaction.plan import chosen
 from hardpack.compaction.session import TableSession
-from hardpack.errors import Conflict, GateRefused, HardpackError
+from hardpack.errors import BadInput, Conflict, GateRefused, HardpackError
 from hardpack.rules.model import LogState, LogView, Partition
 from hardpack.spark.commit import CommitChange, Standing
 from hardpack.table.history import CONTROL, Record, carried, summary_of, trusted_states
@@ -86,7 +86,13 @@ def alter_states(
     table = session.table
     table.refresh()
     wanted = None if partitions is None else list(partitions)
-    views = {str(view.partition): view for view in chosen(table, session.settings, wanted).views}
+    found = chosen(table, session.settings, wanted)
+    if found.mixed and not found.views and verb == "pause":
+        raise BadInput(
+            f"{session.name}: no log is known before {len(found.mixed)} files that may hold rows of several are split; "
+            f"`hardpack split {session.name}` does it."
+        )
+    views = {str(view.partition): view for view in found.views}
     states = trusted_states(table)
     changed = {name: change(view, state_of(states, name)) for name, view in views.items()}
     on_record = read_state(session.name, table.properties)

@@ -40,6 +40,8 @@ def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) 
         return done
     if plan.snapshot is None:
         return request.report()
+    if plan.split and dry_run:
+        return request.report().noted(str(plan.split))
     views = planned_views(session, plan, [str(p.partition) for p in plan.logs])
     return expire_logs(session, request, plan.settings, logs_to_expire(views, plan.settings, plan.now), dry_run)
 
@@ -56,7 +58,7 @@ def expire_planned(session: TableSession, plan: Plan) -> PassReport:
     """
     cleaned = {name for name, state in trusted_states(session.table).items() if state.last_clean.get("now") == plan.now}
     planned = {str(p.partition): p.action for p in plan.doing("clean", "expire")}
-    if plan.split_files:
+    if plan.split:
         # which logs had rows to clean in files of several, nobody knew when it was planned
         planned |= {name: "clean" for name in cleaned if plan.is_about(name)}
     due = [name for name, action in planned.items() if action == "expire" or name in cleaned]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pyiceberg.table import Table
@@ -14,7 +14,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.horizons import Range, due, due_ranges
-from hardpack.rules.model import LogView, Partition
+from hardpack.rules.model import DataFile, LogView, Partition
 from hardpack.rules.selection import decide, has_rows_of, left_alone, refused_late_rows, steady_until
 from hardpack.rules.settings import Order, Settings
 from hardpack.rules.times import LONG_MAX, plus
@@ -63,6 +63,34 @@ class LogPlan(BaseModel):
         return (-self.overdue_ms if order == "overdue" else 0, -self.ratio)
 
 
+class Split(BaseModel):
+    """Files that may hold rows of several logs, and what to plan anew once they are taken apart."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    files: int
+    bytes: int
+    partitions: tuple[Partition, ...] | None = None
+    """The logs that were asked for, None for all; nobody knows yet which there are."""
+    last_stable: dict[str, int] | None = None
+    interval: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, files: Sequence[DataFile], **asked: Any) -> Self | None:
+        """Returns what has to be split, None for no file.
+
+        Args:
+            files: those that may hold rows of several logs.
+            asked: what the plan was asked for.
+        """
+        return cls(files=len(files), bytes=sum(f.bytes for f in files), **asked) if files else None
+
+    def __str__(self) -> str:
+        """Returns what is done first, for people."""
+        files = "1 file" if self.files == 1 else f"{self.files} files"
+        return f"split first: {files} that may hold rows of several logs"
+
+
 class Plan(BaseModel):
     """What to do to one table, from one snapshot, at one time."""
 
@@ -79,31 +107,22 @@ class Plan(BaseModel):
     settings: Settings
     merge_on_read: bool = False
     """Whether files with few dead rows may stay under deletion vectors."""
-    split_files: int = 0
-    """Files that may hold rows of several logs, which are taken apart before anything else."""
-    split_bytes: int = 0
+    split: Split | None = None
+    """What is taken apart before anything else, None where nothing has to be."""
     made_for: str = ""
     """Id of the plan in whose stead this one was made, after a split; empty for none."""
-    asked: tuple[Partition, ...] | None = None
-    """The logs that were asked for, None for all; of those in files of several nobody knows yet which there are."""
     logs: tuple[LogPlan, ...]
 
     @property
     def has_work(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.split_files or self.doing("clean", "expire"))
-
-    @property
-    def split_first(self) -> str:
-        """Says that there is something to split, for people."""
-        files = "1 file" if self.split_files == 1 else f"{self.split_files} files"
-        return f"split first: {files} that may hold rows of several logs"
+        return bool(self.split or self.doing("clean", "expire"))
 
     @property
     def partitions(self) -> list[Partition] | None:
         """The logs that it is about; None for all there are, as a split may bring others."""
-        if self.split_files:
-            return None if self.asked is None else list(self.asked)
+        if self.split:
+            return None if self.split.partitions is None else list(self.split.partitions)
         return [log.partition for log in self.logs]
 
     def is_about(self, partition: Partition) -> bool:
@@ -112,16 +131,16 @@ class Plan(BaseModel):
 
     def without_logs(self) -> Self:
         """Returns the plan of nothing."""
-        return self.model_copy(update={"logs": (), "split_files": 0})
+        return self.model_copy(update={"logs": (), "split": None})
 
     @property
     def bytes(self) -> int:
         """What its work may have to read."""
-        return self.split_bytes + sum(log.bytes for log in self.logs)
+        return (self.split.bytes if self.split else 0) + sum(log.bytes for log in self.logs)
 
     def urgency(self, order: Order) -> tuple[float, float]:
         """The most urgent log's; what has to be split may be all dirty."""
-        split = [(0.0, -1.0)] if self.split_files else []
+        split = [(0.0, -1.0)] if self.split else []
         return min([*split, *(log.urgency(order) for log in self.logs)])
 
     @property
@@ -134,7 +153,9 @@ class Plan(BaseModel):
         """Hash of the content; a commit carries it, so that the same plan applied twice does nothing."""
         if self.made_for:
             return self.made_for
-        content = self.model_copy(update={"clock": None}).to_json()
+        # what a plan without it says has the name that an older version gave it
+        new = {"made_for"} if self.split else {"made_for", "split"}
+        content = self.model_copy(update={"clock": None}).model_dump_json(by_alias=True, exclude=new)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def time_at(self, clock: int) -> int:
@@ -173,7 +194,7 @@ class Plan(BaseModel):
 
         Where files have to be split nobody knows yet what there is to do after that, so that it is one piece.
         """
-        if self.split_files:
+        if self.split:
             return [self]
         units: list[list[LogPlan]] = []
         size = 0
@@ -212,7 +233,7 @@ def make_plan(
         BadInput: a wrong table or setting, or an unknown partition.
     """
     settings, table = session.checked_settings(), session.table
-    found = chosen(table, settings, partitions, session.memory)
+    found = chosen(table, settings, partitions, session.memory, waiting_too=True)
     views = found.views
     if last_stable:
         views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
@@ -226,17 +247,26 @@ def make_plan(
         force=force,
         settings=settings,
         merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
-        split_files=len(found.mixed),
-        split_bytes=sum(f.bytes for f in found.mixed),
-        asked=None if partitions is None or not found.mixed else tuple(partitions),
+        split=Split.of(
+            found.mixed,
+            partitions=None if partitions is None else tuple(partitions),
+            last_stable=dict(last_stable) if last_stable else None,
+            interval=interval,
+        ),
         logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), str(p.partition)))),
     )
 
 
 def chosen(
-    table: Table, settings: Settings, partitions: Sequence[Partition] | None, memory: ManifestCache | None = None
+    table: Table,
+    settings: Settings,
+    partitions: Sequence[Partition] | None,
+    memory: ManifestCache | None = None,
+    waiting_too: bool = False,
 ) -> TableLogs:
     """Returns the logs of the wanted partitions, given as value or as its text; all when it is None.
+
+    With `waiting_too` a log may be missing that can stand in files of several alone.
 
     Raises:
         BadInput: a partition that the table has not.
@@ -245,10 +275,10 @@ def chosen(
     if partitions is None:
         return found
     by_name, wanted = {str(v.partition): v for v in found.views}, [str(p) for p in partitions]
-    # a log may be in files of several alone
-    if (missing := [p for p in wanted if p not in by_name]) and not found.mixed:
+    if (missing := [p for p in wanted if p not in by_name]) and not (found.mixed and waiting_too):
         there = ", ".join(str(v.partition) for v in read_logs(table, settings, memory=memory)) or "none"
-        raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}.")
+        hidden = f"; others may be in {len(found.mixed)} files that are to be split" if found.mixed else ""
+        raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}{hidden}.")
     return replace(found, views=[by_name[p] for p in wanted if p in by_name])
 
 

@@ -10,7 +10,7 @@ from hardpack.compaction.choice import Choice
 from hardpack.compaction.dead_rows import DeadRows
 from hardpack.compaction.inputs import Inputs
 from hardpack.compaction.ledger import Ledger
-from hardpack.compaction.plan import chosen
+from hardpack.compaction.plan import Split, chosen
 from hardpack.compaction.publish import publish
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.compaction.session import TableSession
@@ -83,7 +83,8 @@ def apply_retention(
     views = found.views
     asked = [str(session.table.metadata.table_uuid), now, session.base, [str(v.partition) for v in views]]
     request = PassRequest(session.name, "retention", request_id(asked), now, session.base)
-    return retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
+    report = retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
+    return report.noted(str(Split.of(found.mixed))) if found.mixed else report
 
 
 def logs_past_retention(views: Sequence[LogView], settings: Settings, now: int) -> list[LogPastRetention]:

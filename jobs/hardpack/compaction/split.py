@@ -19,22 +19,26 @@ from pyroaring import BitMap
 from hardpack import faults
 from hardpack.compaction.data_docs import page_title
 from hardpack.compaction.gate import judge
-from hardpack.compaction.report import SplitReport
+from hardpack.compaction.phase_one import clean
+from hardpack.compaction.plan import Plan, make_plan
+from hardpack.compaction.publish import applied_before
+from hardpack.compaction.report import PassReport, SplitReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import discarded_on_failure
-from hardpack.compaction.work import request_id
-from hardpack.errors import BadInput, Conflict, GateRefused
+from hardpack.compaction.work import PassRequest, request_id
+from hardpack.errors import Conflict, GateRefused
 from hardpack.files.content_file import ContentFile
 from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings
+from hardpack.rules.times import LONG_MAX
 from hardpack.spark.causes.dead_rows import deleted_rows
 from hardpack.spark.commit import CommitChange
 from hardpack.spark.evidence import Sample, Side, evidence
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.rewrite import RewriteInput, living, write_anew
 from hardpack.spark.split import split_file
-from hardpack.table.columns import SURE_LENGTH, LogColumn
-from hardpack.table.history import SPLIT_SUMMARY
+from hardpack.table.columns import LogColumn
+from hardpack.table.history import SPLIT_SUMMARY, WHOLE, ancestors, is_append
 from hardpack.table.log_views import table_logs
 from hardpack.table.manifests import keeps_logs_apart
 
@@ -54,11 +58,39 @@ class _Batch:
     files: Mapping[str, ContentFile]
     deleted: Mapping[str, BitMap]
     """The positions that row-level deletes took."""
+    appended: bool
+    """Whether appends brought all of them, so that nobody can have taken rows out before."""
 
     @property
     def rows(self) -> int:
         """Rows that readers see."""
         return sum(f.rows for f in self.files.values()) - sum(map(len, self.deleted.values()))
+
+
+def clean_after_split(open_session: Callable[[], TableSession], plan: Plan) -> PassReport:
+    """Runs phase one of a plan that has files to split: splits them, and plans anew what it was asked for.
+
+    Args:
+        open_session: opens the plan's table.
+        plan: with files to split.
+
+    Raises:
+        BadInput, GateRefused, Conflict: see `split_first` and `hardpack.compaction.phase_one.clean`.
+    """
+    if done := applied_before(open_session().table, PassRequest(plan.table, "one", plan.id, plan.now, None)):
+        return done
+    _, session = split_first(open_session, plan.now)
+    asked = plan.split
+    fresh = make_plan(
+        session,
+        plan.now,
+        plan.partitions,
+        plan.force,
+        asked.last_stable if asked else None,
+        interval=asked.interval if asked else None,
+        clock=plan.clock,
+    )
+    return clean(session, fresh.model_copy(update={"made_for": plan.id})).noted(str(asked))
 
 
 def split_first(
@@ -110,9 +142,12 @@ def split(session: TableSession, now: int, dry_run: bool = False) -> SplitReport
         return report
     pages, snapshot, written = list[str](), session.base or 0, 0
     for paths in _commits({f.path: f.bytes for f in mixed}):
-        made, page, snapshot = _split(session, settings, _read(session, settings, snapshot, paths))
-        pages.append(page)
-        written += made
+        batch = _read(session, settings, snapshot, paths)
+        if batch.files:
+            # else others took them meanwhile
+            made, page, snapshot = _split(session, settings, batch)
+            pages += [page] if page else []
+            written += made
     return report.model_copy(
         update={
             "snapshot": snapshot,
@@ -145,7 +180,9 @@ def _read(session: TableSession, settings: Settings, snapshot: int, paths: Seque
     if deletes:
         rows = log_rows(jvm.spark, jvm.name, snapshot, columns)
         deleted = deleted_rows(session.data_files(settings), deletes, {p: files[p].rows for p in deletes}, rows)
-    return _Batch(snapshot, tasks, files, deleted)
+    appends = {s.sequence_number for s in ancestors(session.table) if is_append(s)}
+    appended = all(int(task.file().fileSequenceNumber()) in appends for task in tasks.values())
+    return _Batch(snapshot, tasks, files, deleted, appended)
 
 
 def _split(session: TableSession, settings: Settings, batch: _Batch) -> tuple[int, str, int]:
@@ -161,12 +198,13 @@ def _split(session: TableSession, settings: Settings, batch: _Batch) -> tuple[in
     new = [file for one in made for file in one.new]
     with discarded_on_failure(files, [file.path for file in new]):
         java_files = [jvm.java_file(file) for file in new]
-        page = _judge(session, settings, batch, list(zip(new, java_files, strict=True)))
+        whole = WHOLE if batch.appended and not batch.deleted else ""
+        page = _judge(session, settings, batch, list(zip(new, java_files, strict=True))) if new or batch.rows else ""
         change = CommitChange(
             remove=[task.file() for task in batch.tasks.values()],
             add=java_files,
             properties=lambda _: {},
-            summary={SPLIT_SUMMARY: request_id([batch.snapshot, sorted(batch.files)])},
+            summary={SPLIT_SUMMARY: f"{whole}{request_id([batch.snapshot, sorted(batch.files)])}"},
             rewrites=True,
         )
         return len(new), page, jvm.commit(batch.snapshot, change)
@@ -176,36 +214,34 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
     """See that each row stands where it stood, unchanged, in a file of its log; gives the page that says so.
 
     Raises:
-        BadInput: metadata would not prove the log of a new file.
         GateRefused: it does not.
     """
     jvm, name = session.jvm, session.name
     # here rows are rows, whatever they tell of transactions and epochs
     columns = session.columns(settings)
     columns = replace(columns, producer_id=None, transactional=None, control=None, leader_epoch=None, batch=None)
-    ends, rows = dict[Partition, int](), Counter[Partition]()
+    spans, rows = dict[Partition, tuple[int, int]](), Counter[Partition]()
     for file, _ in new:
         log = columns.log_by_bounds(*file.told(columns.partition.field_id))
         if log is None:
-            raise BadInput(
-                f"{name}: the names of logs in column {columns.partition.name!r} are too long to be told by bounds, "
-                f"expected less than {SURE_LENGTH} characters; add a partition field with ALTER TABLE … ADD PARTITION "
-                f"FIELD {columns.partition.name} and rewrite the files."
-            )
+            raise GateRefused(f"{name}: a file of one log does not prove it; report it with the table's metadata.")
         rows[log] += file.rows
-        ends[log] = max(ends.get(log, 0), _last(columns.offset, file) + 1)
+        low, high = spans.get(log, (0, 0))
+        first, last = _offsets(columns.offset, file)
+        spans[log] = min(low, first), max(high, min(last, LONG_MAX - 1) + 1)
     share = -(-batch.rows // settings.audit_rows)
     promises = [
-        {"partition": str(log), "bound": 0, "copied_to": 0, "log_end": ends[log], "expired": [], "removed": 0}
+        # no row is dropped, from the first offset on
+        {"partition": str(log), "bound": low, "copied_to": low, "log_end": end, "expired": [], "removed": 0}
         | ({"counted": [rows[log], rows[log]], "share": share} if share > 1 else {})
-        for log in sorted(ends)
+        for log, (low, end) in sorted(spans.items())
     ]
     sides = [
         Side(list(batch.tasks.values()), "before", wide=True),
         Side([jvm.task_of(java) for _, java in new], "after", wide=True),
     ]
     sample = Sample(share, batch.snapshot % 2**31) if share > 1 else None
-    about = {"Split": f"{len(batch.files)} files of several logs, before it was published", "Logs": str(len(ends))}
+    about = {"Split": f"{len(batch.files)} files of several logs, before it was published", "Logs": str(len(spans))}
     with ExitStack() as hold:
         found = evidence(jvm, columns, sides, hold, published=False, sample=sample)
         verdict = judge(found, name, page_title(name, (), f"split of {batch.snapshot}"), promises, session.home, about)
@@ -221,7 +257,9 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
     return page
 
 
-def _last(offset: LogColumn, file: ContentFile) -> int:
-    """Returns the greatest offset of a file that was written here, -1 where no row has one."""
-    _, _, high = file.told(offset.field_id)
-    return -1 if high is None else int.from_bytes(high, "little", signed=True)
+def _offsets(offset: LogColumn, file: ContentFile) -> tuple[int, int]:
+    """Returns the least and the greatest offset of a file that was written here, 0 and -1 where no row has one."""
+    _, low, high = file.told(offset.field_id)
+    if low is None or high is None:
+        return 0, -1
+    return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)

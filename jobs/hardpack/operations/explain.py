@@ -53,7 +53,13 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     from pyspark.sql import functions as F
 
     settings, table = session.checked_settings(), session.table
-    views = chosen(table, settings, partitions).views
+    found = chosen(table, settings, partitions)
+    if found.mixed:
+        raise BadInput(
+            f"{session.name}: {len(found.mixed)} files may hold rows of several logs, and the key; "
+            f"`hardpack split {session.name}` takes them apart."
+        )
+    views = found.views
     report = KeyReport(table=session.name, snapshot=session.base, now=now)
     if not views or report.snapshot is None:
         return report

@@ -104,8 +104,8 @@ def share(pieces: Iterable[Plan], limit: int) -> list[Unit]:
 
 def _reasons(plan: Plan) -> Iterator[str]:
     """Yields a line for each log; of a table with many logs for the most urgent only."""
-    if plan.split_files:
-        yield f"{plan.table}: {plan.split_first}"
+    if plan.split:
+        yield f"{plan.table}: {plan.split}"
     for log in plan.logs[:MOST_REASONS]:
         yield f"{plan.table}/{log.partition}: {log.action}, {log.reason}"
     if rest := plan.logs[MOST_REASONS:]:

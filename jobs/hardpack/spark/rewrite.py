@@ -167,7 +167,7 @@ def _rewrite(
     except _OutOfOrder:
         # inside, the error's trace would hold on to the reader that stopped, and to what it had read
         pass
-    return write_files(files, _sorted(files, group, offset), group[0].file, target_bytes)
+    return write_files(files, by_offset(lambda: living(files, group), offset), group[0].file, target_bytes)
 
 
 def living(files: DataFiles, group: Iterable[RewriteInput]) -> Iterator[pa.RecordBatch]:
@@ -195,12 +195,17 @@ def _rising(batches: Iterable[pa.RecordBatch], offset: LogColumn) -> Iterator[pa
         yield batch
 
 
-def _sorted(files: DataFiles, group: Sequence[RewriteInput], offset: LogColumn) -> Iterator[pa.RecordBatch]:
-    """Yields the rows by offset: as many rounds over the files as it takes to hold a slice of the offsets at a time."""
+def by_offset(read: Callable[[], Iterator[pa.RecordBatch]], offset: LogColumn) -> Iterator[pa.RecordBatch]:
+    """Yields rows by offset, in as many rounds over them as it takes to hold a slice of the offsets at a time.
+
+    Args:
+        read: yields the rows, from the first on each time.
+        offset: the column of offsets.
+    """
     import pyarrow as pa
 
     bytes_seen, seen = 0, []
-    for batch in living(files, group):
+    for batch in read():
         bytes_seen += batch.nbytes
         seen.append(longs(leaf(batch, offset)))
     offsets = np.sort(np.concatenate(seen))
@@ -208,7 +213,7 @@ def _sorted(files: DataFiles, group: Sequence[RewriteInput], offset: LogColumn) 
     bounds = [*offsets[:: -(-len(offsets) // rounds)], offsets[-1] + 1]
     for start, end in pairwise(bounds):
         parts = []
-        for batch in living(files, group):
+        for batch in read():
             inside = longs(leaf(batch, offset))
             parts.append(batch.filter(pa.array((inside >= start) & (inside < end))))
         found = np.concatenate([longs(leaf(part, offset)) for part in parts])

@@ -6,6 +6,7 @@ A file is one Spark task and its rows never leave it. Rows of a log come out by 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,8 @@ from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.writer import write_files
 from hardpack.rules.times import LONG_MAX
-from hardpack.table.columns import LogColumn, LogColumns
+from hardpack.spark.rewrite import by_offset
+from hardpack.table.columns import SURE_LENGTH, LogColumn, LogColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +46,7 @@ def split_file(
         The new files, which no snapshot knows of.
 
     Raises:
-        BadInput: a row names no log.
+        BadInput: a row names no log, or one with a name that bounds do not tell.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -59,10 +61,23 @@ def split_file(
             f"{files.name}: {rows[None]:,} rows of data file {like.path} have no {columns.partition.name!r}, expected "
             "the log's in each; mend or delete them."
         )
+    if long := [log for log in rows if isinstance(log, str) and len(log) >= SURE_LENGTH]:
+        raise BadInput(
+            f"{files.name}: a log's name in column {columns.partition.name!r} has {len(long[0])} characters, and "
+            f"bounds tell no more than {SURE_LENGTH - 1}; add a partition field with ALTER TABLE … ADD PARTITION FIELD "
+            f"{columns.partition.name} and rewrite the files."
+        )
     done: list[ContentFile] = []
+    rounds = -(-held // HELD_BYTES)
+    most = -(-sum(rows.values()) // max(1, rounds))
     try:
-        for logs in _rounds(rows, -(-held // HELD_BYTES)):
-            own = pa.Table.from_batches(_of_logs(read(), columns, logs))
+        for logs in _rounds(rows, most):
+            if rows[logs[0]] > most:
+                # one log that is too large to be held
+                batches = partial(_of_logs, read, columns, logs)
+                done += write_files(files, by_offset(batches, columns.offset), like, target_bytes)
+                continue
+            own = pa.Table.from_batches(_of_logs(read, columns, logs))
             # a row without an offset is its own log's trouble
             offsets = _cells(own, columns.offset).fill_null(LONG_MAX).to_numpy()
             cells = _cells(own, columns.partition)
@@ -77,9 +92,9 @@ def split_file(
     return done
 
 
-def _rounds(rows: dict[Any, int], number: int) -> Iterator[list[Any]]:
-    """Yields the logs in so many rounds of about as many rows, or in more."""
-    most, some, size = -(-sum(rows.values()) // max(1, number)), list[Any](), 0
+def _rounds(rows: dict[Any, int], most: int) -> Iterator[list[Any]]:
+    """Yields the logs in rounds of at most so many rows, but at least one log."""
+    some, size = list[Any](), 0
     for log, count in sorted(rows.items()):
         if some and size + count > most:
             yield some
@@ -90,11 +105,11 @@ def _rounds(rows: dict[Any, int], number: int) -> Iterator[list[Any]]:
         yield some
 
 
-def _of_logs(batches: Iterator[pa.RecordBatch], columns: LogColumns, logs: Collection[Any]) -> Iterator[pa.RecordBatch]:
+def _of_logs(read: Batches, columns: LogColumns, logs: Collection[Any]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for batch in batches:
+    for batch in read():
         log = leaf(batch, columns.partition)
         wanted = batch.filter(pc.is_in(log, pa.array(logs, log.type)))
         if len(wanted):

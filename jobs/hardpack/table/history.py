@@ -21,7 +21,8 @@ CONTROL = "control:"
 
 
 SPLIT_SUMMARY = "hardpack.split"
-"""Names the split that made a snapshot."""
+"""Names the split that made a snapshot; begins with `WHOLE` where its files had all rows that appends had brought."""
+WHOLE = "whole:"
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,11 @@ def is_ours(snapshot: Snapshot) -> bool:
 def is_split(snapshot: Snapshot) -> bool:
     """Returns whether hardpack took files of several logs apart in a snapshot; it is no pass, and changes no row."""
     return SPLIT_SUMMARY in summary_of(snapshot)
+
+
+def split_all_rows(snapshot: Snapshot) -> bool:
+    """Returns whether a snapshot split files that had all rows of the appends which had brought them."""
+    return summary_of(snapshot).get(SPLIT_SUMMARY, "").startswith(WHOLE)
 
 
 def is_append(snapshot: Snapshot) -> bool:

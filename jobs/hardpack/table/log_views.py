@@ -17,7 +17,7 @@ from hardpack.rules.model import DataFile, LogState, LogView, Partition, to_segm
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
-from hardpack.table.history import ancestors, is_append, is_ours, is_split, trusted_states
+from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows, trusted_states
 from hardpack.table.lineage import Changes, Lineage, was_seen
 from hardpack.table.manifests import Change, ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.state import STATE_PROPERTY, state_of
@@ -130,9 +130,12 @@ def table_logs(
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
     text = isinstance(reader.columns.partition.field_type, StringType)
-    # rows of a log that shows none may all stand in files of several
-    gone = ((name, state) for name, state in sorted(states.items()) if name not in known and not mixed)
-    views += [LogView(name if text else _number(table, name), (), _of_no_row(state)) for name, state in gone]
+    gone = ((name, state) for name, state in sorted(states.items()) if name not in known)
+    # rows of a log that shows none may all wait in files of several
+    views += [
+        LogView(name if text else _number(table, name), (), state if mixed else _of_no_row(state))
+        for name, state in gone
+    ]
     return TableLogs([v for v in views if wanted is None or str(v.partition) in wanted], mixed)
 
 
@@ -146,8 +149,11 @@ def _look(
     # files left these logs, or what is known of their files changed
     gone = [found for path, found in seen.manifests.items() if path not in listed]
     stale = {p for found in gone for p in found if p is not None}
-    # where files of several logs left, rows may have come of which nobody can tell whether a pass knew them
-    stale.update(seen.views if flagged != seen.flagged or any(None in found for found in gone) else ())
+    waited, waits = (any(None in found for found in known.values()) for known in (seen.manifests, new))
+    waits = waits or any(None in found for path, found in seen.manifests.items() if path in listed)
+    # rows that passes knew may wait in files of several logs; where such files left, they may be back
+    left = any(None in found for found in gone)
+    stale.update(seen.views if flagged != seen.flagged or left or waited != waits else ())
     seen.files += sum(len(f) for found in new.values() for f in found.values())
     seen.files -= sum(len(f) for found in gone for f in found.values())
     seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
@@ -174,20 +180,28 @@ def _look(
         if {None, partition} & flagged:
             files = [replace(f, row_deletes=True) for f in files]
         if files:
-            seen.views[partition] = _view(partition, files, state, lineage, before)
+            seen.views[partition] = _view(partition, files, state, lineage, before, waits)
             seen.states[partition] = state
         else:
             seen.views.pop(partition, None)
 
 
 def _view(
-    partition: Partition, files: list[DataFile], state: LogState, lineage: Lineage, before: LogView | None
+    partition: Partition,
+    files: list[DataFile],
+    state: LogState,
+    lineage: Lineage,
+    before: LogView | None,
+    others_wait: bool,
 ) -> LogView:
-    """Makes the view of a log of these files and, if there is a view of it with the same state, of those in that."""
+    """Makes the view of a log of these files and, if there is a view of it with the same state, of those in that.
+
+    Where others wait to be split, rows that passes knew may be among them, so that no log counts as replaced.
+    """
     state = state if before is None else before.state
     files = [_no_younger(f, state) for f in files]
     origins = [lineage.origin(partition, f, state) for f in files] if state.snapshot and files else []
-    if before is None and origins and not state.empty and lineage.replaced(partition, files, state):
+    if before is None and origins and not state.empty and not others_wait and lineage.replaced(partition, files, state):
         state, origins = started_anew(state), []
     unseen, passed = state.unseen, max(state.checkpoint or 0, state.log_start or 0)
     late = [_below(o.late, passed) for o in origins] + [unseen.late if unseen else None]
@@ -250,7 +264,7 @@ def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
         views: the logs.
     """
     # what a pass took, where a full offset map ends inside a segment that it copied, was judged by that pass
-    harmless = {s.sequence_number for s in ancestors(table) if is_append(s) or is_ours(s) or is_split(s)}
+    harmless = {s.sequence_number for s in ancestors(table) if is_append(s) or is_ours(s) or split_all_rows(s)}
 
     def lacks(view: LogView) -> bool:
         copied = max(covered_to(view.state), (view.state.checkpoint or 0) - 1)

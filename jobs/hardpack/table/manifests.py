@@ -26,6 +26,7 @@ from pyiceberg.manifest import (
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, PrimitiveType
 
+from hardpack.errors import BadInput
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
@@ -170,6 +171,11 @@ class ManifestReader:
                 file = entry.data_file
                 known = self._known(file)
                 log = self._log_of(file, known)
+                if log is None and self._is_mute(file) and file.file_path not in self._by_footer:
+                    raise BadInput(
+                        f"{self.name}: the footer of data file {file.file_path} cannot be read, which would tell its "
+                        "log; restore the file, or try again when the storage answers."
+                    )
                 if log is not None or file.record_count:
                     found.setdefault(log, []).append(self._file(entry, known))
         return found
