@@ -1,11 +1,12 @@
 """Files with rows of several logs: taken apart before a pass, row for row, and their logs cleaned like others."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
-from hardpack import BadInput, GateRefused
+from hardpack import BadInput, GateRefused, faults
 from hardpack.compaction import split as splitting
 from hardpack.failures import sentence
 from hardpack.rules.reference.cleaner import Row
@@ -186,3 +187,24 @@ def test_only_logs_that_are_known_are_paused_and_explained(hp, catalog):
     assert "split first" in hp.expire_tombstones(name, dry_run=True).notes[0]
     hp.split(name)
     assert hp.pause(name, [0])["0"].paused == 1
+
+
+@pytest.mark.parametrize("point", ["begun", "file written", "before swap", "after swap"])
+def test_a_split_that_ends_anywhere_is_done_or_not_and_can_be_done_again(hp, catalog, point):
+    table, name = made(catalog, MIXED)
+    for start in (0, 2):
+        MIXED.append(table, {p: rows("a", "b", start=start) for p in (0, 1)})
+    before = left(MIXED, table)
+    faults.arm(faults.Fault(point, "fail"))
+    # what was heard of no more is found in the history
+    ends = nullcontext() if point == "after swap" else pytest.raises(Exception, match=point)
+    try:
+        with ends:
+            hp.split(name)
+    finally:
+        faults.arm(None)
+    assert left(MIXED, table) == before
+    hp.split(name)
+    assert left(MIXED, table) == before
+    assert {s.partition for s in hp.status(name, T0)} == {0, 1}
+    assert len(table.refresh().snapshots()) == 3

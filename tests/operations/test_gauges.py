@@ -1,8 +1,9 @@
 """Gauges by the names of Kafka's cleaner."""
 
-from hardpack.compaction.plan import LogPlan, Plan
+from hardpack.compaction.plan import LogPlan, Plan, Split
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.operations.gauges import cleaned, sensed
+from hardpack.rules.model import DataFile
 from hardpack.rules.settings import Settings
 
 
@@ -64,3 +65,17 @@ def test_what_was_copied_of_what_was_read():
     assert found == {"cleaner-recopy-percent": 25.0, "max-clean-time-secs": 2.5}
     assert cleaned([report(1, 0, 0, 1.0)])["cleaner-recopy-percent"] == 0
     assert cleaned([report(None, 1, 1, 1.0)]) == {}
+
+
+def test_files_that_nobody_splits_are_dirty_and_late():
+    split = Split(files=1, bytes=10, overdue_ms=5000)
+    gauges = sensed([plan().model_copy(update={"split": split})])
+    assert (gauges["max-dirty-percent"], gauges["max-compaction-delay-secs"]) == (100, 5)
+
+
+def test_how_late_they_are_counts_from_their_oldest_row():
+    file = DataFile("f", 10, 1, 0, 0, 1000, 1000, 0, 0)
+    late = Settings(max_compaction_lag_ms=500)
+    assert [Split.of([file], late, now).overdue_ms for now in (1400, 1600)] == [0, 100]
+    assert Split.of([file], Settings(), 10**15).overdue_ms == 0
+    assert Split.of([], late, 0) is None

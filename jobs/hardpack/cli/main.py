@@ -280,6 +280,8 @@ def adopt(
     if found:
         out.print(writer_table(table, found))
     out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
+    if not dry_run and (waiting := hp.split(table, dry_run=True)).files:
+        out.print(split_table(waiting, dry_run=True))
 
 
 @app.command()

@@ -166,7 +166,8 @@ def split_table(report: SplitReport, dry_run: bool = False) -> Table:
     """
     if report.files:
         rows = [("found", f"{report.files:,} files that may hold rows of several logs, {decimal(report.bytes)}")]
-        rows += [("became", "nothing was changed" if dry_run else f"{report.files_written:,} files of one log")]
+        became = "nothing yet; the next pass splits them" if dry_run else f"{report.files_written:,} files of one log"
+        rows += [("became", became)]
         rows += [("page", page) for page in report.data_docs]
     else:
         rows = [("found", "no file that may hold rows of several logs")]

@@ -17,7 +17,7 @@ from hardpack.rules.horizons import Range, due, due_ranges
 from hardpack.rules.model import DataFile, LogView, Partition
 from hardpack.rules.selection import decide, has_rows_of, left_alone, refused_late_rows, steady_until
 from hardpack.rules.settings import Order, Settings
-from hardpack.rules.times import LONG_MAX, plus
+from hardpack.rules.times import LONG_MAX, minus, plus
 from hardpack.table.columns import table_name
 from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
 
@@ -70,20 +70,28 @@ class Split(BaseModel):
 
     files: int
     bytes: int
+    overdue_ms: int = 0
+    """By how much the oldest row in them has passed max.compaction.lag.ms."""
     partitions: tuple[Partition, ...] | None = None
     """The logs that were asked for, None for all; nobody knows yet which there are."""
     last_stable: dict[str, int] | None = None
     interval: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, files: Sequence[DataFile], **asked: Any) -> Self | None:
+    def of(cls, files: Sequence[DataFile], settings: Settings, now: int, **asked: Any) -> Self | None:
         """Returns what has to be split, None for no file.
 
         Args:
             files: those that may hold rows of several logs.
+            settings: the table's.
+            now: ms since the epoch.
             asked: what the plan was asked for.
         """
-        return cls(files=len(files), bytes=sum(f.bytes for f in files), **asked) if files else None
+        if not files:
+            return None
+        early = min((f.min_timestamp for f in files if f.min_timestamp is not None), default=now)
+        overdue = max(0, minus(minus(now, settings.max_compaction_lag_ms), early))
+        return cls(files=len(files), bytes=sum(f.bytes for f in files), overdue_ms=overdue, **asked)
 
     def __str__(self) -> str:
         """Returns what is done first, for people."""
@@ -140,12 +148,15 @@ class Plan(BaseModel):
 
     def urgency(self, order: Order) -> tuple[float, float]:
         """The most urgent log's; what has to be split may be all dirty."""
-        split = [(0.0, -1.0)] if self.split else []
+        split = [(-self.split.overdue_ms if order == "overdue" else 0, -1.0)] if self.split else []
         return min([*split, *(log.urgency(order) for log in self.logs)])
 
     @property
     def until(self) -> int:
         """The time before which another plan of the same table says the same, ms."""
+        if self.split:
+            # it says how late that is
+            return self.now
         return min((log.until for log in self.logs), default=LONG_MAX)
 
     @property
@@ -249,6 +260,8 @@ def make_plan(
         merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
         split=Split.of(
             found.mixed,
+            settings,
+            now,
             partitions=None if partitions is None else tuple(partitions),
             last_stable=dict(last_stable) if last_stable else None,
             interval=interval,

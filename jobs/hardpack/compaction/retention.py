@@ -84,7 +84,7 @@ def apply_retention(
     asked = [str(session.table.metadata.table_uuid), now, session.base, [str(v.partition) for v in views]]
     request = PassRequest(session.name, "retention", request_id(asked), now, session.base)
     report = retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
-    return report.noted(str(Split.of(found.mixed))) if found.mixed else report
+    return report.noted(str(Split.of(found.mixed, settings, now))) if found.mixed else report
 
 
 def logs_past_retention(views: Sequence[LogView], settings: Settings, now: int) -> list[LogPastRetention]:

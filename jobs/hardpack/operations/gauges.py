@@ -34,9 +34,12 @@ def sensed(plans: Iterable[Plan], unreadable: int = 0, since: int | None = None)
     logs = [log for plan in found for log in plan.logs]
     held = [log for log in logs if log.held]
     able = [log for log in logs if not (log.held or log.paused)]
+    # of files that nobody has split nobody knows the logs: all of their rows may be dirty
+    split = [plan.split for plan in found if plan.split]
+    delays = [log.overdue_ms for log in able] + [one.overdue_ms for one in split]
     gauges = {
-        "max-dirty-percent": 100 * max((log.ratio for log in able), default=0.0),
-        "max-compaction-delay-secs": max((log.overdue_ms for log in able), default=0) / 1000,
+        "max-dirty-percent": 100 * max([*(log.ratio for log in able), *(1.0 for _ in split)], default=0.0),
+        "max-compaction-delay-secs": max(delays, default=0) / 1000,
         "uncleanable-partitions-count": float(len(held) + unreadable),
         "uncleanable-bytes": float(sum(log.cleanable_bytes for log in held)),
         "paused-partitions-count": float(sum(log.paused for log in logs)),
