@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-cluster monitoring env jars lock screenshots clean
+.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -93,6 +93,9 @@ bench-quick: env jars ## the same on a twentieth of the rows, one round
 
 bench-sensing: env ## what a look at 1,000 tables of 100 logs costs, the first time and after
 	$(BIN)/python -m tests.benchmarks.sensing
+
+bench-layouts: env jars ## a pass on tables as sinks leave them, against the plain one (minutes)
+	$(BIN)/python -m tests.benchmarks.layouts
 
 bench-cluster: env jars ## one and two workers of a Spark cluster, tables of several sizes
 	$(BIN)/python -m tests.benchmarks.cluster

@@ -61,7 +61,7 @@ def one_table(hp: Hardpack, layout, name: str, rows: int, seed: int) -> list[flo
 
 
 def main() -> None:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 320_000
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 160_000
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     os.environ.setdefault("HARDPACK_HOME", str(ROOT / ".hardpack"))
     with tempfile.TemporaryDirectory() as folder:
