@@ -237,7 +237,7 @@ EMPTY = Layout(
 )
 MIXED = replace(EMPTY, name="automq, several logs a file, empty for null", mixed=True)
 LAYOUTS = (PLAIN, FLAT, NESTED, HOURLY, EMPTY)
-"""Those in which a file holds one log."""
+"""Layouts in which a file holds one log."""
 
 
 def mapped(layout):

@@ -189,21 +189,25 @@ def test_small_groups_share_a_task_and_leave_nothing_when_one_fails(topic, monke
     assert [len(pack) for pack in wide._packed(groups)] == [2]
     monkeypatch.setattr(wide, "TASK_BYTES", one.bytes)
     assert [len(pack) for pack in wide._packed(groups)] == [1, 1]
-    made = wide._rewrite_all(files, groups, columns_of(files, "offset")[0], 10**9)
+    (offset,) = columns_of(files, "offset")
+
+    def write(group):
+        return wide._rewrite(files, group, offset, 10**9)
+
+    made = wide._write_all(files, groups, write)
     assert [rows_in(files, new) for new in made] == [
         [(o, f"k{o}".encode()) for o in (0, 2, 3, 4)], [(6, b"k6"), (7, b"k7")],
     ]  # fmt: skip
-    real, begun = wide._rewrite, []
+    begun = []
 
-    def second_fails(*args):
+    def second_fails(group):
         if begun:
             raise OSError(errno.ENOSPC, "no space left on device")
-        begun.append(real(*args))
+        begun.append(write(group))
         return begun[0]
 
-    monkeypatch.setattr(wide, "_rewrite", second_fails)
     with pytest.raises(OSError, match="no space"):
-        wide._rewrite_all(files, groups, columns_of(files, "offset")[0], 10**9)
+        wide._write_all(files, groups, second_fails)
     with pytest.raises(BadInput, match="is missing"):
         rows_in(files, begun[0])
 

@@ -30,7 +30,7 @@ class Oracle:
         self.passes: dict[int, list[int]] = {}
         """By log the snapshots of its passes, in the order in which they were made."""
         self.cleanings: set[int] = set()
-        """Those of phase one, which alone date tombstones."""
+        """Snapshots of passes of phase one, which alone date tombstones."""
 
     def ancestors(self, snapshot: int | None) -> list[int]:
         found = []

@@ -143,7 +143,7 @@ class Plan(BaseModel):
 
     @property
     def bytes(self) -> int:
-        """What its work may have to read."""
+        """Bytes that a pass over its logs, and a split before it, may have to read."""
         return (self.split.bytes if self.split else 0) + sum(log.bytes for log in self.logs)
 
     def urgency(self, order: Order) -> tuple[float, float]:
