@@ -44,8 +44,8 @@ from hardpack.table.manifests import keeps_logs_apart
 
 SPLITS = 5
 """How often files are split that a writer added while others were, until a verb gives up."""
-COMMIT_BYTES = 64 * 1024**3
-"""Bytes of files after which a split is committed, so that one of a large table does not begin anew when it fails."""
+COMMIT_BYTES, COMMIT_FILES = 64 * 1024**3, 2000
+"""Bytes and files after which a split is committed, so that one of a large table does not begin anew when it fails."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _commits(sizes: Mapping[str, int]) -> list[list[str]]:
     commits: list[list[str]] = []
     room = 0
     for path, size in sizes.items():
-        if not commits or size > room:
+        if not commits or size > room or len(commits[-1]) == COMMIT_FILES:
             commits.append([])
             room = COMMIT_BYTES
         commits[-1].append(path)

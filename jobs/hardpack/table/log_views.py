@@ -39,6 +39,11 @@ class _Seen:
     files: int = 0
     """How many data files are remembered."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether a file of several logs waits to be split."""
+        return any(None in found for found in self.manifests.values())
+
 
 class ManifestCache:
     """What was read of the tables' manifests, so that another look reads only new ones. For one thread at a time.
@@ -149,14 +154,13 @@ def _look(
     # files left these logs, or what is known of their files changed
     gone = [found for path, found in seen.manifests.items() if path not in listed]
     stale = {p for found in gone for p in found if p is not None}
-    waited, waits = (any(None in found for found in known.values()) for known in (seen.manifests, new))
-    waits = waits or any(None in found for path, found in seen.manifests.items() if path in listed)
-    # rows that passes knew may wait in files of several logs; where such files left, they may be back
-    left = any(None in found for found in gone)
-    stale.update(seen.views if flagged != seen.flagged or left or waited != waits else ())
     seen.files += sum(len(f) for found in new.values() for f in found.values())
     seen.files -= sum(len(f) for found in gone for f in found.values())
+    waited = seen.waits
     seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
+    # rows that passes knew may wait in files of several logs; where such files left, they may be back
+    waits, back = seen.waits, any(None in found for found in gone)
+    stale.update(seen.views if flagged != seen.flagged or back or waited != waits else ())
     seen.flagged = flagged
     added: dict[Partition, list[DataFile]] = defaultdict(list)
     for found in new.values():
