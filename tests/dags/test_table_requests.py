@@ -12,20 +12,21 @@ pytestmark = pytest.mark.dags
 def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, tmp_path, monkeypatch):
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    from hardpack import Hardpack, api
+    from hardpack import Hardpack
     from hardpack.errors import Unreadable
+    from hardpack.operations import known_tables
     from hardpack.operations.known_tables import note_adopted
     from hardpack_airflow.maintenance import table_requests
 
     good, ours, foreign = (name_of(new_topic(catalog)) for _ in range(3))
-    real = api.open_table
+    real = known_tables.open_table
 
     def open_table(catalog, name):
         if name in (ours, foreign):
             raise Unreadable(f"{name}: the table's metadata cannot be understood")
         return real(catalog, name)
 
-    monkeypatch.setattr(api, "open_table", open_table)
+    monkeypatch.setattr(known_tables, "open_table", open_table)
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
     note_adopted(tmp_path, catalog.name, {ours: True})
 
