@@ -1,5 +1,7 @@
 """Gauges by the names of Kafka's cleaner."""
 
+from dataclasses import replace
+
 from hardpack.compaction.plan import LogPlan, Plan, Split
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.operations.gauges import cleaned, sensed
@@ -79,3 +81,5 @@ def test_how_late_they_are_counts_from_their_oldest_row():
     assert [Split.of([file], late, now).overdue_ms for now in (1400, 1600)] == [0, 100]
     assert Split.of([file], Settings(), 10**15).overdue_ms == 0
     assert Split.of([], late, 0) is None
+    # a row without a time is not older than all others
+    assert Split.of([replace(file, min_timestamp=-1)], late, 1600).overdue_ms == 0

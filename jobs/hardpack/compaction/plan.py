@@ -15,9 +15,9 @@ from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.horizons import Range, due, due_ranges
 from hardpack.rules.model import DataFile, LogView, Partition
-from hardpack.rules.selection import decide, has_rows_of, left_alone, refused_late_rows, steady_until
+from hardpack.rules.selection import decide, has_rows_of, left_alone, past_max_lag, refused_late_rows, steady_until
 from hardpack.rules.settings import Order, Settings
-from hardpack.rules.times import LONG_MAX, minus, plus
+from hardpack.rules.times import LONG_MAX, plus
 from hardpack.table.columns import table_name
 from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
 
@@ -89,9 +89,8 @@ class Split(BaseModel):
         """
         if not files:
             return None
-        early = min((f.min_timestamp for f in files if f.min_timestamp is not None), default=now)
-        overdue = max(0, minus(minus(now, settings.max_compaction_lag_ms), early))
-        return cls(files=len(files), bytes=sum(f.bytes for f in files), overdue_ms=overdue, **asked)
+        late = past_max_lag([at for f in files if (at := f.min_timestamp or 0) > 0], settings, now)
+        return cls(files=len(files), bytes=sum(f.bytes for f in files), overdue_ms=late, **asked)
 
     def __str__(self) -> str:
         """Returns what is done first, for people."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hardpack.rules.horizons import due, due_ranges
@@ -113,12 +114,20 @@ def overdue(log: LogView, settings: Settings, first_dirty: int, now: int) -> int
     positive. A segment in which some rows have a positive time and others have not counts as older than anything, so
     that it is due no later than Kafka's.
     """
-    limit = minus(now, settings.max_compaction_lag_ms)
-    if limit <= 0:
-        return 0
     dirty = from_offset(closed_segments(log, settings), first_dirty)
-    stamps = [at for s in dirty if (at := _first_time(s)) is not None]
-    return max(0, limit - min(stamps)) if stamps else 0
+    return past_max_lag([at for s in dirty if (at := _first_time(s)) is not None], settings, now)
+
+
+def past_max_lag(stamps: Sequence[int], settings: Settings, now: int) -> int:
+    """Returns the ms by which the earliest of some times has passed max.compaction.lag.ms, 0 where none has.
+
+    Args:
+        stamps: times of dirty rows, ms; those that are not positive are none to Kafka and not to be given.
+        settings: for the lag.
+        now: ms since the epoch.
+    """
+    limit = minus(now, settings.max_compaction_lag_ms)
+    return max(0, limit - min(stamps)) if stamps and limit > 0 else 0
 
 
 def _first_time(segment: Segment) -> int | None:
