@@ -266,5 +266,10 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("merge", log=1, key="b", rows=[["a", "value", 1, "now"]]), _do("truncate"), _append("b"),
          _do("foreign_expire", keep=4)],
     ),
+    "an UPDATE may give a row the key of one that was deleted": (
+        {"I9-risen"},
+        [_create(), _append("b"), _append("a-"), _append("c"), RUN, _advance(7 * 24 * HOUR), _do("expire_tombstones"),
+         _do("update", column="key", key="b", to="a"), RUN],
+    ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""

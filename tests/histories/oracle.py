@@ -120,7 +120,9 @@ class Oracle:
                     again = {r.offset for r in rows.log(log) if r.rid not in before.of}
                     moved = {rid for rid in line.tombs if rid in rows.of and rows.of[rid].offset in again}
                     moved |= self._moved(before, rows, log) & line.tombs.keys()
-                    lines[log] = replace(line, loose=line.loose | moved)
+                    lines[log] = replace(
+                        line, loose=line.loose | moved, updated=line.updated | _in_place(before, rows, log)
+                    )
         else:
             lines = self._judge(landed, before, rows, lines)
         self.lines[number] = lines
@@ -179,6 +181,7 @@ class Oracle:
                 latest[row.key] = row.offset
         for row in below:
             risen = row.rid in after.of and row.rid not in line.seen and line.gone.get(row.key, -1) > row.offset
+            risen &= row.rid not in line.updated
             must(not risen or row.value is None, "I9-risen",
                  f"log {log}: the row at {row.offset} of a key whose tombstone is gone is live and clean")  # fmt: skip
         copied = [r for r in base.log(log) if r.offset < max(checkpoint, landed.copied[log])]
@@ -230,6 +233,14 @@ class Oracle:
             floor = max((end for end in (line.floor, shown) if end is not None), default=None)
             lines[log] = replace(line, floor=floor, horizons=rules.horizons(log, line, now, rows))
         self.lines[current], self.said = lines, said
+
+
+def _in_place(before: Rows, after: Rows, log: int) -> frozenset[int]:
+    """Rows of a log that took the place of others at their offsets."""
+    left = {row.offset for row in before.shown.values() if row.log == log and row.rid not in after.shown}
+    return frozenset(
+        r.rid for r in after.shown.values() if r.log == log and r.rid not in before.shown and r.offset in left
+    )
 
 
 def _looks_new(before: Rows, after: Rows, log: int) -> bool:

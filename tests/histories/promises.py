@@ -78,6 +78,8 @@ class Line:
     """Whether the snapshot that its last pass worked from has expired: what others rewrite then is not told by row."""
     gone: Mapping[str, int] = field(default_factory=dict)
     """By key the offset of its removed tombstone."""
+    updated: frozenset[int] = frozenset()
+    """Rows that others gave another key or value in place: what a key is by an UPDATE is its author's will."""
 
 
 @dataclass(frozen=True)
