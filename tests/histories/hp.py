@@ -30,8 +30,9 @@ class Telling(Hardpack):
         """What status and state tell of a table, as plain data."""
         table = open_table(self.catalog, name)
         states = trusted_states(table)
-        found = {}
-        for status in self.status_of(table, self.world.now):
+        found, logs = {}, self.status_of(table, self.world.now)
+        waiting = any(status.partition == MIXED for status in logs)
+        for status in logs:
             if status.partition == MIXED:
                 # of files with rows of several logs
                 continue
@@ -45,6 +46,7 @@ class Telling(Hardpack):
                 uncleanable=status.uncleanable,
                 stuck=bool(getattr(status, "stuck", False)) or status.reason.startswith("stuck"),
                 horizons=[tuple(h) for h in state.horizons] if state else [],
+                waiting=waiting,
             )
         return found
 

@@ -11,10 +11,10 @@ T = "t.a"
 LONG_MAX = str(2**63 - 1)
 
 
-def _create(version: int = 2, chain: bool = False, **settings: str) -> Step:
+def _create(version: int = 2, chain: bool = False, by_log: bool = True, **settings: str) -> Step:
     named = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
     named |= {k.replace("__", "."): v for k, v in settings.items()}
-    return Step("create", {"t": T, "version": version, "settings": named, "chain": chain})
+    return Step("create", {"t": T, "version": version, "settings": named, "chain": chain, "by_log": by_log})
 
 
 def _append(*rows: Any, log: int = 0, **more: Any) -> Step:
@@ -270,6 +270,27 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         {"I9-risen"},
         [_create(), _append("b"), _append("a-"), _append("c"), RUN, _advance(7 * 24 * HOUR), _do("expire_tombstones"),
          _do("update", column="key", key="b", to="a"), RUN],
+    ),
+    "a log whose rows were all replaced is new, though rows came in a file of two logs since": (
+        {"state-survives"},
+        [_create(by_log=False, min__cleanable__dirty__ratio="0.5", log__cleaner__dedupe__buffer__size="72"),
+         _append("z"), _append("x"), _do("mixed", rows=[["d", "value", 3, "now"]]), CLEAN, _late(5, "u"), RUN,
+         _do("truncate"), _do("mixed", rows=[["a", "tombstone", 3, "now"], ["c", "value", 1, "now"]]),
+         _do("expire_tombstones")],
+    ),
+    "a log that was overwritten does not get its old checkpoint back from a file of two logs": (
+        {"I6"},
+        [_create(by_log=False), _do("mixed", rows=[["d", "value", 2, "now"], ["b", "value", 1, "now"],
+         ["a", "value", 1, "now"]]), _append("c"), RUN,
+         _do("insert_overwrite", log=0, rows=[["d", "value", 1, "now"]], from_start=True),
+         _do("mixed", rows=[["a", "tombstone", 1, "now"], ["a", "value", 3, "now"]])],
+    ),
+    "a plan with files to split is not applied twice when others have expired the first time": (
+        {"I6"},
+        [_create(by_log=False), _do("late", log=0, rows=[[86, "b", "tombstone"]], beside=True), _append("u"),
+         _do("plan", slot=0, force=False), _do("apply", slot=0), _do("nightly"),
+         _do("mixed", rows=[["c", "tombstone", 1, "now"], ["c", "tombstone", 3, "now"]]),
+         _do("foreign_expire", keep=2), _do("apply", slot=0, expire=False)],
     ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""

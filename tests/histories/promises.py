@@ -113,6 +113,8 @@ class Said:
     uncleanable: bool
     stuck: bool
     horizons: list[tuple[int, int]]
+    waiting: bool
+    """Whether rows wait in files of several logs, so that nobody can tell whether all that it had were replaced."""
 
     def horizon(self, offset: int) -> int | None:
         return next((ms for up_to, ms in self.horizons if offset <= up_to), None)

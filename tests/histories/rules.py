@@ -13,8 +13,9 @@ def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
     alone = before.refused or before.reason.startswith("paused")
     # where nobody tells any more that rows were replaced, an old checkpoint does no harm while all rows are dirty
     harmless = alone or (before.checkpoint is None and now.first_dirty <= before.first_dirty)
-    # a log whose rows are all gone starts anew
-    must(now.checkpoint == before.checkpoint or harmless or not rows.log(log), "state-survives",
+    # a log whose rows are all gone starts anew, at the latest when the files are split that may have had some
+    anew = not rows.log(log) or before.waiting
+    must(now.checkpoint == before.checkpoint or harmless or anew, "state-survives",
          f"log {log}: the checkpoint {before.checkpoint} became {now.checkpoint} by itself")  # fmt: skip
     # a log that starts anew has nothing to remember
     must(

@@ -27,8 +27,7 @@ def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) 
         Conflict: a log was cleaned since, or an input file is gone.
     """
     name, table = session.name, session.table
-    if str(table.metadata.table_uuid) != plan.uuid:
-        raise BadInput(f"{name}: the plan was made for another table of this name; plan again.")
+    check_base(session, plan)
     check_layout(table, plan.settings)
     planned = table_logs(table, plan.settings, plan.snapshot, partitions=partitions)
     if planned.mixed:
@@ -38,11 +37,6 @@ def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) 
         )
     then = {str(v.partition): v for v in planned.views}
     moved = session.base != plan.snapshot
-    if moved and plan.snapshot not in {s.snapshot_id for s in ancestors(table)}:
-        raise Conflict(
-            f"{name}: snapshot {plan.snapshot}, which the plan was made from, is no longer in the table's past, as "
-            "after a rollback or when the table was replaced; plan again."
-        )
     now = {str(v.partition): v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
     entries, (read, _) = {str(p.partition): p for p in plan.logs}, read_at(table, plan.snapshot or 0)
     for partition in partitions:
@@ -55,6 +49,27 @@ def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) 
                 "or rewritten since; plan again."
             )
     return [then[p] for p in partitions]
+
+
+def check_base(session: TableSession, plan: Plan) -> None:
+    """See that a plan's table has come from the snapshot that the plan was made from.
+
+    Args:
+        session: the table's.
+        plan: the plan.
+
+    Raises:
+        BadInput: the plan is for another table.
+        Conflict: the snapshot is no longer in the table's past.
+    """
+    name, table = session.name, session.table
+    if str(table.metadata.table_uuid) != plan.uuid:
+        raise BadInput(f"{name}: the plan was made for another table of this name; plan again.")
+    if session.base != plan.snapshot and plan.snapshot not in {s.snapshot_id for s in ancestors(table)}:
+        raise Conflict(
+            f"{name}: snapshot {plan.snapshot}, which the plan was made from, is no longer in the table's past, as "
+            "after a rollback, an expiry or when the table was replaced; plan again."
+        )
 
 
 def _passed_since(view: LogView, entry: LogPlan, read: int) -> bool:

@@ -21,6 +21,7 @@ from hardpack.compaction.data_docs import page_title
 from hardpack.compaction.gate import judge
 from hardpack.compaction.phase_one import clean
 from hardpack.compaction.plan import Plan, make_plan
+from hardpack.compaction.planned import check_base
 from hardpack.compaction.publish import applied_before
 from hardpack.compaction.report import PassReport, SplitReport
 from hardpack.compaction.session import TableSession
@@ -77,8 +78,11 @@ def clean_after_split(open_session: Callable[[], TableSession], plan: Plan) -> P
     Raises:
         BadInput, GateRefused, Conflict: see `split_first` and `hardpack.compaction.phase_one.clean`.
     """
-    if done := applied_before(open_session().table, PassRequest(plan.table, "one", plan.id, plan.now, None)):
+    session = open_session()
+    if done := applied_before(session.table, PassRequest(plan.table, "one", plan.id, plan.now, None)):
         return done
+    # else nobody tells whether it was applied
+    check_base(session, plan)
     _, session = split_first(open_session, plan.now)
     asked = plan.split
     fresh = make_plan(

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.rules.horizons import covered_to
 from hardpack.rules.model import DataFile, LogState, Partition
-from hardpack.table.history import ancestors, is_append, is_ours
+from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows
 from hardpack.table.manifests import Change
 
 Changes = Callable[[Snapshot], Mapping[Partition, Change]]
@@ -108,6 +108,9 @@ class Lineage:
         change = self.changes(snapshot).get(log)
         if change is None:
             return new
+        if split_all_rows(snapshot):
+            # appends had brought them in files of several logs
+            return replace(new, since=min((f.came for f in change.removed), default=file.came))
         if any(f.trouble for f in change.removed):
             # rows whose offsets nobody can tell may stand beside others that a pass knew
             return Origin(None, file.min_offset, file.min_offset, True)
@@ -124,7 +127,9 @@ class Lineage:
         since = min([o.since for o in before], default=file.came)
         return Origin(known, late, arrived, changed or any(o.fresh for o in before), since)
 
-    def replaced(self, log: Partition, files: Sequence[DataFile], state: LogState) -> bool:
+    def replaced(
+        self, log: Partition, files: Sequence[DataFile], state: LogState, waiting: Sequence[DataFile] = ()
+    ) -> bool:
         """Returns whether others replaced a log.
 
         They have when all rows that its last pass knew left before any of those came that are there now. Rows of
@@ -135,11 +140,12 @@ class Lineage:
             log: the log.
             files: its data files now, at least one.
             state: its state.
+            waiting: files that may hold rows of several logs, and of this one too.
         """
         origins = [self.origin(log, f, state) for f in files]
-        if any(o.known is not False for o in origins):
+        if any(o.known is not False for o in origins) or not all(self._appended(f) for f in waiting):
             return False
-        since = min(o.since for o in origins)
+        since = min([*(o.since for o in origins), *(f.came for f in waiting)])
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
             if sequence <= (state.seen or (0, 0))[0] or is_append(snapshot) or is_ours(snapshot):
                 continue
@@ -148,6 +154,10 @@ class Lineage:
                 # the last commit that took known rows
                 return since >= sequence
         return False
+
+    def _appended(self, file: DataFile) -> bool:
+        """Returns whether an append that is still known brought a file."""
+        return (snapshot := self.commits.get(file.came)) is not None and is_append(snapshot)
 
 
 def _is_no_larger(change: Change) -> bool:

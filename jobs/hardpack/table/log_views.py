@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyiceberg.manifest import ManifestContent, ManifestFile
@@ -40,9 +40,9 @@ class _Seen:
     """How many data files are remembered."""
 
     @property
-    def waits(self) -> bool:
-        """Whether a file of several logs waits to be split."""
-        return any(None in found for found in self.manifests.values())
+    def waiting(self) -> list[DataFile]:
+        """The files that may hold rows of several logs and wait to be split."""
+        return [f for found in self.manifests.values() for f in found.get(None, ())]
 
 
 class ManifestCache:
@@ -131,7 +131,7 @@ def table_logs(
         _look(table, reader, seen, manifests, states)
     if memory:
         memory.forget()
-    mixed = [f for found in seen.manifests.values() for f in found.get(None, ())]
+    mixed = seen.waiting
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
     text = isinstance(reader.columns.partition.field_type, StringType)
@@ -156,11 +156,10 @@ def _look(
     stale = {p for found in gone for p in found if p is not None}
     seen.files += sum(len(f) for found in new.values() for f in found.values())
     seen.files -= sum(len(f) for found in gone for f in found.values())
-    waited = seen.waits
     seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
-    # rows that passes knew may wait in files of several logs; where such files left, they may be back
-    waits, back = seen.waits, any(None in found for found in gone)
-    stale.update(seen.views if flagged != seen.flagged or back or waited != waits else ())
+    # rows that passes knew may wait in files of several logs, or be back where such files left
+    waiting, moved = seen.waiting, any(None in found for found in (*gone, *new.values()))
+    stale.update(seen.views if flagged != seen.flagged or moved else ())
     seen.flagged = flagged
     added: dict[Partition, list[DataFile]] = defaultdict(list)
     for found in new.values():
@@ -184,7 +183,7 @@ def _look(
         if {None, partition} & flagged:
             files = [replace(f, row_deletes=True) for f in files]
         if files:
-            seen.views[partition] = _view(partition, files, state, lineage, before, waits)
+            seen.views[partition] = _view(partition, files, state, lineage, before, waiting)
             seen.states[partition] = state
         else:
             seen.views.pop(partition, None)
@@ -196,16 +195,17 @@ def _view(
     state: LogState,
     lineage: Lineage,
     before: LogView | None,
-    others_wait: bool,
+    waiting: Sequence[DataFile],
 ) -> LogView:
     """Makes the view of a log of these files and, if there is a view of it with the same state, of those in that.
 
-    Where others wait to be split, rows that passes knew may be among them, so that no log counts as replaced.
+    Rows that passes knew may be in the files that wait to be split.
     """
     state = state if before is None else before.state
     files = [_no_younger(f, state) for f in files]
     origins = [lineage.origin(partition, f, state) for f in files] if state.snapshot and files else []
-    if before is None and origins and not state.empty and not others_wait and lineage.replaced(partition, files, state):
+    judged = before is None and origins and not state.empty
+    if judged and lineage.replaced(partition, files, state, waiting):
         state, origins = started_anew(state), []
     unseen, passed = state.unseen, max(state.checkpoint or 0, state.log_start or 0)
     late = [_below(o.late, passed) for o in origins] + [unseen.late if unseen else None]
