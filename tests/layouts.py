@@ -59,6 +59,8 @@ class Layout:
     """The column that tells a delete by `D`, where one does."""
     mixed: bool = False
     """Whether a file holds the rows of all logs that a commit brings."""
+    topics: tuple[str, ...] = ()
+    """The topics of the table, which take the logs by turns: log 2 of two topics is partition 1 of the first."""
 
     def path(self, role):
         return self.paths.get(role, role)
@@ -71,6 +73,8 @@ class Layout:
         """What maps the layout, by names of table properties without their prefix."""
         roles = {"producer": "producer.id"}
         told = {f"column.{roles.get(role, role)}": self.path(role) for role in ROLES if role != "value"}
+        if self.topics:
+            told["column.partition"] = f"{self.path('topic')},{self.path('partition')}"
         value = {"column.value": self.path("value")} if self.tombstone == "null" else {}
         return told | value | {"tombstone": self.tombstone}
 
@@ -80,6 +84,7 @@ class Layout:
         kinds = {role: KEY if self.type(role) == COMPOSITE else self.type(role) for role in ROLES}
         leaves = [(self.path(role).split("."), kind) for role, kind in kinds.items()]
         leaves += [([self.operation], StringType())] if self.operation else []
+        leaves += [(self.path("topic").split("."), StringType())] if self.topics else []
         numbers = iter(range(1, 100))
         structs, fields = defaultdict(list), []
         for path, kind in leaves:
@@ -124,6 +129,8 @@ class Layout:
         role, _ = self.spec
         if role == "partition":
             return (log,)
+        if role == "topic":
+            return (self.parts(log)[1],)
         return (None if row.timestamp is None else row.timestamp * 1000 // HOUR_US,)
 
     def cells(self, log, row):
@@ -134,16 +141,34 @@ class Layout:
         elif key is not None and isinstance(self.type("key"), StringType):
             key = key.hex()
         deleting = row.value is None and row.control is None
+        log, topic = self.parts(log)
         told = {
             "partition": str(log) if isinstance(self.type("partition"), StringType) else log,
             "offset": row.offset, "timestamp": self.time(row.timestamp), "key": key, "value": self.value(row),
             "producer": row.producer, "transactional": row.transactional, "control": row.control, "batch": row.batch,
         }  # fmt: skip
+        told |= {"topic": topic} if self.topics else {}
         cells = {}
         for role, value in told.items():
             *around, leaf = self.path(role).split(".")
             (cells.setdefault(around[0], {}) if around else cells)[leaf] = value
         return cells | ({self.operation: "D" if deleting else "c"} if self.operation else {})
+
+    def parts(self, log):
+        """The partition and the topic of a log."""
+        return (log // len(self.topics), self.topics[log % len(self.topics)]) if self.topics else (log, None)
+
+    def log(self, log):
+        """The name that hardpack gives a log."""
+        partition, topic = self.parts(log)
+        return f"{topic}-{partition}" if topic else log
+
+    def number(self, log):
+        """The log of a name that hardpack gives it."""
+        if not self.topics:
+            return log
+        topic, _, partition = log.rpartition("-")
+        return int(partition) * len(self.topics) + self.topics.index(topic)
 
     def value(self, row):
         if not self.tombstone.endswith(" empty"):
@@ -159,13 +184,14 @@ class Layout:
         out = []
         for cells in table.scan().to_arrow().to_pylist():
             told = {}
-            for role in ROLES:
+            for role in (*ROLES, "topic") if self.topics else ROLES:
                 *around, leaf = self.path(role).split(".")
                 told[role] = (cells[around[0]] if around else cells)[leaf]
             value = told["value"]
             dead = cells[self.operation] == "D" if self.operation else value == b"" if " " in self.tombstone else None
             told["tombstone"] = value is None if dead is None else dead
-            out.append(told | {"partition": int(told["partition"])})
+            log = f"{told['topic']}-{told['partition']}" if self.topics else int(told["partition"])
+            out.append(told | {"partition": self.number(log)})
         return out
 
 
@@ -235,8 +261,19 @@ EMPTY = Layout(
     | {"key": "_kafka_key", "value": "_kafka_value"},
     tombstone="_kafka_value empty",
 )
+TOPICS = Layout(
+    "several topics, a file for each partition",
+    {role: f"_kafka.{role}" for role in ("partition", "offset", "timestamp", "key", "topic")},
+    topics=("orders.eu.placed-late", "payments"),
+)
+MIXED_TOPICS = replace(
+    TOPICS,
+    name="topics by identity, several partitions a file",
+    mixed=True,
+    spec=("topic", IdentityTransform()),
+)
 MIXED = replace(EMPTY, name="automq, several logs a file, empty for null", mixed=True)
-LAYOUTS = (PLAIN, FLAT, NESTED, HOURLY, EMPTY)
+LAYOUTS = (PLAIN, FLAT, NESTED, HOURLY, EMPTY, TOPICS)
 """Layouts in which a file holds one log."""
 
 

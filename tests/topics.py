@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hardpack.compaction.session import TableSession
 from hardpack.demo.topic import COLUMNS, create_topic
 from hardpack.rules.reference.cleaner import Row
-from hardpack.table.columns import find_column
+from hardpack.table.schema_columns import find_column
 
 _names = count()
 T0 = 1_600_000_000_000

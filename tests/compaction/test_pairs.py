@@ -8,6 +8,7 @@ import time
 
 import pytest
 from hardpack import Conflict
+from hardpack.table.columns import LogColumns, settings_of
 from pyspark.sql.functions import udf
 
 from tests.topics import T0, append, name_of, offsets, row, superseded_once
@@ -159,7 +160,7 @@ def test_a_pass_commits_while_they_run(hp, spark, topic, held, statement, isolat
 def test_a_bin_pack_that_read_before_a_pass_fails(hp, topic):
     door = hp.jvm_table(name_of(topic))
     base = topic.refresh().current_snapshot().snapshot_id
-    tasks = door.scan_tasks(base, "partition", [0])
+    tasks = door.scan_tasks(base, LogColumns.of(topic.schema(), settings_of(topic)).log.among([0]))
     rewrite = door._java.newRewrite().validateFromSnapshot(base)
     hp.clean(hp.plan(name_of(topic), now=T0))
     left = topic.refresh().inspect.files()["file_path"].to_pylist()

@@ -13,12 +13,13 @@ from hardpack.rules.reference.cleaner import Row
 from hardpack.table.history import SPLIT_SUMMARY, summary_of
 from py4j.protocol import Py4JJavaError
 
-from tests.layouts import FLAT, HOURLY, MIXED, commit
+from tests.layouts import FLAT, HOURLY, MIXED, TOPICS, commit
 from tests.topics import T0, name_of
 
 pytestmark = pytest.mark.spark
 HOUR, DAY = 3_600_000, 86_400_000
 MIXED_HOURS = replace(HOURLY, name="hourly, several logs a file", mixed=True)
+MIXED_TOPICS = replace(TOPICS, name="several topics, several logs a file", mixed=True)
 MIXED_FLAT = replace(FLAT, name="connect flat, several logs a file", mixed=True)
 _names = count()
 
@@ -45,7 +46,7 @@ def data_files(table):
     return sorted(Path(table.location().removeprefix("file://")).rglob("data/**/*.parquet"))
 
 
-@pytest.mark.parametrize("layout", [MIXED, MIXED_FLAT, MIXED_HOURS], ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", [MIXED, MIXED_FLAT, MIXED_HOURS, MIXED_TOPICS], ids=lambda layout: layout.name)
 def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, layout):
     table, name = made(catalog, layout)
     assert hp.adopt(name).compacts
@@ -59,7 +60,7 @@ def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, lay
     assert "split first: 4 files that may hold rows of several logs" in hp.clean(plan, dry_run=True).notes[0]
     assert len(table.refresh().snapshots()) == 4
     report = hp.clean(plan)
-    assert [(log.partition, log.removed) for log in report.logs] == [(0, 3), (7, 2)]
+    assert [(layout.number(log.partition), log.removed) for log in report.logs] == [(0, 3), (7, 2)]
     expected = {(0, 2), (0, 3), (0, 4), (0, 6), (0, 7), (0, 8), (7, 3), (7, 4), (7, 6), (7, 7)}
     expected |= {(0, 9), (0, 10), (0, 11), (7, 9), (7, 10)}
     assert left(layout, table) == expected
@@ -68,12 +69,12 @@ def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, lay
     # what comes later is split when its turn comes, and what a pass has cleaned stays clean beside it
     layout.append(table, {0: rows("e", "w", start=12, at=T0 + 4 * HOUR), 3: rows("q", start=0, at=T0 + 4 * HOUR)})
     seen = {s.partition: s for s in hp.status(name, now)}
-    assert (seen[0].first_dirty, seen["several"].rows) == (9, 3)
+    assert (seen[layout.log(0)].first_dirty, seen["several"].rows) == (9, 3)
     assert hp.verify(name, now=now, partitions=plan.partitions).success
     hp.expire_tombstones(name, now=now + 2 * HOUR)
     assert left(layout, table) == (expected | {(0, 12), (0, 13), (3, 0)}) - {(0, 4), (0, 6), (7, 4), (7, 6)}
     again = hp.clean(hp.plan(name, now=now + 2 * HOUR))
-    assert [(log.partition, log.removed, log.checkpoint_before) for log in again.logs] == [(0, 0, 9)]
+    assert [(log.partition, log.removed, log.checkpoint_before) for log in again.logs] == [(layout.log(0), 0, 9)]
     assert hp.verify(name, now=now).success
     assert hp.maintain(name, now=now).table == name
 

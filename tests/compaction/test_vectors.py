@@ -17,6 +17,7 @@ from hardpack.rules.reference.cleaner import Log, LogSegment, append_segment, cl
 from hardpack.rules.settings import Settings
 from hardpack.spark.causes import superseded as find
 from hardpack.spark.jvm_table import JvmTable
+from hardpack.table.columns import LogColumns, settings_of
 from pyroaring import BitMap
 
 from tests.topics import T0, append, name_of, new_topic, random_rows, row
@@ -227,7 +228,8 @@ def test_deletes_that_icebergs_java_wrote_are_read(lazy, catalog, spark):
     spark.sql(f"DELETE FROM hardpack.{table.name} WHERE offset % 7 = 3 OR offset > 300 AND offset < 400")
     door = JvmTable(spark, f"hardpack.{table.name}")
     loaded = catalog.load_table(table.name)
-    (task,) = door.scan_tasks(loaded.current_snapshot().snapshot_id, "partition", [0]).values()
+    columns = LogColumns.of(loaded.schema(), settings_of(loaded))
+    (task,) = door.scan_tasks(loaded.current_snapshot().snapshot_id, columns.log.among([0])).values()
     (delete,) = door.deletes(task)
     gone = BitMap(o for o in range(500) if o % 7 == 3 or 300 < o < 400)
     assert read_positions(DataFiles.of(loaded), delete) == gone

@@ -60,7 +60,7 @@ class Batch:
         for p, (log, settings) in logs.items():
             self.logs[p] = LogUnderTest(settings, high_watermark=log.high_watermark)
             if log.checkpoint is not None or log.log_start is not None:
-                states[str(p)] = LogState(checkpoint=log.checkpoint, log_start=log.log_start)
+                states[str(self.layout.log(p))] = LogState(checkpoint=log.checkpoint, log_start=log.log_start)
         for at in range(max(len(log.segments) for log, _ in logs.values())):
             self.append({p: log.segments[at] for p, (log, _) in logs.items() if at < len(log.segments)})
         if states:
@@ -84,13 +84,16 @@ class Batch:
         if self.layout.mixed:
             split_first(self.session, 0)
         self.table.refresh()
-        views = {v.partition: v for v in read_logs(self.table, self.columns)}
+        views = {self._number(v): v for v in read_logs(self.table, self.columns)}
         return [self._log(views[p], at) for p, at in now.items() if p in views]
 
+    def _number(self, view):
+        return self.layout.number(view.partition)
+
     def _log(self, view, now):
-        log = self.logs[view.partition]
+        log = self.logs[self._number(view)]
         files = [
-            replace(f, bytes=self._sum(log.bytes, f, view.partition), modified=self._last(log.modified, f))
+            replace(f, bytes=self._sum(log.bytes, f, self._number(view)), modified=self._last(log.modified, f))
             for f in view.files
         ]
         end = view.state.log_end if log.empty_active is None else max(view.log_end, log.empty_active)
@@ -115,7 +118,7 @@ class Batch:
         dropped = {}
         if due:
             work = phase_one_work(session, self._request("one", session), due[0].settings, due)
-            dropped = {entry.partition: entry for entry in run(session, work).logs}
+            dropped = {self._number(entry): entry for entry in run(session, work).logs}
             session = self.session()
             states = read_state(self.name, self.table.properties)
             cleaned = {log.view.partition: log for log in due}
@@ -126,16 +129,17 @@ class Batch:
                 log = cleaned[view.partition]
                 expiring += logs_to_expire([view], log.settings, log.now)
             expire_logs(session, self._request("two", session), due[0].settings, expiring)
-        return {log.view.partition: (log, dropped.get(log.view.partition)) for log in logs}
+        numbers = [self._number(log.view) for log in logs]
+        return {p: (log, dropped.get(p)) for p, log in zip(numbers, logs, strict=True)}
 
     def retain(self, now: dict[int, int]):
         """One run of retention; partition -> number of segments deleted."""
         logs = self.logs_at(now)
         session = self.session()
         past = [past for log in logs for past in logs_past_retention([log.view], log.settings, log.now)]
-        before = {log.view.partition: len(log.view.segments) for log in logs}
+        before = {self._number(log.view): len(log.view.segments) for log in logs}
         retain_logs(session, self._request("retention", session), self.columns, past)
-        after = {log.view.partition: len(log.view.segments) for log in self.logs_at(now)}
+        after = {self._number(log.view): len(log.view.segments) for log in self.logs_at(now)}
         return {p: n - after.get(p, 0) for p, n in before.items()}
 
     def session(self):
@@ -147,7 +151,8 @@ class Batch:
         """Move where logs start, as Kafka's DeleteRecords does."""
         states = read_state(self.name, self.table.refresh().properties)
         for p, offset in offsets.items():
-            states[str(p)] = replace(states.get(str(p), LogState()), log_start=offset)
+            name = str(self.layout.log(p))
+            states[name] = replace(states.get(name, LogState()), log_start=offset)
         with self.table.transaction() as transaction:
             transaction.set_properties({STATE_PROPERTY: write_state(states)})
 
@@ -163,7 +168,7 @@ class Batch:
         self.left = {p: {r["offset"] for r in found} for p, found in rows.items()}
         out = {}
         for log in self.logs_at(dict.fromkeys(self.logs, 0)):
-            p, view = log.view.partition, log.view
+            p, view = self._number(log.view), log.view
             offsets = [r["offset"] for r in rows[p]]
             edges = [*(s.base_offset for s in view.segments), view.log_end]
             out[p] = {

@@ -8,7 +8,8 @@ from itertools import combinations
 import pyarrow as pa
 import pytest
 from hardpack.files.canonical_keys import keys_of
-from hardpack.table.columns import LogColumn, LogColumns
+from hardpack.table.columns import LogColumns
+from hardpack.table.schema_columns import LogColumn
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.types import (

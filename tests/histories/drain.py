@@ -51,7 +51,9 @@ def _settled(world: Any, name: str) -> None:
         world.hp.resume(name)
     except HardpackError as error:
         raise Violation("errors", f"resume of all logs raised {error}") from error
-    logs = {str(log): [["drain", "value", 1, "now"]] for log in sorted(oracle.said)}
+    # of a log whose rows all wait to be split nobody has said anything yet
+    waiting = {row.log for row in oracle.rows[tab.meta.current_snapshot_id].waiting.values()}
+    logs = {str(log): [["drain", "value", 1, "now"]] for log in sorted(oracle.said.keys() | waiting)}
     # a source goes on behind the last row, also where a cherry-pick brought that back
     for row in oracle.rows[tab.meta.current_snapshot_id].of.values():
         world.ends[name, row.log] = max(world.ends.get((name, row.log), row.offset), row.offset)

@@ -287,7 +287,7 @@ def compare(
     tab, at = session.jvm.tab, Columns.of(columns)
     sides = []
     for number in snapshots:
-        session.jvm.scan_tasks(number, columns.partition.name, [])
+        session.jvm.scan_tasks(number, [])
         shown = tab.visible(tab.meta.snapshot_by_id(number))
         sides.append({path: rows for path, rows in shown.items() if path not in waiting})
     if own:

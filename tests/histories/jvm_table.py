@@ -11,6 +11,7 @@ from typing import Any
 from hardpack.errors import CommitUnknown, Conflict
 from hardpack.files.content_file import ContentFile, listed_file
 from hardpack.spark.commit import Standing
+from hardpack.table.log_name import Among
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.snapshots import Snapshot
 
@@ -62,11 +63,11 @@ class SimJvmTable:
     def tab(self) -> Tab:
         return self.world.lake.tabs[self.table]
 
-    def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Task]:
+    def scan_tasks(self, snapshot: int, among: Among) -> dict[str, Task]:
         found = self.tab.meta.snapshot_by_id(snapshot)
         if found is None:
             raise Conflict(f"{self.name}: snapshot {snapshot} is gone.")
-        wanted = {int(v) for v in values}
+        wanted = {int(value) for one in among for _, values in one for value in values}
         hidden, rows = self.tab.hidden(found), self.tab.store.files
         return {
             p: Task(p, hidden.get(p, frozenset())) for p in self.tab.paths(found) if wanted & {r.log for r in rows[p]}

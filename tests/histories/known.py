@@ -292,5 +292,12 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("mixed", rows=[["c", "tombstone", 1, "now"], ["c", "tombstone", 3, "now"]]),
          _do("foreign_expire", keep=2), _do("apply", slot=0, expire=False)],
     ),
+    "a plan with files to split cleans by its own settings": (
+        {"horizon-early"},
+        [_create(by_log=False), _do("mixed", rows=[["c", "value", 1, "now"], ["c", "tombstone", 1, "now"]]),
+         _do("plan", slot=1, force=False), _do("settings", delete__retention__ms="0"),
+         _do("mixed", rows=[["d", "value", 2, "now"], ["c", "value", 1, "now"]]),
+         _do("apply", slot=1, expire=False)],
+    ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""

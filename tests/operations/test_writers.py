@@ -33,7 +33,7 @@ from pyiceberg.types import (
 )
 from typer.testing import CliRunner
 
-from tests.layouts import commit
+from tests.layouts import TOPICS, commit
 from tests.topics import T0, name_of
 
 _names, _ids = count(), count(1)
@@ -318,15 +318,36 @@ def of_topics(topics, start=0):
     ],
 )
 @pytest.mark.parametrize("bounds", [True, False])
-def test_one_topic_in_a_table(cold, catalog, files, bounds):
+def test_several_topics_in_a_table(cold, catalog, files, bounds):
     table = connect(catalog)
     for start, topics in enumerate(files):
         commit(table, [((), of_topics(topics[:1] * 2, 2 * start))], bounds=bounds)
         if start == 0:
             assert cold.adopt(name_of(table), dry_run=True).compacts
     commit(table, [((), of_topics(files[-1], 90))], bounds=bounds)
-    message = refusal(cold.adopt, name_of(table))
+    alone = {"column.partition": "_kafka_metadata_partition"}
+    message = refusal(cold.adopt, name_of(table), alone)
     assert "column '_kafka_metadata_topic' names several topics, 'orders" in message
+    assert "--set column.partition=_kafka_metadata_topic,_kafka_metadata_partition` names them so" in message
+    assert "a log is one's partition" in cold.writer_of(name_of(table)).meaning[-1]
+    cold.adopt(name_of(table))
+    properties = catalog.load_table(name_of(table)).properties
+    assert properties["hardpack.column.partition"] == "_kafka_metadata_topic,_kafka_metadata_partition"
+    logs = {s.partition for s in cold.status(name_of(table), T0)}
+    assert logs - {"several"} <= {f"{topic}-0" for topics in files for topic in topics}
+    assert len(logs) > 1 or logs == {"several"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "wrong"),
+    [("partition,topic", "names a log by int, string"), ("topic,topic", "names a log by string, string"),
+     ("topic,partition,offset", "names a log by string, int, long"), ("topic,shard", "there is no column 'shard'")],
+)  # fmt: skip
+def test_a_log_is_named_by_a_topic_and_its_partition_in_this_order(cold, catalog, columns, wrong):
+    table = TOPICS.create(catalog, f"sinks.named{next(_names)}")
+    settings = TOPICS.settings | {"column.partition": ",".join(f"_kafka.{name}" for name in columns.split(","))}
+    assert wrong.replace("'shard'", "'_kafka.shard'") in refusal(cold.adopt, name_of(table), settings)
+    assert not any(key.startswith("hardpack.") for key in catalog.load_table(name_of(table)).properties)
 
 
 def test_the_command_prints_what_it_found(catalog, lake, monkeypatch):

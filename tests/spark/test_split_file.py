@@ -10,6 +10,7 @@ from hardpack.files.data_files import DataFiles
 from hardpack.rules.reference.cleaner import Row
 from hardpack.spark import split
 from hardpack.table.columns import LogColumns
+from hardpack.table.log_name import value_by_bounds
 from pyiceberg.types import StringType
 
 from tests.layouts import MIXED, PLAIN, mapped, written
@@ -48,13 +49,13 @@ def test_every_row_is_in_a_file_of_its_log_by_rising_offset(catalog, monkeypatch
     for one in new:
         metadata = pq.read_table(one.path.removeprefix("file://"))["_kafka_metadata"].to_pylist()
         (log,) = {row["partition"] for row in metadata}
-        assert columns.log_by_bounds(*one.told(columns.partition.field_id)) == log
+        assert columns.log.of([value_by_bounds(c, one.told(c.field_id)) for c in columns.log.columns]) == log
         found.setdefault(log, []).extend(row["offset"] for row in metadata)
     assert found == {log: sorted(offsets) for log, offsets in logs.items()}
 
 
 def test_a_name_that_bounds_do_not_tell_is_refused_before_anything_is_written(catalog):
     layout = type(PLAIN)("long names", types={"partition": StringType()})
-    files, columns, file = one_file(catalog, layout, {"a-topic-name-0001": [0], "b": [1]})
-    with pytest.raises(BadInput, match="has 17 characters, and bounds tell no more than 15"):
+    files, columns, file = one_file(catalog, layout, {"a" * 64: [0], "b": [1]})
+    with pytest.raises(BadInput, match="has 64 characters, and a file's metadata tells no more than 63"):
         taken_apart(files, columns, file)

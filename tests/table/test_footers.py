@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from hardpack import BadInput
 from hardpack.rules.reference.cleaner import Row
-from hardpack.table.columns import LogColumn
 from hardpack.table.footers import FOLDER, Footers, _told
 from hardpack.table.log_views import read_logs
 from hardpack.table.manifests import ManifestReader
+from hardpack.table.schema_columns import LogColumn
 from pyiceberg.types import LongType
 
 from tests.layouts import HOURLY, LAYOUTS, NESTED, PLAIN, mapped
@@ -54,7 +54,8 @@ def kept(table):
 def test_footers_tell_what_manifests_would(catalog, layout):
     with_bounds, without = made(catalog, layout, True), made(catalog, layout, False)
     assert told(without, layout) == told(with_bounds, layout)
-    assert (len(kept(without)), len(kept(with_bounds))) == (2, 0)
+    # a name that bounds may have cut is looked up too
+    assert (len(kept(without)), len(kept(with_bounds))) == (2, 2 if layout.topics else 0)
 
 
 def test_a_footer_is_read_once(catalog, monkeypatch):

@@ -9,6 +9,7 @@ from hardpack import BadInput
 from hardpack.rules.model import LogState
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.columns import LogColumns
+from hardpack.table.log_name import FOOTER_LENGTH, may_be_cut, value_by_bounds
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import made_by, write_state
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -68,15 +69,19 @@ def test_logs_are_seen_alike_whatever_the_shape(cold, catalog, layout):
     layout.append(table, {0: log("a", "b-", "a"), 3: log("x", "y", start=7)})
     layout.append(table, {0: log("c", "d", start=3, at=T0 + 5 * HOUR)})
     assert cold.adopt(name_of(table)).compacts
+    first, other = layout.log(0), layout.log(3)
     views = {v.partition: v for v in read_logs(table.refresh(), mapped(layout))}
     assert {p: [(f.min_offset, f.max_offset, f.rows) for f in v.files] for p, v in views.items()} == {
-        0: [(0, 2, 3), (3, 4, 2)], 3: [(7, 8, 2)],
+        first: [(0, 2, 3), (3, 4, 2)], other: [(7, 8, 2)],
     }  # fmt: skip
-    assert [f.min_timestamp for f in views[0].files] == [T0, T0 + 5 * HOUR]
+    assert [f.min_timestamp for f in views[first].files] == [T0, T0 + 5 * HOUR]
     # a file in which some rows delete and some do not is told by what its metadata counts
-    tombstones = [f.tombstones for f in views[0].files]
+    tombstones = [f.tombstones for f in views[first].files]
     assert tombstones == ([None, 0] if layout in (FLAT, EMPTY) else [1, 0])
-    assert {log.partition: log.action for log in cold.plan(name_of(table), now=T0 + 1).logs} == {0: "clean", 3: "none"}
+    planned = {log.partition: log.action for log in cold.plan(name_of(table), now=T0 + 1).logs}
+    assert planned == {first: "clean", other: "none"}
+    (asked,) = cold.plan(name_of(table), now=T0 + 1, partitions=[str(other)]).logs
+    assert asked.partition == other
 
 
 def test_a_log_lies_in_many_hours_and_a_file_joins_those_of_its_own(catalog):
@@ -158,20 +163,23 @@ def test_what_bounds_prove():
     none, by_log = PartitionSpec(), PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "p"))
     number = LogColumns.of(PLAIN.schema, mapped(PLAIN))
     one, two = (1).to_bytes(4, "little"), (2).to_bytes(4, "little")
-    assert number.log_by_bounds(0, one, one) == 1
-    assert number.log_by_bounds(0, one, two) is None
+    (column,) = number.log.columns
+    assert value_by_bounds(column, (0, one, one)) == 1
+    assert value_by_bounds(column, (0, one, two)) is None
     # where nobody counts nulls, a row may name no log
-    assert number.log_by_bounds(None, one, one) is None
-    assert number.log_by_bounds(1, one, one) is None
-    assert number.log_by_bounds(0, None, one) is None
-    assert (number.log_index(by_log), number.log_index(none)) == (0, None)
+    assert value_by_bounds(column, (None, one, one)) is None
+    assert value_by_bounds(column, (1, one, one)) is None
+    assert value_by_bounds(column, (0, None, one)) is None
+    assert (number.log.places(by_log), number.log.places(none)) == ((0,), (None,))
     schema = Schema(
         *(f if f.name != "partition" else NestedField(1, "partition", StringType()) for f in PLAIN.schema.fields)
     )
-    text = LogColumns.of(schema, mapped(PLAIN))
-    assert text.log_by_bounds(0, b"orders-1", b"orders-1") == "orders-1"
+    (text,) = LogColumns.of(schema, mapped(PLAIN)).log.columns
+    assert value_by_bounds(text, (0, b"orders-1", b"orders-1")) == "orders-1"
     # a writer may have cut both
-    assert text.log_by_bounds(0, b"orders.customers", b"orders.customers") is None
+    long = (0, b"orders.customers", b"orders.customers")
+    assert (value_by_bounds(text, long), may_be_cut(text, long)) == (None, True)
+    assert value_by_bounds(text, long, FOOTER_LENGTH - 1) == "orders.customers"
 
 
 STRANGE = Schema(

@@ -226,6 +226,7 @@ def make_plan(
     order: Order = "filthiest",
     interval: tuple[int, int] | None = None,
     clock: int | None = None,
+    settings: Settings | None = None,
 ) -> Plan:
     """Decides for every log of a table, from metadata alone.
 
@@ -238,11 +239,12 @@ def make_plan(
         order: which log comes first, the filthiest as in Kafka or the most overdue.
         interval: only logs whose cleanable head has rows of this time, ms, the end not included.
         clock: what the clock says when it is `now`, ms; None where time is not to go on until the plan is applied.
+        settings: to decide by; None for those in force.
 
     Raises:
         BadInput: a wrong table or setting, or an unknown partition.
     """
-    settings, table = session.checked_settings(), session.table
+    settings, table = settings or session.checked_settings(), session.table
     found = chosen(table, settings, partitions, session.memory, waiting_too=True)
     views = found.views
     if last_stable:

@@ -45,7 +45,7 @@ def publish(session: TableSession, ledger: Ledger, data_docs: str = "") -> PassR
         },
         vectors=staged.java_vectors,
         replaced=[delete for path in choice.hide for delete in session.jvm.lying_on(tasks[path])],
-        partitions=(work.columns.partition.name, [log.view.partition for log in work.logs]),
+        among=work.columns.log.among(log.view.partition for log in work.logs),
         rewrites=work.settings.commit_operation == "replace",
     )
     snapshot = session.jvm.commit(work.base, change)

@@ -126,7 +126,7 @@ def retain_logs(
     if not logs or request.base is None or dry_run:
         return request.report(logs=entries)
     table, work = session.table, PassWork(request, settings, session.columns(settings), tuple(logs), (RETENTION,))
-    tasks = session.jvm.scan_tasks(request.base, work.columns.partition.name, [log.view.partition for log in logs])
+    tasks = session.jvm.scan_tasks(request.base, work.columns.log.among(log.view.partition for log in logs))
     inputs = Inputs(
         work, DataFiles.of(table), tasks, {}, {}, {}, Record.of(table), read_at(table, request.base), time.monotonic()
     )

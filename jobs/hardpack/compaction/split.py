@@ -38,10 +38,12 @@ from hardpack.spark.evidence import Sample, Side, evidence
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.rewrite import RewriteInput, living, write_anew
 from hardpack.spark.split import split_file
-from hardpack.table.columns import LogColumn
 from hardpack.table.history import SPLIT_SUMMARY, WHOLE, ancestors, is_append
+from hardpack.table.layout import check_layout
+from hardpack.table.log_name import value_by_bounds
 from hardpack.table.log_views import table_logs
 from hardpack.table.manifests import keeps_logs_apart
+from hardpack.table.schema_columns import LogColumn
 
 SPLITS = 5
 """How often files are split that a writer added while others were, until a verb gives up."""
@@ -83,6 +85,7 @@ def clean_after_split(open_session: Callable[[], TableSession], plan: Plan) -> P
         return done
     # else nobody tells whether it was applied
     check_base(session, plan)
+    check_layout(session.table, plan.settings)
     _, session = split_first(open_session, plan.now)
     asked = plan.split
     fresh = make_plan(
@@ -93,6 +96,7 @@ def clean_after_split(open_session: Callable[[], TableSession], plan: Plan) -> P
         asked.last_stable if asked else None,
         interval=asked.interval if asked else None,
         clock=plan.clock,
+        settings=plan.settings,
     )
     return clean(session, fresh.model_copy(update={"made_for": plan.id})).noted(str(asked))
 
@@ -226,7 +230,8 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
     columns = replace(columns, producer_id=None, transactional=None, control=None, leader_epoch=None, batch=None)
     spans, rows = dict[Partition, tuple[int, int]](), Counter[Partition]()
     for file, _ in new:
-        log = columns.log_by_bounds(*file.told(columns.partition.field_id))
+        # we cut no bounds of these columns
+        log = columns.log.of([value_by_bounds(c, file.told(c.field_id), None) for c in columns.log.columns])
         if log is None:
             raise GateRefused(f"{name}: a file of one log does not prove it; report it with the table's metadata.")
         rows[log] += file.rows

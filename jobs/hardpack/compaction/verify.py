@@ -220,8 +220,8 @@ def _compare(
     base, current = snapshots
     title = page_title(name, logs, f"published {current}")
     values = [p.partition for p in logs]
-    before = jvm.scan_tasks(base, columns.partition.name, values)
-    after = jvm.scan_tasks(current, columns.partition.name, values)
+    among = columns.log.among(values)
+    before, after = jvm.scan_tasks(base, among), jvm.scan_tasks(current, among)
     if own:
         wrote = jvm.sequence_number(current)
         after = {p: t for p, t in after.items() if p in before or int(t.file().fileSequenceNumber()) == wrote}

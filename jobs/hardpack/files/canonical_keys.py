@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyiceberg.types import DecimalType, IcebergType
 
-from hardpack.table.columns import LogColumn, LogColumns
+from hardpack.table.columns import LogColumns
+from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -80,7 +80,7 @@ def metrics_modes(
 
 def sensed(columns: LogColumns) -> dict[int, int]:
     """Returns the least metrics mode of the columns by which sensing knows a file, by field id."""
-    modes = {c.field_id: FULL for c in (columns.partition, columns.offset, columns.timestamp)}
+    modes = {c.field_id: FULL for c in (*columns.log.columns, columns.offset, columns.timestamp)}
     modes |= {c.field_id: COUNTS for c in columns.keys}
     if columns.value:
         modes[columns.value.field_id] = COUNTS if columns.tombstone.kind == "null" else FULL

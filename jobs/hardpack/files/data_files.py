@@ -23,7 +23,8 @@ from hardpack.files.column_metrics import metrics_modes, sensed
 from hardpack.files.content_file import ContentFile
 from hardpack.files.damage import PIECE, readable
 from hardpack.files.throttle import Throttle
-from hardpack.table.columns import LogColumn, LogColumns, by_offset, table_name
+from hardpack.table.columns import LogColumns, by_offset, table_name
+from hardpack.table.schema_columns import LogColumn
 from hardpack.table.vended import renewed
 
 if TYPE_CHECKING:

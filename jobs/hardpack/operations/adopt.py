@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.operations.adoption_checks import check_one_topic, check_rows
+from hardpack.operations.adoption_checks import check_rows, check_topics, topics_in
 from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
 from hardpack.rules.settings import NOT_SETTINGS, PREFIX, Settings, is_locked, own_settings, read_settings
@@ -38,6 +38,8 @@ def writer_of(session: TableSession, settings: Mapping[str, str], named: str | N
     writer = recognise(table, {**before, **settings}, named)
     if writer is None:
         return None
+    if writer.topic and len(topics := topics_in(table, writer.topic)) > 1:
+        writer = writer.with_topics(topics)
     taken = {k: v for k, v in unmapped(writer, [*before, *settings]).items() if not is_locked(k, policy)}
     return replace(writer, settings=taken)
 
@@ -85,7 +87,7 @@ def adopt(
     if POLICY not in table.properties or "key.absent" in settings:
         check_rows(table, result)
     if writer and writer.topic:
-        check_one_topic(table, writer.topic)
+        check_topics(table, result, writer.topic)
     wanted[FIELDS] = bound_fields(table, result)
     if not dry_run:
         try:

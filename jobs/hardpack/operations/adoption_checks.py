@@ -16,9 +16,11 @@ from hardpack.files.content_file import ContentFile, listed_file
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
-from hardpack.table.columns import SURE_LENGTH, LogColumn, LogColumns, find_column, table_name
+from hardpack.table.columns import LogColumns, table_name
 from hardpack.table.footers import SILENT, Footers
+from hardpack.table.log_name import SURE_LENGTH
 from hardpack.table.manifests import ManifestReader, table_files
+from hardpack.table.schema_columns import LogColumn, find_column
 
 MOST_FOOTERS = 1000
 """Files, the newest, whose footers are asked for the topic where bounds do not tell it: a second's work."""
@@ -46,19 +48,16 @@ def check_rows(table: Table, settings: Settings) -> None:
         )
 
 
-def check_one_topic(table: Table, path: str) -> None:
-    """See that all rows are of one topic, as far as bounds tell, since each topic's offsets begin anew.
+def topics_in(table: Table, path: str) -> list[str]:
+    """Returns the names of topics that a table's files are known to hold, in order; of many rows two may be told.
 
     Args:
         table: as pyiceberg loaded it.
         path: of the column with the topic's name.
-
-    Raises:
-        BadInput: there are several.
     """
     column = find_column(table.schema(), path)
     if column is None:
-        return
+        return []
     names, untold = set[bytes](), list[str]()
     for file in table_files(table):
         low, high = ((told or {}).get(column.field_id) for told in (file.lower_bounds, file.upper_bounds))
@@ -69,11 +68,29 @@ def check_one_topic(table: Table, path: str) -> None:
             names |= {low, high}
     footers = Footers(table.io, table.location(), table.name_mapping(), (column,)).look(untold[-MOST_FOOTERS:])
     names |= {end for told in footers.values() for end in told.get(column.field_id, SILENT)[1:] if end is not None}
-    if len(names) > 1:
-        first, second, *_ = (name.decode(errors="replace") for name in sorted(names))
+    return [name.decode(errors="replace") for name in sorted(names)]
+
+
+def check_topics(table: Table, settings: Settings, path: str) -> None:
+    """See that a log is of one topic, as far as bounds tell, since each topic's offsets begin anew.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: its settings.
+        path: of the column with the topic's name.
+
+    Raises:
+        BadInput: there are several, and the log is named without them.
+    """
+    log = LogColumns.of(table.schema(), settings).log
+    if path in [column.name for column in log.columns]:
+        return
+    if len(topics := topics_in(table, path)) > 1:
+        name = table_name(table)
         raise BadInput(
-            f"{table_name(table)}: column {path!r} names several topics, {first!r} and {second!r} among them, whose "
-            "offsets each begin anew, expected one topic in a table; write a table for each."
+            f"{name}: column {path!r} names several topics, {topics[0]!r} and {topics[1]!r} among them, whose offsets "
+            f"each begin anew, expected logs that are named with their topic; `hardpack adopt {name} --set "
+            f"column.partition={path},{settings.column_partition}` names them so."
         )
 
 
@@ -110,9 +127,9 @@ def _empty_in(files: DataFiles, file: ContentFile, key: LogColumn) -> bool:
 
 def _check_sequences(table: Table, settings: Settings) -> None:
     """See that no partition field beside the log's separates rows that have offsets of their own, as a topic's name."""
-    log = LogColumns.of(table.schema(), settings).partition.field_id
+    log = LogColumns.of(table.schema(), settings).log.field_ids
     fields = (f for f in table.spec().fields if isinstance(f.transform, IdentityTransform))
-    others = [f.source_id for f in fields if f.source_id != log]
+    others = [f.source_id for f in fields if f.source_id not in log]
     snapshot, reader = table.current_snapshot(), ManifestReader(table, settings)
     manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA] if snapshot else []
     for source in others:
@@ -123,8 +140,8 @@ def _check_sequences(table: Table, settings: Settings) -> None:
             column = table.schema().find_column_name(source)
             raise BadInput(
                 f"{table_name(table)}: partition field {column!r} separates rows of log {mixed[0]} that have the same "
-                f"offsets, as topics do, so that {settings.column_partition!r} alone names no log; keep one of them in "
-                "a table, or map a column that names both with --set column.partition=NAME."
+                f"offsets, as topics do, so that {settings.column_partition!r} alone names no log; name it with both, "
+                f"with --set column.partition={column},{settings.column_partition}."
             )
 
 

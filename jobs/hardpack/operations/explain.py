@@ -23,7 +23,8 @@ from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
 from hardpack.spark.columns import key_as_json
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.outcomes import decided
-from hardpack.table.columns import LogColumn, LogColumns, columns_at, table_name
+from hardpack.table.columns import LogColumns, columns_at, table_name
+from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyiceberg.manifest import DataFileContent, ManifestContent
 from pyiceberg.schema import Schema
@@ -11,8 +11,9 @@ from pyiceberg.table import Table
 from pyiceberg.types import BinaryType, StringType
 
 from hardpack.errors import BadInput
-from hardpack.table.columns import column_by_id, find_column, key_columns, table_name
+from hardpack.table.columns import key_columns, table_name
 from hardpack.table.layout import EXPECTED
+from hardpack.table.schema_columns import column_by_id, find_column
 
 METADATA = ("partition", "offset", "timestamp")
 KEPT = "Deletes are rows with a null value, as in Kafka."
@@ -33,6 +34,16 @@ class Writer:
     """Sentences for people."""
     topic: str = ""
     """The column with the topic's name, where the sink writes one."""
+
+    def with_topics(self, topics: Sequence[str]) -> Writer:
+        """Returns the writer of several topics, of which each partition is a log.
+
+        Args:
+            topics: names of some of them, at least two.
+        """
+        named = f"{self.topic},{self.settings.get('column.partition', 'partition')}"
+        told = f"The table holds several topics, {topics[0]} and {topics[1]} among them; a log is one's partition."
+        return replace(self, settings={**self.settings, "column.partition": named}, meaning=(*self.meaning, told))
 
 
 @dataclass(frozen=True)

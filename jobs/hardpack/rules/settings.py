@@ -116,7 +116,11 @@ class Settings(BaseModel):
         description="age from which a file no snapshot knows of goes; longer than any write takes",
     )
 
-    column_partition: str = Field("partition", min_length=1, description="column of the log's number or name")
+    column_partition: str = Field(
+        "partition",
+        min_length=1,
+        description="column of the log's number or name, or two with a comma between: the topic's and the partition's",
+    )
     column_offset: str = Field("offset", min_length=1, description="column of the record's offset, long")
     column_timestamp: str = Field("timestamp", min_length=1, description="timestamp, or long in milliseconds")
     column_key: str = Field(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
-from hardpack.table.columns import LogColumn, LogColumns
+from hardpack.rules.model import Partition
+from hardpack.table.columns import LogColumns
+from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -29,6 +31,30 @@ def column(*path: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.col(".".join("`" + name.replace("`", "``") + "`" for name in path))
+
+
+def log_column(columns: LogColumns) -> Column:
+    """Returns the name of each row's log as text, null where it has none."""
+    from pyspark.sql import functions as F
+
+    parts = [column(*c.path).cast("string") for c in columns.log.columns]
+    # a text of which one part is null is null
+    return reduce(lambda name, part: F.concat(name, F.lit("-"), part), parts)
+
+
+def in_logs(columns: LogColumns, logs: Iterable[Partition]) -> Column:
+    """Returns whether a row is of some logs, so that Iceberg can leave files out by it.
+
+    Args:
+        columns: of the rows' table, as it calls them.
+        logs: their names or numbers.
+    """
+    from pyspark.sql import functions as F
+
+    alternatives = [
+        reduce(and_, (column(*c.path).isin(values) for c, values in one)) for one in columns.log.among(logs)
+    ]
+    return reduce(or_, alternatives, F.lit(False))
 
 
 def key_column(columns: LogColumns) -> Column:
@@ -96,7 +122,7 @@ def role_columns(columns: LogColumns, tombstones: bool = True) -> dict[str, Colu
     # a control row may have no value, but it deletes nothing
     dead = deleting(columns) & control.isNull() if tombstones else F.lit(False)
     roles = {
-        "p": column(*columns.partition.path).cast("string"),
+        "p": log_column(columns),
         "k": key_column(columns),
         "o": column(*columns.offset.path).cast("long"),
         "tombstone": dead,

@@ -20,6 +20,7 @@ from hardpack import faults
 from hardpack.errors import CommitUnknown, Conflict, HardpackError
 from hardpack.failures import java_error
 from hardpack.table.history import carried
+from hardpack.table.log_name import Among
 from hardpack.table.numeric_properties import whole_number
 
 log = logging.getLogger(__name__)
@@ -93,9 +94,9 @@ class _Ancestors:
 class CommitChange:
     """What one commit does: files out, files in, properties derived from those at the time, summary entries.
 
-    `vectors` are new deletion vectors, `replaced` those that they stand in for, both within `partitions`, the column's
-    name and its values. With `rewrites`, and no vectors, the snapshot is a `replace`. `properties` is given what stands
-    at the moment of the commit; it returns the properties to set and raises Conflict when that no longer allows it.
+    `vectors` are new deletion vectors, `replaced` those that they stand in for, both on files of the logs `among`. With
+    `rewrites`, and no vectors, the snapshot is a `replace`. `properties` is given what stands at the moment of the
+    commit; it returns the properties to set and raises Conflict when that no longer allows it.
     """
 
     remove: Iterable[Any]
@@ -104,7 +105,7 @@ class CommitChange:
     summary: dict[str, str]
     vectors: Sequence[Any] = ()
     replaced: Sequence[Any] = ()
-    partitions: tuple[str, Sequence[int | str]] = ("", ())
+    among: Among = field(default_factory=list)
     rewrites: bool = False
 
 
@@ -157,8 +158,8 @@ class Commits:
         among: makes Iceberg's expression of a column's name and the values that it may have.
     """
 
-    def __init__(self, jvm: Any, table: Any, name: str, among: Callable[[str, Iterable[int | str]], Any]) -> None:
-        self._jvm, self._java, self.name, self._among = jvm, table, name, among
+    def __init__(self, jvm: Any, table: Any, name: str, in_logs: Callable[[Among], Any]) -> None:
+        self._jvm, self._java, self.name, self._in_logs = jvm, table, name, in_logs
 
     def commit(self, base: int, change: CommitChange) -> int:
         """Publish a change as one metadata swap, re-applied on the newest snapshot as often as needed.
@@ -336,7 +337,7 @@ class Commits:
         for delete in change.vectors:
             update.addDeletes(delete)
             referenced.add(delete.referencedDataFile())
-        update.validateFromSnapshot(base).conflictDetectionFilter(self._among(*change.partitions))
+        update.validateFromSnapshot(base).conflictDetectionFilter(self._in_logs(change.among))
         return update.validateDataFilesExist(referenced).validateDeletedFiles().validateNoConflictingDeleteFiles()
 
     def _map(self, entries: Mapping[str, str]) -> Any:

@@ -19,6 +19,7 @@ from py4j.java_gateway import JavaMember
 from hardpack.files.content_file import ContentFile
 from hardpack.spark.commit import CommitChange, Commits
 from hardpack.spark.procedures import Procedures, quoted
+from hardpack.table.log_name import Among
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,9 +60,9 @@ class JvmTable(Procedures):
         # py4j looks for an instance method when a static one of the same name is hidden by it
         return JavaMember(name, None, "z:" + cls, self.spark.sparkContext._gateway._gateway_client)()
 
-    def scan_tasks(self, snapshot: int, column: str, values: Iterable[int | str]) -> dict[str, Any]:
-        """Scan tasks of whole data files by path, of the partitions where the column has one of the values."""
-        scan = self._java.newScan().useSnapshot(snapshot).filter(self._among(column, values)).planFiles()
+    def scan_tasks(self, snapshot: int, among: Among) -> dict[str, Any]:
+        """Scan tasks of whole data files by path, of those that may hold rows of some logs."""
+        scan = self._java.newScan().useSnapshot(snapshot).filter(self._in_logs(among)).planFiles()
         try:
             return {str(task.file().location()): task for task in scan.iterator()}
         finally:
@@ -75,11 +76,18 @@ class JvmTable(Procedures):
         finally:
             scan.close()
 
-    def _among(self, column: str, values: Iterable[int | str]) -> Any:
-        wanted = self._list()
-        for value in values:
-            wanted.add(value)
-        return getattr(self._ice.expressions.Expressions, "in")(column, wanted)
+    def _in_logs(self, among: Among) -> Any:
+        of = self._ice.expressions.Expressions
+        found = of.alwaysFalse()
+        for one in among:
+            alternative = of.alwaysTrue()
+            for column, values in one:
+                wanted = self._list()
+                for value in values:
+                    wanted.add(value)
+                alternative = getattr(of, "and")(alternative, getattr(of, "in")(column.name, wanted))
+            found = getattr(of, "or")(found, alternative)
+        return found
 
     def deletes(self, task: Any) -> list[ContentFile]:
         """Returns the delete files that lie on the task's file."""
@@ -197,4 +205,4 @@ class JvmTable(Procedures):
 
     @cached_property
     def _commits(self) -> Commits:
-        return Commits(self.spark._jvm, self._java, self.name, self._among)
+        return Commits(self.spark._jvm, self._java, self.name, self._in_logs)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hardpack.rules.horizons import Range
 from hardpack.rules.model import Partition
-from hardpack.spark.columns import column, named, role_columns
+from hardpack.spark.columns import in_logs, named, role_columns
 from hardpack.spark.procedures import quoted
 from hardpack.table.columns import LogColumns
 
@@ -52,7 +52,7 @@ def log_rows(
 
     rows = spark.read.option("versionAsOf", snapshot).table(quoted(name))
     if partitions is not None:
-        rows = rows.where(column(*columns.partition.path).isin(list(partitions)))
+        rows = rows.where(in_logs(columns, partitions))
     return rows.select(*named(role_columns(columns)), F.col("_file").alias("file"), F.col("_pos").alias("pos"))
 
 

@@ -18,7 +18,7 @@ from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import living_mask, longs
 from hardpack.files.writer import write_files
 from hardpack.spark.progress import Progress
-from hardpack.table.columns import LogColumn
+from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,8 @@ from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.writer import write_files
 from hardpack.rules.times import LONG_MAX
 from hardpack.spark.rewrite import by_offset
-from hardpack.table.columns import SURE_LENGTH, LogColumn, LogColumns
+from hardpack.table.columns import LogColumns
+from hardpack.table.log_name import FOOTER_LENGTH, LogName
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,18 +55,18 @@ def split_file(
     held, rows = 0, dict[Any, int]()
     for batch in read():
         held += batch.nbytes
-        for entry in pc.value_counts(leaf(batch, columns.partition)).to_pylist():
+        for entry in pc.value_counts(_names(batch, columns.log)).to_pylist():
             rows[entry["values"]] = rows.get(entry["values"], 0) + entry["counts"]
     if None in rows:
         raise BadInput(
-            f"{files.name}: {rows[None]:,} rows of data file {like.path} have no {columns.partition.name!r}, expected "
+            f"{files.name}: {rows[None]:,} rows of data file {like.path} have no {str(columns.log)!r}, expected "
             "the log's in each; mend or delete them."
         )
-    if long := [log for log in rows if isinstance(log, str) and len(log) >= SURE_LENGTH]:
+    if columns.log.is_text and (long := [log for log in rows if _longest(columns.log, log) >= FOOTER_LENGTH]):
         raise BadInput(
-            f"{files.name}: a log's name in column {columns.partition.name!r} has {len(long[0])} characters, and "
-            f"bounds tell no more than {SURE_LENGTH - 1}; add a partition field with ALTER TABLE … ADD PARTITION FIELD "
-            f"{columns.partition.name} and rewrite the files."
+            f"{files.name}: a log's name in column {str(columns.log)!r} has {_longest(columns.log, long[0])} "
+            f"characters, and a file's metadata tells no more than {FOOTER_LENGTH - 1}; add a partition field with "
+            f"ALTER TABLE … ADD PARTITION FIELD {columns.log.columns[0].name} and rewrite the files."
         )
     done: list[ContentFile] = []
     rounds = -(-held // HELD_BYTES)
@@ -79,8 +80,8 @@ def split_file(
                 continue
             own = pa.Table.from_batches(_of_logs(read, columns, logs))
             # a row without an offset is its own log's trouble
-            offsets = _cells(own, columns.offset).fill_null(LONG_MAX).to_numpy()
-            cells = _cells(own, columns.partition)
+            offsets = _cells(own, lambda batch: leaf(batch, columns.offset)).fill_null(LONG_MAX).to_numpy()
+            cells = _cells(own, lambda batch: _names(batch, columns.log))
             places = pc.index_in(cells, pa.array(logs, cells.type)).to_numpy()
             ordered, ends = own.take(np.lexsort([offsets, places])), np.cumsum([0, *(rows[log] for log in logs)])
             for start, end in pairwise(ends):
@@ -110,13 +111,31 @@ def _of_logs(read: Batches, columns: LogColumns, logs: Collection[Any]) -> Itera
     import pyarrow.compute as pc
 
     for batch in read():
-        log = leaf(batch, columns.partition)
+        log = _names(batch, columns.log)
         wanted = batch.filter(pc.is_in(log, pa.array(logs, log.type)))
         if len(wanted):
             yield wanted
 
 
-def _cells(rows: pa.Table, column: LogColumn) -> pa.Array:
+def _cells(rows: pa.Table, cells: Callable[[pa.RecordBatch], pa.Array]) -> pa.Array:
     import pyarrow as pa
 
-    return pa.concat_arrays([leaf(batch, column) for batch in rows.to_batches()])
+    return pa.concat_arrays([cells(batch) for batch in rows.to_batches()])
+
+
+def _names(batch: pa.RecordBatch, log: LogName) -> pa.Array:
+    """Returns the name of each row's log, null where it has none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    parts = [leaf(batch, column) for column in log.columns]
+    if len(parts) == 1:
+        return parts[0]
+    *_, number = parts
+    named = pc.binary_join_element_wise(*(part.cast(pa.string()) for part in parts), "-")
+    return pc.if_else(pc.greater_equal(number, 0), named, None)
+
+
+def _longest(log: LogName, name: Any) -> int:
+    """Returns how many characters the longest text has that names a log."""
+    return max(len(part) for part in log.values(name) or (name,) if isinstance(part, str))

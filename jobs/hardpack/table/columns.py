@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import SortDirection
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import BinaryType, IcebergType, PrimitiveType, StringType, StructType
+from pyiceberg.types import BinaryType, PrimitiveType, StringType
 
 from hardpack.errors import BadInput
-from hardpack.rules.model import Partition
 from hardpack.rules.settings import NONE, PREFIX, Settings, read_settings
 from hardpack.rules.tombstones import TombstoneRule
+from hardpack.table.log_name import SURE_LENGTH, LogName, named_columns
+from hardpack.table.schema_columns import LogColumn, column_by_id, existing_column, find_column, leaves
 
 POLICY = PREFIX + "cleanup.policy"
 REQUIRED = ("partition", "offset", "timestamp", "key")
@@ -26,12 +26,12 @@ SENSED = (*REQUIRED, "value")
 """Roles by which a file is known from its metadata."""
 TRANSACTIONS = ("producer_id", "transactional", "control")
 """Roles without one of which the others tell nothing."""
+ONE = ("offset", "timestamp", "value", "producer_id", "transactional", "control", "leader_epoch", "batch")
+"""Roles of one column."""
 OPTIONAL = ("value", "producer_id", "transactional", "control", "leader_epoch", "batch")
 """Roles that a column may be mapped to but need not."""
 NO_LOG = "null"
 """Stands for the log of rows that name none."""
-SURE_LENGTH = 16
-"""Bounds of texts that are shorter than this were not cut, whichever writer wrote them."""
 
 
 def table_name(table: Table) -> str:
@@ -60,58 +60,12 @@ def settings_of(table: Table, policy: Mapping[str, str] = NONE) -> Settings:
     return read_settings(name, table.properties, policy)
 
 
-@dataclass(frozen=True, slots=True)
-class LogColumn:
-    """A field that a role is mapped to: a column, or a field of structs in one."""
-
-    field_id: int
-    field_type: IcebergType
-    path: tuple[str, ...]
-    """Its name, below the names of the structs around it."""
-    required: bool = False
-    """Whether no row lacks it, nor a struct around it."""
-
-    @property
-    def name(self) -> str:
-        """Its name as Iceberg has it, with dots between."""
-        return ".".join(self.path)
-
-
-def _fields(kind: StructType, path: tuple[str, ...] = (), required: bool = True) -> Iterator[LogColumn]:
-    """Yields all fields but those inside lists and maps, of which a row may have any number."""
-    for one in kind.fields:
-        column = LogColumn(one.field_id, one.field_type, (*path, one.name), required and one.required)
-        yield column
-        if isinstance(one.field_type, StructType):
-            yield from _fields(one.field_type, column.path, column.required)
-
-
-def find_column(schema: Schema, name: str) -> LogColumn | None:
-    """Returns the column, or field of structs, of a name; a column whose own name has dots comes first.
-
-    Args:
-        schema: the table's.
-        name: with dots between the names of structs and fields.
-    """
-    found = [column for column in _fields(schema.as_struct()) if column.name == name]
-    return min(found, key=lambda column: len(column.path), default=None)
-
-
-def column_by_id(schema: Schema, field_id: int) -> LogColumn | None:
-    """Returns the column, or field of structs, of a field id.
-
-    Args:
-        schema: the table's.
-        field_id: which never changes its meaning.
-    """
-    return next((column for column in _fields(schema.as_struct()) if column.field_id == field_id), None)
-
-
 @dataclass(frozen=True)
 class LogColumns:
     """The columns of a topic by role: field ids, which never change their meaning, under the names of one schema."""
 
-    partition: LogColumn
+    log: LogName
+    """What names a row's log."""
     offset: LogColumn
     timestamp: LogColumn
     keys: tuple[LogColumn, ...]
@@ -144,7 +98,8 @@ class LogColumns:
         """
         mapped = mapped_columns(settings)
         return cls(
-            **{role: _found(schema, name) for role, name in mapped.items() if role in roles and role != "key"},
+            **{role: existing_column(schema, name) for role, name in mapped.items() if role in roles and role in ONE},
+            log=named_columns(schema, mapped["partition"]),
             keys=key_columns(schema, mapped["key"]),
             tombstone=settings.tombstone_rule,
             empty_key_is_absent=settings.key_absent == "empty",
@@ -153,11 +108,11 @@ class LogColumns:
 
     @property
     def by_role(self) -> dict[str, LogColumn]:
-        """The mapped columns; those after the first of a key are roles of their own."""
-        first, *others = self.keys
-        named = {role: first if role == "key" else getattr(self, role) for role in (*REQUIRED, *OPTIONAL)}
+        """The mapped columns; those after the first of a key, or of a log's name, are roles of their own."""
+        several = {"partition": self.log.columns, "key": self.keys}
+        named = {role: several[role][0] if role in several else getattr(self, role) for role in (*REQUIRED, *OPTIONAL)}
         mapped = {role: column for role, column in named.items() if column is not None}
-        return mapped | {f"key {at}": column for at, column in enumerate(others, 2)}
+        return mapped | {f"{role} {at}": c for role, found in several.items() for at, c in enumerate(found[1:], 2)}
 
     @property
     def plain_key(self) -> LogColumn | None:
@@ -169,32 +124,6 @@ class LogColumns:
     def transactions(self) -> bool:
         """Whether rows tell of transactions."""
         return self.control is not None
-
-    def log_index(self, spec: PartitionSpec) -> int | None:
-        """Returns which of a file's partition values names its log, None when none does.
-
-        Args:
-            spec: the partition spec of the file.
-        """
-        for at, part in enumerate(spec.fields):
-            if part.source_id == self.partition.field_id and isinstance(part.transform, IdentityTransform):
-                return at
-        return None
-
-    def log_by_bounds(self, nulls: int | None, low: bytes | None, high: bytes | None) -> Partition | None:
-        """Returns the log that all rows of a data file belong to, None where the bounds of its column prove none.
-
-        They do when they are equal, as every value lies between them, and no row is without a log.
-
-        Args:
-            nulls: rows without a log, None where they are not counted.
-            low: lower bound of the log's column, as Iceberg writes a single value; None where there is none.
-            high: its upper bound.
-        """
-        if low is None or low != high or not (self.partition.required or nulls == 0):
-            return None
-        value = _value(self.partition, low)
-        return None if isinstance(value, str) and len(value) >= SURE_LENGTH else value
 
     def tombstones(self, rows: int, nulls: int | None, low: bytes | None, high: bytes | None) -> int | None:
         """Returns how many rows of a data file are tombstones, None where its metadata does not tell.
@@ -216,8 +145,9 @@ class LogColumns:
             schema: one that has all required columns.
         """
         found = {role: column_by_id(schema, c.field_id) for role, c in self.by_role.items()}
-        columns: dict[str, Any] = {role: c for role, c in found.items() if not role.startswith("key")}
+        columns: dict[str, Any] = {role: c for role, c in found.items() if role in ONE}
         columns["keys"] = tuple(c for role, c in found.items() if role.startswith("key") and c)
+        columns["log"] = LogName(tuple(c for role, c in found.items() if role.startswith("partition") and c))
         if not all(columns.get(role) for role in TRANSACTIONS):
             columns |= dict.fromkeys(TRANSACTIONS)
         return replace(self, **columns)
@@ -234,21 +164,8 @@ def key_columns(schema: Schema, names: str) -> tuple[LogColumn, ...]:
         ValueError: there is no such column.
     """
     whole = find_column(schema, names)
-    found = [whole] if whole else [_found(schema, name.strip()) for name in names.split(",")]
-    return tuple(leaf for column in found for leaf in _leaves(column))
-
-
-def _leaves(column: LogColumn) -> list[LogColumn]:
-    if not isinstance(column.field_type, StructType):
-        return [column]
-    inside = _fields(column.field_type, column.path, column.required)
-    return [field for field in inside if not isinstance(field.field_type, StructType)]
-
-
-def _found(schema: Schema, name: str) -> LogColumn:
-    if (column := find_column(schema, name)) is None:
-        raise ValueError(f"there is no column {name!r}")
-    return column
+    found = [whole] if whole else [existing_column(schema, name.strip()) for name in names.split(",")]
+    return tuple(leaf for column in found for leaf in leaves(column))
 
 
 def _value(column: LogColumn, bound: bytes) -> Any:
@@ -307,5 +224,5 @@ def by_offset(table: Table, settings: Settings) -> bool:
         return False
     *before, last = order.fields
     # in a file the column of the log has one value
-    by_log = all(f.source_id == columns.partition.field_id for f in before)
+    by_log = all(f.source_id in columns.log.field_ids for f in before)
     return by_log and last.source_id == columns.offset.field_id and last.direction == SortDirection.ASC

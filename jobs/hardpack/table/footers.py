@@ -22,7 +22,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import BinaryType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
 
-from hardpack.table.columns import LogColumn
+from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa

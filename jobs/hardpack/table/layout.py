@@ -26,7 +26,8 @@ from pyiceberg.types import (
 
 from hardpack.errors import BadInput
 from hardpack.rules.settings import PREFIX, Settings, dotted
-from hardpack.table.columns import LogColumns, find_column, key_columns, mapped_columns, table_name
+from hardpack.table.columns import LogColumns, key_columns, mapped_columns, table_name
+from hardpack.table.schema_columns import find_column
 
 FIELDS = PREFIX + "fields"
 """Property that binds each role to the field id of its column, since a name may come to mean another."""
@@ -74,8 +75,9 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
     _check_format(table)
     schema, mapped = table.schema(), mapped_columns(settings)
     for role, column in mapped.items():
-        if role != "key":
+        if role not in ("partition", "key"):
             _check_column(name, role, column, schema)
+    _check_log(name, mapped["partition"], schema)
     _check_key(name, mapped["key"], settings, schema)
     _check_apart(name, LogColumns.of(schema, settings))
     if settings.tombstone_rule.kind in TOLD_BY:
@@ -104,7 +106,8 @@ def bound_fields(table: Table, settings: Settings) -> str:
     It has the field id of each role's column, in the order of roles.
     """
     columns = LogColumns.of(table.schema(), settings)
-    numbers = {role: str(column.field_id) for role, column in columns.by_role.items() if not role.startswith("key ")}
+    numbers = {role: str(column.field_id) for role, column in columns.by_role.items() if " " not in role}
+    numbers["partition"] = "+".join(map(str, columns.log.field_ids))
     numbers["key"] = "+".join(str(column.field_id) for column in columns.keys)
     return ",".join(f"{role}={number}" for role, number in numbers.items())
 
@@ -186,6 +189,22 @@ def _check_apart(table: str, columns: LogColumns) -> None:
                 f"{table}: column {column.name!r} is mapped to the {other} and to the {role}, expected a column for "
                 f"each; map another with `hardpack adopt {table} --set {_setting(role.partition(' ')[0])}`."
             )
+
+
+def _check_log(table: str, names: str, schema: Schema) -> None:
+    """See that a log is named by one column, or by a topic and its partition."""
+    parts = [names] if find_column(schema, names) else [name.strip() for name in names.split(",")]
+    for name in parts:
+        _check_column(table, "partition", name, schema)
+    if len(parts) == 1:
+        return
+    kinds = [type(column.field_type) for name in parts if (column := find_column(schema, name))]
+    if len(kinds) != 2 or kinds[0] is not StringType or kinds[1] is StringType:
+        raise BadInput(
+            f"{table}: column.partition={names} names a log by {', '.join(str(kind()) for kind in kinds)}, expected "
+            "one column, or a text with the topic and a number with its partition; mend it with "
+            f"`hardpack adopt {table} --set column.partition=TOPIC,PARTITION`."
+        )
 
 
 def _check_key(table: str, names: str, settings: Settings, schema: Schema) -> None:

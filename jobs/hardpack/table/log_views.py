@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.types import StringType
 
 from hardpack.errors import BadInput, Conflict
 from hardpack.rules.horizons import covered_to
@@ -134,7 +133,7 @@ def table_logs(
     mixed = seen.waiting
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
-    text = isinstance(reader.columns.partition.field_type, StringType)
+    text = reader.columns.log.is_text
     gone = ((name, state) for name, state in sorted(states.items()) if name not in known)
     # rows of a log that shows none may all wait in files of several
     views += [

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import current_process
 from typing import Any, TypeVar, cast
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import In
-from pyiceberg.expressions.literals import literal
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, In, Or
 from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.manifest import (
@@ -30,8 +29,10 @@ from hardpack.errors import BadInput
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
-from hardpack.table.columns import NO_LOG, SENSED, LogColumn, LogColumns, table_name
-from hardpack.table.footers import Footers, Told
+from hardpack.table.columns import NO_LOG, SENSED, LogColumns, table_name
+from hardpack.table.footers import SILENT, Footers, Told
+from hardpack.table.log_name import FOOTER_LENGTH, may_be_cut, value_by_bounds
+from hardpack.table.schema_columns import LogColumn
 
 ENTRIES_PER_PROCESS = 100_000
 """Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
@@ -75,7 +76,7 @@ def keeps_logs_apart(table: Table, settings: Settings) -> bool:
         settings: for the columns.
     """
     columns = LogColumns.of(table.schema(), settings, ("partition", "offset", "timestamp"))
-    return all(columns.log_index(spec) is not None for spec in table.specs().values())
+    return all(columns.log.in_spec(spec) for spec in table.specs().values())
 
 
 def table_files(table: Table) -> Iterator[IceFile]:
@@ -100,7 +101,7 @@ class ManifestReader:
         self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
         self._by_footer: dict[str, dict[int, Told]] = {}
         """By path of a file of which the manifest does not tell enough, what its footer tells."""
-        self._log_at = {number: self.columns.log_index(spec) for number, spec in self.specs.items()}
+        self._log_at = {number: self.columns.log.places(spec) for number, spec in self.specs.items()}
         self._plain_homes = {number: str([number]) for number in self.specs}
         self._bounded = (self.columns.offset.field_id, self.columns.timestamp.field_id)
 
@@ -119,7 +120,9 @@ class ManifestReader:
 
     def holding(self, manifests: Iterable[ManifestFile], logs: Collection[str]) -> list[ManifestFile]:
         """Returns the manifests that may hold files or deletes of some logs, by the bounds in the manifest list."""
-        wanted = In(term=self.columns.partition.name, literals=set(self._values(logs)))
+        wanted: BooleanExpression = AlwaysFalse()
+        for one in self.columns.log.among(logs):
+            wanted = Or(wanted, _has(one))
 
         @cache
         def may(spec_id: int) -> Callable[[ManifestFile], bool]:
@@ -127,12 +130,6 @@ class ManifestReader:
             return manifest_evaluator(spec, self.schema, inclusive_projection(self.schema, spec)(wanted))
 
         return [m for m in manifests if may(m.partition_spec_id)(m)]
-
-    def _values(self, logs: Iterable[str]) -> Iterator[Any]:
-        for name in logs:
-            # a name that is no value of the column's type is that of no log
-            with suppress(ValueError):
-                yield literal(name).to(cast(PrimitiveType, self.columns.partition.field_type)).value
 
     def _decoded(self, manifests: Sequence[ManifestFile]) -> Iterator[Entries]:
         entries = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
@@ -189,14 +186,16 @@ class ManifestReader:
 
     def _is_mute(self, file: IceFile) -> bool:
         lows, highs = file.lower_bounds or {}, file.upper_bounds or {}
-        by_spec = self._log_at[file.spec_id] is not None
-        if by_spec and all(number in lows and number in highs for number in self._bounded):
+        untold = [c for c, at in zip(self.columns.log.columns, self._log_at[file.spec_id], strict=True) if at is None]
+        if not untold and all(number in lows and number in highs for number in self._bounded):
             return False
         known = _Known(file.null_value_counts or {}, lows, highs)
-        needed = [self.columns.offset, self.columns.timestamp, *([] if by_spec else [self.columns.partition])]
-        told = [known.of(column) for column in needed]
+        told = [known.of(column) for column in (self.columns.offset, self.columns.timestamp, *untold)]
         bounded = all(low is not None and high is not None for nulls, low, high in told if nulls != file.record_count)
-        return file.file_format == FileFormat.PARQUET and not (bounded and (by_spec or told[-1][0] is not None))
+        counted = all(nulls is not None for nulls, _, _ in told[2:])
+        return file.file_format == FileFormat.PARQUET and not (
+            bounded and counted and not any(may_be_cut(c, known.of(c)) for c in untold)
+        )
 
     def _known(self, file: IceFile) -> _Known:
         """Returns what is known of a file's columns; a manifest that speaks is believed."""
@@ -265,16 +264,24 @@ class ManifestReader:
 
     def _partition_of(self, file: IceFile) -> Partition | None:
         """Returns the log that a file's spec names, None where it names none."""
-        at = self._log_at[file.spec_id]
-        if at is None:
+        places = self._log_at[file.spec_id]
+        if None in places:
             return None
-        value: Partition | None = file.partition[at]
-        return NO_LOG if value is None else value
+        log = self.columns.log.of([file.partition[at] for at in places if at is not None])
+        return NO_LOG if log is None else log
 
     def _log_of(self, file: IceFile, known: _Known) -> Partition | None:
         """Returns the log that a file belongs to, None where nothing proves one."""
-        named = self._partition_of(file)
-        return self.columns.log_by_bounds(*known.of(self.columns.partition)) if named is None else named
+        if (named := self._partition_of(file)) is not None:
+            return named
+        footer, log = self._by_footer.get(file.file_path, {}), self.columns.log
+        values = list[Any]()
+        for column, at in zip(log.columns, self._log_at[file.spec_id], strict=True):
+            value = value_by_bounds(column, known.of(column)) if at is None else file.partition[at]
+            if value is None and at is None and may_be_cut(column, known.of(column)):
+                value = value_by_bounds(column, footer.get(column.field_id, SILENT), FOOTER_LENGTH - 1)
+            values.append(value)
+        return log.of(values)
 
     def _file(self, entry: ManifestEntry, known: _Known) -> tuple[Any, ...]:
         file = entry.data_file
@@ -303,7 +310,7 @@ class ManifestReader:
 
     def _home(self, file: IceFile) -> str:
         fields = self.specs[file.spec_id].fields
-        if len(fields) == (self._log_at[file.spec_id] is not None):
+        if len(fields) == len([at for at in self._log_at[file.spec_id] if at is not None]):
             # of one log all files of this spec share a home
             return self._plain_homes[file.spec_id]
         return str([file.spec_id, *(file.partition[at] for at in range(len(fields)))])
@@ -323,10 +330,9 @@ class ManifestReader:
 
     def _trouble(self, file: IceFile, known: _Known, low: int | None, high: int | None, early: int | None) -> str:
         """Returns why a file's rows cannot be placed in their log; empty when they can."""
-        at = self._log_at[file.spec_id]
-        if at is not None and file.partition[at] is None:
+        if self._partition_of(file) == NO_LOG:
             return (
-                f"{file.record_count:,} rows have no {self.columns.partition.name!r}, expected the number or name of "
+                f"{file.record_count:,} rows have no {str(self.columns.log)!r}, expected the number or name of "
                 "their log; set or delete them"
             )
         if without := known.nulls.get(self.columns.offset.field_id):
@@ -357,6 +363,14 @@ def _bounds(known: _Known, column: LogColumn) -> tuple[Any, Any]:
         return None, None
     kind = cast(PrimitiveType, column.field_type)
     return from_bytes(kind, lower), from_bytes(kind, upper)
+
+
+def _has(columns: list[tuple[LogColumn, list[Any]]]) -> BooleanExpression:
+    """Returns whether a row has one of some values in each of some columns, as Iceberg asks it of partitions."""
+    found: BooleanExpression = AlwaysTrue()
+    for column, values in columns:
+        found = And(found, In(term=column.name, literals=set(values)))
+    return found
 
 
 def _built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:

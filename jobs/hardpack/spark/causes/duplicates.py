@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hardpack.errors import UncleanableLog
 from hardpack.rules.model import LogView, Partition
-from hardpack.spark.columns import column, named, role_columns
+from hardpack.spark.columns import in_logs, named, role_columns
 from hardpack.spark.evidence import content_hash
 from hardpack.spark.procedures import quoted
 from hardpack.table.columns import LogColumns
@@ -52,7 +52,7 @@ def repeated_rows(
     table = spark.read.option("versionAsOf", snapshot).table(quoted(name))
     roles = role_columns(columns)
     roles.setdefault("epoch", F.lit(0).cast("long"))
-    rows = table.where(column(*columns.partition.path).isin(list(partitions))).select(
+    rows = table.where(in_logs(columns, partitions)).select(
         *named(roles, "p", "o", "epoch"),
         content_hash(table.drop(*columns.ignored)).alias("content"),
         F.col("_file").alias("file"),

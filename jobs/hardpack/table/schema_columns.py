@@ -1,0 +1,75 @@
+"""The columns of a schema, and the fields of structs in them, by name and by field id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import IcebergType, StructType
+
+
+@dataclass(frozen=True, slots=True)
+class LogColumn:
+    """A field that a role is mapped to: a column, or a field of structs in one."""
+
+    field_id: int
+    field_type: IcebergType
+    path: tuple[str, ...]
+    """Its name, below the names of the structs around it."""
+    required: bool = False
+    """Whether no row lacks it, nor a struct around it."""
+
+    @property
+    def name(self) -> str:
+        """Its name as Iceberg has it, with dots between."""
+        return ".".join(self.path)
+
+
+def _fields(kind: StructType, path: tuple[str, ...] = (), required: bool = True) -> Iterator[LogColumn]:
+    """Yields all fields but those inside lists and maps, of which a row may have any number."""
+    for one in kind.fields:
+        column = LogColumn(one.field_id, one.field_type, (*path, one.name), required and one.required)
+        yield column
+        if isinstance(one.field_type, StructType):
+            yield from _fields(one.field_type, column.path, column.required)
+
+
+def find_column(schema: Schema, name: str) -> LogColumn | None:
+    """Returns the column, or field of structs, of a name; a column whose own name has dots comes first.
+
+    Args:
+        schema: the table's.
+        name: with dots between the names of structs and fields.
+    """
+    found = [column for column in _fields(schema.as_struct()) if column.name == name]
+    return min(found, key=lambda column: len(column.path), default=None)
+
+
+def column_by_id(schema: Schema, field_id: int) -> LogColumn | None:
+    """Returns the column, or field of structs, of a field id.
+
+    Args:
+        schema: the table's.
+        field_id: which never changes its meaning.
+    """
+    return next((column for column in _fields(schema.as_struct()) if column.field_id == field_id), None)
+
+
+def leaves(column: LogColumn) -> list[LogColumn]:
+    """Returns the column itself, of a struct the fields in it."""
+    if not isinstance(column.field_type, StructType):
+        return [column]
+    inside = _fields(column.field_type, column.path, column.required)
+    return [field for field in inside if not isinstance(field.field_type, StructType)]
+
+
+def existing_column(schema: Schema, name: str) -> LogColumn:
+    """Returns the column, or field of structs, of a name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if (column := find_column(schema, name)) is None:
+        raise ValueError(f"there is no column {name!r}")
+    return column
