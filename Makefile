@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock screenshots clean
+.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -34,7 +34,7 @@ check: env ## lint, format and types
 	$(BIN)/mypy
 
 test-fast: env ## pure rules and structure, no JVM, on two cores
-	$(BIN)/pytest -q -n 2 -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories"
+	$(BIN)/pytest -q -n 2 -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories and not sinks"
 
 test-spark: env jars ## the engine on one Spark session
 	$(BIN)/pytest -q --durations=12 -m "spark and not histories"
@@ -81,6 +81,9 @@ test-neighbours: env jars ## appender, cleaner, bin-pack, expiry and deletes on 
 	$(BIN)/pytest -q -s -m neighbours tests/compaction
 	@# in a process of its own, as a Spark session keeps the catalog that it was opened with
 	$(BIN)/pytest -q -s -m neighbours tests/production
+
+test-sinks: env jars ## Kafka Connect and Spark's streaming write tables while these are cleaned (twenty minutes)
+	$(BIN)/pytest -q -s -m sinks
 
 test-crashes: env jars ## 1,000 passes that end at random points, 100 that are killed (about three hours)
 	$(BIN)/pytest -q -s -m crashes

@@ -1,14 +1,21 @@
 """Adoption looks at what is in a table, and refuses what would lose rows in silence. No JVM."""
 
+from itertools import count
+
 import pyarrow as pa
 import pytest
 from hardpack import BadInput
 from hardpack.demo.topic import COLUMNS
 from hardpack.operations.adopt import adopt
+from hardpack.rules.model import LogState
+from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType
 
-from tests.topics import T0, append, new_topic, row, session_of
+from tests.layouts import TOPICS
+from tests.topics import T0, append, name_of, new_topic, row, session_of
+
+_names = count()
 
 
 @pytest.fixture
@@ -81,3 +88,24 @@ def test_one_log_over_several_partitions_is_a_log(divided):
     write(divided, "x", [0, 2, 4])
     write(divided, "y", [1, 3, 5])
     assert adopt(session_of(divided.refresh()), {}).cleanup_policy == "compact"
+
+
+@pytest.mark.parametrize(
+    ("settings", "forgets"),
+    [
+        ({"column.partition": "_kafka.topic,_kafka.partition"}, True),
+        ({"column.key": "value", "tombstone": "none"}, True),
+        ({"column.offset": "producer", "column.producer.id": "_kafka.offset"}, True),
+        ({"column.timestamp": "batch", "column.batch": ""}, False),
+        ({"min.cleanable.dirty.ratio": "0.1"}, False),
+    ],
+)
+def test_what_passes_knew_is_of_the_columns_that_they_went_by(cold, catalog, settings, forgets):
+    """Invariant 1: rows that were clean by another key, or of a log of another name, are not clean."""
+    table = TOPICS.adopted(catalog, f"checks.anew{next(_names)}", **{"column.partition": "_kafka.partition"})
+    name = name_of(table)
+    cold.adopt(name)
+    with table.refresh().transaction() as change:
+        change.set_properties({STATE_PROPERTY: write_state({"0": LogState(checkpoint=2)})})
+    cold.adopt(name, settings)
+    assert (STATE_PROPERTY not in table.refresh().properties) == forgets

@@ -16,6 +16,7 @@ from hardpack.rules.settings import NOT_SETTINGS, PREFIX, Settings, is_locked, o
 from hardpack.table.columns import POLICY
 from hardpack.table.layout import FIELDS, bound_fields, check_layout
 from hardpack.table.log_views import read_logs
+from hardpack.table.state import STATE_PROPERTY
 
 
 def writer_of(session: TableSession, settings: Mapping[str, str], named: str | None = None) -> Writer | None:
@@ -49,7 +50,8 @@ def adopt(
 ) -> Settings:
     """Checks a table as it would be with the settings, and sets them when all is well.
 
-    The columns of a table that was not adopted before are mapped as the sink that wrote it leaves them.
+    The columns of a table that was not adopted before are mapped as the sink that wrote it leaves them. One that was
+    adopted, and whose partition, offset or key is mapped to another field, has new logs: what passes knew is forgotten.
 
     Args:
         session: the table's.
@@ -89,6 +91,9 @@ def adopt(
     if writer and writer.topic:
         check_topics(table, result, writer.topic)
     wanted[FIELDS] = bound_fields(table, result)
+    if STATE_PROPERTY in table.properties and _means_other_rows(table.properties.get(FIELDS, ""), wanted[FIELDS]):
+        # what passes knew was of logs by other names, or of other keys
+        gone.append(STATE_PROPERTY)
     if not dry_run:
         try:
             _write(table, wanted, gone)
@@ -96,6 +101,12 @@ def adopt(
             # pyiceberg does not write the metadata of every format
             session.jvm.alter(lambda _: {**wanted, **dict.fromkeys(gone)})
     return result
+
+
+def _means_other_rows(before: str, after: str) -> bool:
+    """Returns whether a role that says what a log, its order or its keys are has moved to another field."""
+    old, new = (dict(entry.split("=") for entry in fields.split(",") if "=" in entry) for fields in (before, after))
+    return any(old.get(role) not in (None, new[role]) for role in ("partition", "offset", "key"))
 
 
 def _write(table: Table, wanted: Mapping[str, str], gone: Sequence[str]) -> None:

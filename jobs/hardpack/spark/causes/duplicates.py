@@ -72,7 +72,8 @@ def repeated_rows(
         reason = f"{first['rows']:,} rows share an offset with a row that differs, the first at offset {first['o']}"
         raise UncleanableLog(
             f"{name}: in partition {first['p']} {reason}; delete the wrong ones, map the column of the leader epoch "
-            "with --set column.leader.epoch=NAME, or name columns that may differ with --set duplicates.ignore=NAME.",
+            "with --set column.leader.epoch=NAME, name columns that may differ with --set duplicates.ignore=NAME, or, "
+            "where topics share the table, name logs by both with --set column.partition=TOPIC,PARTITION.",
             tuple(sorted(row["p"] for row in found)),
             reason,
         )
