@@ -1,19 +1,13 @@
 """A real Kafka Connect worker with Iceberg's own sink, which writes a broker's topic into a table."""
 
 import json
-import subprocess
-import tempfile
-import time
 import urllib.request
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
-from urllib.error import URLError
-
-from hardpack.home import default_home
 
 from infra.jars import Closure, fetch_closure
-from infra.services.process import free_ports
+from infra.services.process import Service
+
+MAIN = "org.apache.kafka.connect.cli.ConnectStandalone"
 
 CONNECT = Closure(
     "connect",
@@ -69,73 +63,31 @@ transforms.meta.nested={nested}
 """
 
 
-class Worker:
-    """One standalone worker, which lives as long as the `with` block and may be killed and started again.
+class Connect(Service):
+    """One standalone worker; what it has read is the broker's and the table's to keep, so a new one goes on from there.
 
-    Its place in the topic is the broker's and the table's to keep, so that a new worker goes on where one ended.
+    Args:
+        folder: of its own.
+        jars: folder for what is downloaded.
+        sink: bootstrap, topic, table, interval_ms, catalog, database, warehouse and nested.
     """
 
-    def __init__(self, home: Path | None = None, **sink: str) -> None:
-        """Names what the sink is about.
+    patience_s = 120
 
-        Args:
-            home: where the jars are kept.
-            sink: bootstrap, topic, table, interval_ms, catalog, database, warehouse and nested.
-        """
-        self._jars, self._sink = fetch_closure(home or default_home(), CONNECT), sink
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, folder: Path, jars: Path, **sink: str) -> None:
+        super().__init__(folder)
+        worker, connector = folder / "worker.properties", folder / "sink.properties"
+        worker.write_text(WORKER.format(folder=folder, port=self.port, **sink))
+        connector.write_text(SINK.format(**sink))
+        path = f"{fetch_closure(jars, CONNECT)}/*"
+        self.command = ["java", "-Xmx1g", "-cp", path, MAIN, str(worker), str(connector)]
 
-    def __enter__(self) -> Self:
-        with ExitStack() as undo:
-            self.folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="hardpack-connect-")))
-            self.log = self.folder / "connect.log"
-            undo.callback(self.kill)
-            self._start()
-            self._undo = undo.pop_all()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._undo.close()
-
-    def _start(self) -> None:
-        (self._port,) = free_ports(1)
-        worker, sink = self.folder / "worker.properties", self.folder / "sink.properties"
-        worker.write_text(WORKER.format(folder=self.folder, port=self._port, **self._sink))
-        sink.write_text(SINK.format(**self._sink))
-        main = "org.apache.kafka.connect.cli.ConnectStandalone"
-        command = ["java", "-Xmx1g", "-cp", f"{self._jars}/*", main, str(worker), str(sink)]
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def kill(self) -> None:
-        """End it without a word, as a machine does that goes down."""
-        if self._process:
-            self._process.kill()
-            self._process.wait()
-
-    def restart(self) -> None:
-        """Kill it, and start it anew."""
-        self.kill()
-        self._start()
-
-    def states(self) -> list[str]:
-        """Returns the states of the connector and its tasks, none while the worker is not up."""
+    def is_up(self) -> bool:
+        """Returns whether the connector and its tasks run."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/connectors/iceberg/status", timeout=5) as told:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/connectors/iceberg/status", timeout=5) as told:
                 status = json.load(told)
-        except (URLError, TimeoutError, ConnectionError):
-            return []
-        return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
-
-    def wait_up(self, seconds: float) -> None:
-        """Wait until all of it runs.
-
-        Raises:
-            RuntimeError: it does not.
-        """
-        end = time.monotonic() + seconds
-        while set(self.states()) != {"RUNNING"} or len(self.states()) < 2:
-            if time.monotonic() > end:
-                said = " ".join(self.log.read_text().strip().splitlines()[-3:])
-                raise RuntimeError(f"the sink does not run ({said}); see its log {self.log}.")
-            time.sleep(0.5)
+        except OSError:
+            return False
+        states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+        return len(states) > 1 and set(states) == {"RUNNING"}

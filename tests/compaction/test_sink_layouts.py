@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hardpack import BadInput
+from hardpack.errors import UncleanableLog
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.footers import FOLDER, footers_name
 
@@ -95,3 +96,39 @@ def test_a_value_that_does_not_fit_its_column_is_one_sentence(hp, catalog, cell)
     asked = json.dumps(given).encode()
     with pytest.raises(BadInput, match=r"the key asked for has no (int|date|string) for '_cdc\.key\.(size|day|text)'"):
         hp.explain(name_of(table), key=asked, now=T0)
+
+
+def test_a_second_topic_is_told_apart_once_the_table_says_how(hp, catalog):
+    """Its rows share offsets with the first one's: nothing is cleaned before logs are named with their topic."""
+    alone = {"column.partition": "_kafka.partition"}
+    table = TOPICS.adopted(catalog, f"sinks.t{next(_names)}", min_cleanable_dirty_ratio=0, **alone)
+    name = name_of(table)
+    hp.adopt(name)
+    TOPICS.append(table, {0: rows("a", "b", "a", start=0, at=T0)})
+    TOPICS.append(table, {0: rows("b", start=3, at=T0)})
+    assert [log.removed for log in hp.clean(hp.plan(name, now=T0 + DAY)).logs] == [1]
+    TOPICS.append(table, {1: rows("a", "b", "a", "c", start=0, at=T0)})
+    TOPICS.append(table, {1: rows("a", start=4, at=T0)})
+    before = left(TOPICS, table)
+    with pytest.raises(UncleanableLog, match=r"--set column\.partition=TOPIC,PARTITION"):
+        hp.clean(hp.plan(name, now=T0 + DAY))
+    assert left(TOPICS, table) == before
+    hp.adopt(name, {"column.partition": "_kafka.topic,_kafka.partition"})
+    assert {s.partition: s.checkpoint for s in hp.status(name)} == {TOPICS.log(0): None, TOPICS.log(1): None}
+    hp.clean(hp.plan(name, now=T0 + DAY))
+    assert left(TOPICS, table) == {(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3), (1, 4)}
+    assert hp.verify(name, now=T0 + DAY).success
+
+
+def test_rows_that_were_clean_are_cleaned_by_another_key(hp, catalog):
+    table = TOPICS.adopted(catalog, f"sinks.t{next(_names)}", min_cleanable_dirty_ratio=0)
+    name = name_of(table)
+    hp.adopt(name)
+    TOPICS.append(table, {0: [Row(n, b"%d" % n, b"same", timestamp=T0) for n in range(3)]})
+    TOPICS.append(table, {0: rows("z", start=3, at=T0)})
+    hp.clean(hp.plan(name, now=T0 + DAY))
+    hp.adopt(name, {"column.key": "value", "tombstone": "none"})
+    assert hp.verify(name, now=T0 + DAY).success
+    hp.clean(hp.plan(name, now=T0 + DAY))
+    assert left(TOPICS, table) == {(0, 2), (0, 3)}
+    assert hp.verify(name, now=T0 + DAY).success

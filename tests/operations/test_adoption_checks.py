@@ -8,6 +8,9 @@ from hardpack import BadInput
 from hardpack.demo.topic import COLUMNS
 from hardpack.operations.adopt import adopt
 from hardpack.rules.model import LogState
+from hardpack.rules.reference.cleaner import Row
+from hardpack.table.history import trusted_states
+from hardpack.table.layout import FIELDS
 from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType
@@ -109,3 +112,20 @@ def test_what_passes_knew_is_of_the_columns_that_they_went_by(cold, catalog, set
         change.set_properties({STATE_PROPERTY: write_state({"0": LogState(checkpoint=2)})})
     cold.adopt(name, settings)
     assert (STATE_PROPERTY not in table.refresh().properties) == forgets
+
+
+@pytest.mark.parametrize(("key", "believed"), [("_kafka.key", True), ("value", False)])
+def test_a_pass_by_another_key_is_not_believed_after_a_rollback(cold, catalog, key, believed):
+    """The property that it left is undone, and its commit stands in the past: it told of rows by the key of then."""
+    table = TOPICS.adopted(catalog, f"checks.back{next(_names)}")
+    name = name_of(table)
+    cold.adopt(name)
+    TOPICS.append(table, {0: [Row(n, b"k", b"v", timestamp=T0) for n in range(2)]})
+    log = str(TOPICS.log(0))
+    fields = table.refresh().properties[FIELDS]
+    told = {"hardpack.plan": "one:p", FIELDS: fields, STATE_PROPERTY: write_state({log: LogState(checkpoint=2)})}
+    table.append(table.schema().as_arrow().empty_table(), snapshot_properties=told)
+    cold.adopt(name, {"column.key": key, "tombstone": "none"})
+    with table.refresh().transaction() as change:
+        change.set_properties({STATE_PROPERTY: write_state({log: LogState(checkpoint=9, snapshot=(1, 10**6))})})
+    assert (trusted_states(table.refresh())[log].checkpoint == 2) == believed

@@ -6,17 +6,17 @@ python -m tests.sinks.stream SETTINGS
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
-from hardpack.home import default_home
 from hardpack.spark.catalog_conf import spark_conf
 from hardpack.spark.session import jar_paths
 from pyiceberg.catalog import load_catalog
 
 from infra.jars import Closure, fetch_closure
+from infra.services.process import Service
 
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Closure(
     "spark-kafka",
     """
@@ -29,43 +29,33 @@ SOURCE = Closure(
 )
 
 
-class Stream:
-    """The process, which lives as long as the `with` block; it goes on from its checkpoint when started again."""
+class Stream(Service):
+    """The process, which goes on from its checkpoint when it is started again.
 
-    def __init__(self, folder, lake, bootstrap, topics, table):
-        jars = fetch_closure(default_home(), SOURCE)
-        self.log, self.settings = folder / "stream.log", folder / "stream.json"
-        self.settings.write_text(
-            json.dumps(
-                {
-                    "lake": lake, "bootstrap": bootstrap, "topics": ",".join(topics), "table": table,
-                    "checkpoint": str(folder / "checkpoint"),
-                    "jars": ",".join(map(str, [*jar_paths(), *sorted(jars.glob("*.jar"))])),
-                }
-            )
-        )  # fmt: skip
+    Args:
+        folder: of its own.
+        jars: folder for what is downloaded.
+        lake: properties of the catalog.
+        bootstrap: of the broker.
+        topics: which to read.
+        table: which to write, `namespace.table`.
+    """
 
-    def __enter__(self):
-        self._start()
-        return self
+    def __init__(self, folder, jars, lake, bootstrap, topics, table):
+        super().__init__(folder)
+        self.checkpoint, settings = folder / "checkpoint", folder / "stream.json"
+        own = [*jar_paths(), *sorted(fetch_closure(jars, SOURCE).glob("*.jar"))]
+        told = {
+            "lake": lake, "bootstrap": bootstrap, "topics": ",".join(topics), "table": table,
+            "checkpoint": str(self.checkpoint), "jars": ",".join(map(str, own)),
+        }  # fmt: skip
+        settings.write_text(json.dumps(told))
+        self.command = [sys.executable, "-m", "tests.sinks.stream", str(settings)]
+        self.env = {"PYTHONPATH": str(ROOT)}
 
-    def __exit__(self, *error):
-        self.kill()
-
-    def _start(self):
-        with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "tests.sinks.stream", str(self.settings)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-
-    def kill(self):
-        """End it and its JVM without a word."""
-        subprocess.run(["pkill", "-KILL", "-s", str(self.process.pid)], check=False)
-        self.process.wait()
-
-    def restart(self):
-        """Kill it, and start it anew."""
-        self.kill()
-        self._start()
+    def is_up(self):
+        """Whether it has begun to read."""
+        return (self.checkpoint / "offsets").exists()
 
 
 def main(settings):

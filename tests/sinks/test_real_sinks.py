@@ -7,22 +7,21 @@ and which passes over tombstones; and Spark Structured Streaming of two topics i
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections import defaultdict
 
 import pytest
 from hardpack import Conflict
+from hardpack.home import default_home
 from pyiceberg.exceptions import NoSuchTableError
 
-from infra.connect import Worker
+from infra.connect import Connect
 from infra.kafka import Broker
 from tests.sinks.stream import Stream
-from tests.sinks.topic import COMMIT_SECONDS, COMMITS, Sender, commits_of, until
+from tests.sinks.topic import COMMIT_SECONDS, COMMITS, Sender, commits_of, failures_in, until
 
 pytestmark = [pytest.mark.sinks, pytest.mark.timeout(3600)]
 PARTITIONS = 3
-THEIR_FAILURES = re.compile(r"Commit failed|Failed to commit|CommitFailedException|ValidationException|state=FAILED")
 
 
 def rows_of(table, columns):
@@ -35,13 +34,12 @@ def rows_of(table, columns):
     return found
 
 
-def cleaned_meanwhile(hp, name, table, sender, note, restart):
+def cleaned_meanwhile(hp, name, table, sender, note, service):
     """Clean while records are sent and the writer is killed twice; counts what came of it."""
-    told = defaultdict(int)
+    told, kills = defaultdict(int), []
     for part in (0.3, 0.6):
-        kill = threading.Timer(COMMITS * COMMIT_SECONDS * part, restart)
-        kill.daemon = True
-        kill.start()
+        kills.append(threading.Timer(COMMITS * COMMIT_SECONDS * part, lambda: (service.kill(), service.start())))
+        kills[-1].start()
     while sender.is_alive():
         try:
             told["passes"] += hp.clean(hp.plan(name)).snapshot is not None
@@ -49,6 +47,8 @@ def cleaned_meanwhile(hp, name, table, sender, note, restart):
             told["yielded"] += 1
         if commits_of(table, note) >= COMMITS:
             sender.enough.set()
+    for kill in kills:
+        kill.join()
     return told
 
 
@@ -59,16 +59,18 @@ def settled(hp, name):
     assert hp.verify(name).success
 
 
-def told_of(writer, table, sender, note, told, failures):
+def told_of(writer, table, sender, note, told, log):
+    failures, retried = failures_in(log.read_text())
     commits, splits = commits_of(table, note), commits_of(table, "hardpack.split")
     print(f"\n{writer}: {len(sender.sent)} records in {commits} commits, killed twice; {told['passes']} passes, "
-          f"{told['yielded']} yielded, {splits} splits; failures of the sink: {len(failures)}")  # fmt: skip
+          f"{told['yielded']} yielded, {splits} splits; commits of the sink: {retried} tried again, {len(failures)} "
+          "given up")  # fmt: skip
     assert failures == []
     assert told["passes"] > 0
     assert commits >= COMMITS
 
 
-def test_kafka_connect(hp, catalog, lake):
+def test_kafka_connect(hp, catalog, lake, tmp_path):
     name = "shop.orders"
     columns = (*(f"_kafka_metadata_{role}" for role in ("topic", "partition", "offset")), "order_id", "n")
     catalog.create_namespace_if_not_exists("shop")
@@ -83,26 +85,25 @@ def test_kafka_connect(hp, catalog, lake):
     with Broker() as broker:
         broker.create_topic("orders", PARTITIONS, {})
         broker.create_topic("control-iceberg", 1, {})
-        with Worker(
-            bootstrap=broker.bootstrap, topic="orders", table=name, interval_ms=f"{COMMIT_SECONDS * 1000:.0f}",
+        with Connect(
+            tmp_path / "connect", default_home(), bootstrap=broker.bootstrap, topic="orders", table=name,
+            interval_ms=f"{COMMIT_SECONDS * 1000:.0f}",
             catalog="hardpack", nested="false", database=lake["uri"].removeprefix("sqlite:///"),
             warehouse=lake["warehouse"],
         ) as worker:  # fmt: skip
-            worker.wait_up(120)
             sender = Sender(broker.bootstrap, ["orders"], tombstones=False)
             sender.start()
             table = until(made, 180, f"the sink has made no table; see {worker.log}")
             hp.adopt(name, {"column.key": "order_id", "tombstone": "op=D", "min.cleanable.dirty.ratio": "0.2"})
             note = "kafka.connect.commit-id"
-            told = cleaned_meanwhile(hp, name, table, sender, note, worker.restart)
+            told = cleaned_meanwhile(hp, name, table, sender, note, worker)
             until(lambda: sender.ends() <= rows_of(table, columns).keys(), 180, f"the sink is behind; see {worker.log}")
-            failures = THEIR_FAILURES.findall(worker.log.read_text())
-            assert set(worker.states()) == {"RUNNING"}
+            assert worker.is_up()
     settled(hp, name)
     found = rows_of(table, columns)
     assert found.keys() == sender.latest()
     assert all(found[at] == (sender.sent[at][0], json.loads(sender.sent[at][1])["n"]) for at in found)
-    told_of("Kafka Connect", table, sender, note, told, failures)
+    told_of("Kafka Connect", table, sender, note, told, worker.log)
 
 
 def test_spark_structured_streaming_of_two_topics(hp, catalog, lake, spark, tmp_path):
@@ -117,19 +118,18 @@ def test_spark_structured_streaming_of_two_topics(hp, catalog, lake, spark, tmp_
     with Broker() as broker:
         for topic in topics:
             broker.create_topic(topic, PARTITIONS, {})
-        with Stream(tmp_path, lake, broker.bootstrap, topics, name) as stream:
+        with Stream(tmp_path / "stream", default_home(), lake, broker.bootstrap, topics, name) as stream:
             sender = Sender(broker.bootstrap, topics, tombstones=True)
             sender.start()
             written = {log[:2] for log in ((t, p) for t in topics for p in range(PARTITIONS))}
             until(lambda: {at[:2] for at in rows_of(table, columns)} >= written, 180, f"it is behind; see {stream.log}")
             hp.adopt(name, {"min.cleanable.dirty.ratio": "0.2"})
             note = "spark.sql.streaming.epochId"
-            told = cleaned_meanwhile(hp, name, table, sender, note, stream.restart)
+            told = cleaned_meanwhile(hp, name, table, sender, note, stream)
             until(lambda: sender.ends() <= rows_of(table, columns).keys(), 180, f"it is behind; see {stream.log}")
-            failures = THEIR_FAILURES.findall(stream.log.read_text())
     assert {s.partition for s in hp.status(name)} == {f"{t}-{p}" for t in topics for p in range(PARTITIONS)}
     settled(hp, name)
     found = rows_of(table, columns)
     assert found.keys() == sender.latest()
     assert all((key.decode(), value) == sender.sent[at] for at, (key, value) in found.items())
-    told_of("Spark Structured Streaming", table, sender, note, told, failures)
+    told_of("Spark Structured Streaming", table, sender, note, told, stream.log)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import threading
 import time
 from itertools import count
@@ -13,6 +14,9 @@ from confluent_kafka import Producer
 
 RECORDS = int(os.environ.get("HARDPACK_SINK_RECORDS", "100000"))
 COMMITS = int(os.environ.get("HARDPACK_SINK_COMMITS", "500"))
+FAILURE = re.compile(r"Commit failed|Failed to commit|CommitFailedException|ValidationException|state=FAILED")
+RETRY = "Retrying task after failure"
+"""Iceberg says so of a commit that met another one and is tried again, with the exception on the next line."""
 KEYS, BURST, COMMIT_SECONDS, SEED = 2_000, 50, 1.0, 11
 
 
@@ -21,11 +25,8 @@ class Sender(threading.Thread):
 
     def __init__(self, bootstrap, topics, tombstones):
         super().__init__(daemon=True)
-        self.producer, self.topics, self.tombstones = (
-            Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0}),
-            topics,
-            tombstones,
-        )
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0})
+        self.topics, self.tombstones = topics, tombstones
         self.enough, self.sent = threading.Event(), {}
 
     def run(self):
@@ -76,3 +77,11 @@ def commits_of(table, note):
     """How many snapshots have an entry that begins so in their summary."""
     summaries = [s.summary.additional_properties for s in table.refresh().snapshots()]
     return sum(any(name.startswith(note) for name in summary) for summary in summaries)
+
+
+def failures_in(log):
+    """The lines by which a sink says that a commit of its own was given up, and how many were only tried again."""
+    lines = log.splitlines()
+    met = [n for n, line in enumerate(lines) if FAILURE.search(line) and RETRY not in line]
+    retried = [n for n in met if n and RETRY in lines[n - 1]]
+    return [lines[n] for n in met if n not in retried], len(retried)

@@ -1,5 +1,6 @@
 """Which log a data file belongs to, and where its roles stand, in the shapes that sinks leave. No JVM."""
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -180,6 +181,15 @@ def test_what_bounds_prove():
     long = (0, b"orders.customers", b"orders.customers")
     assert (value_by_bounds(text, long), may_be_cut(text, long)) == (None, True)
     assert value_by_bounds(text, long, FOOTER_LENGTH - 1) == "orders.customers"
+
+
+@pytest.mark.parametrize("spec", [("partition", IdentityTransform()), None])
+def test_a_log_may_be_called_as_rows_without_one_are(catalog, spec):
+    layout = replace(PLAIN, types={"partition": StringType()}, spec=spec)
+    table = made(catalog, layout)
+    layout.append(table, {"null": log("a", "b")})
+    (view,) = read_logs(table.refresh(), mapped(layout))
+    assert (view.partition, view.rows, view.trouble) == ("null", 2, "")
 
 
 STRANGE = Schema(

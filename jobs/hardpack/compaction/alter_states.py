@@ -23,6 +23,7 @@ from hardpack.errors import BadInput, Conflict, GateRefused, HardpackError
 from hardpack.rules.model import LogState, LogView, Partition
 from hardpack.spark.commit import CommitChange, Standing
 from hardpack.table.history import CONTROL, Record, carried, summary_of, trusted_states
+from hardpack.table.layout import FIELDS
 from hardpack.table.packing import PassFolder
 from hardpack.table.state import PLAN_SUMMARY, STATE_PROPERTY, read_state, state_of, write_state
 
@@ -98,7 +99,11 @@ def alter_states(
     on_record = read_state(session.name, table.properties)
     if all(state == state_of(on_record, name) for name, state in (states | changed).items()):
         return changed
-    summary = {PLAN_SUMMARY: CONTROL + verb, STATE_PROPERTY: PassFolder.of(table).kept(write_state(changed))}
+    summary = {
+        PLAN_SUMMARY: CONTROL + verb,
+        FIELDS: table.properties.get(FIELDS, ""),
+        STATE_PROPERTY: PassFolder.of(table).kept(write_state(changed)),
+    }
     try:
         _commit(table, write_state(states | changed), summary)
     except NotImplementedError:

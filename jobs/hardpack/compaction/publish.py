@@ -13,6 +13,7 @@ from hardpack.compaction.work import PassRequest
 from hardpack.errors import Conflict
 from hardpack.spark.commit import CommitChange, Standing
 from hardpack.table.history import commits
+from hardpack.table.layout import FIELDS, bound_fields
 from hardpack.table.packing import PassFolder
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
 
@@ -41,6 +42,7 @@ def publish(session: TableSession, ledger: Ledger, data_docs: str = "") -> PassR
         summary={
             PLAN_SUMMARY: f"{request.phase}:{request.plan}",
             PASS_SUMMARY: folder.kept(report.summary_json()),
+            FIELDS: bound_fields(session.table, work.settings),
             STATE_PROPERTY: folder.kept(write_state(ledger.states(request.commit_time()))),
         },
         vectors=staged.java_vectors,

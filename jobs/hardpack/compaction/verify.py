@@ -122,8 +122,8 @@ def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list
     until: dict[str, int | None] = {}
     own: Own = defaultdict(list)
     for commit in commits(table):
-        if not commit.report:
-            # too long for its summary, and the file beside the table is gone
+        if not commit.report or not commit.as_mapped:
+            # too long for its summary, and the file beside the table is gone; or of logs by other names or keys
             continue
         report = PassReport.from_summary(commit.report, commit.snapshot)
         for entry in report.logs:

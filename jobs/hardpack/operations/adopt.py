@@ -14,7 +14,7 @@ from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
 from hardpack.rules.settings import NOT_SETTINGS, PREFIX, Settings, is_locked, own_settings, read_settings
 from hardpack.table.columns import POLICY
-from hardpack.table.layout import FIELDS, bound_fields, check_layout
+from hardpack.table.layout import FIELDS, bound_fields, check_layout, mean_other_rows
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import STATE_PROPERTY
 
@@ -91,7 +91,7 @@ def adopt(
     if writer and writer.topic:
         check_topics(table, result, writer.topic)
     wanted[FIELDS] = bound_fields(table, result)
-    if STATE_PROPERTY in table.properties and _means_other_rows(table.properties.get(FIELDS, ""), wanted[FIELDS]):
+    if STATE_PROPERTY in table.properties and mean_other_rows(table.properties.get(FIELDS, ""), wanted[FIELDS]):
         # what passes knew was of logs by other names, or of other keys
         gone.append(STATE_PROPERTY)
     if not dry_run:
@@ -101,12 +101,6 @@ def adopt(
             # pyiceberg does not write the metadata of every format
             session.jvm.alter(lambda _: {**wanted, **dict.fromkeys(gone)})
     return result
-
-
-def _means_other_rows(before: str, after: str) -> bool:
-    """Returns whether a role that says what a log, its order or its keys are has moved to another field."""
-    old, new = (dict(entry.split("=") for entry in fields.split(",") if "=" in entry) for fields in (before, after))
-    return any(old.get(role) not in (None, new[role]) for role in ("partition", "offset", "key"))
 
 
 def _write(table: Table, wanted: Mapping[str, str], gone: Sequence[str]) -> None:

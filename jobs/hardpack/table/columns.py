@@ -17,7 +17,7 @@ from hardpack.errors import BadInput
 from hardpack.rules.settings import NONE, PREFIX, Settings, read_settings
 from hardpack.rules.tombstones import TombstoneRule
 from hardpack.table.log_name import SURE_LENGTH, LogName, named_columns
-from hardpack.table.schema_columns import LogColumn, column_by_id, existing_column, find_column, leaves
+from hardpack.table.schema_columns import LogColumn, column_by_id, existing_column, leaves, separate_names
 
 POLICY = PREFIX + "cleanup.policy"
 REQUIRED = ("partition", "offset", "timestamp", "key")
@@ -163,8 +163,7 @@ def key_columns(schema: Schema, names: str) -> tuple[LogColumn, ...]:
     Raises:
         ValueError: there is no such column.
     """
-    whole = find_column(schema, names)
-    found = [whole] if whole else [existing_column(schema, name.strip()) for name in names.split(",")]
+    found = [existing_column(schema, name) for name in separate_names(schema, names)]
     return tuple(leaf for column in found for leaf in leaves(column))
 
 

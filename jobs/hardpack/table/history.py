@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.rules.model import LogState
 from hardpack.table.columns import table_name
+from hardpack.table.layout import FIELDS, mean_other_rows
 from hardpack.table.packing import Lost, PassFolder
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of
 
@@ -32,6 +33,8 @@ class Commit:
     snapshot: int
     parent: int | None
     plan: str
+    as_mapped: bool
+    """Whether it tells of logs, offsets and keys that the table's settings still name so."""
     kept: str
     folder: PassFolder
 
@@ -63,6 +66,7 @@ def commits(table: Table) -> Iterator[Commit]:
                 snapshot.snapshot_id,
                 snapshot.parent_snapshot_id,
                 summary[PLAN_SUMMARY],
+                as_mapped(table, snapshot),
                 summary[PASS_SUMMARY],
                 folder,
             )
@@ -158,7 +162,7 @@ class _Past:
 
     def __init__(self, table: Table) -> None:
         self.lineage = list(ancestors(table))
-        self.ours = [s for s in self.lineage if STATE_PROPERTY in summary_of(s)]
+        self.ours = [s for s in self.lineage if STATE_PROPERTY in summary_of(s) and as_mapped(table, s)]
         ours = (s.sequence_number or 0 for s in table.snapshots() if STATE_PROPERTY in summary_of(s))
         # of the commit that wrote the property last, on whatever line, as far as it has not expired
         self.written = max(ours, default=0)
@@ -214,6 +218,14 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
 def is_ours(snapshot: Snapshot) -> bool:
     """Returns whether hardpack made the snapshot."""
     return PLAN_SUMMARY in summary_of(snapshot)
+
+
+def as_mapped(table: Table, snapshot: Snapshot) -> bool:
+    """Returns whether a commit of ours tells of logs, offsets and keys that the table's settings still name so.
+
+    One that does not tell by which fields it went, as older versions made, is believed.
+    """
+    return not mean_other_rows(summary_of(snapshot).get(FIELDS, ""), table.properties.get(FIELDS, ""))
 
 
 def is_split(snapshot: Snapshot) -> bool:

@@ -27,7 +27,7 @@ from pyiceberg.types import (
 from hardpack.errors import BadInput
 from hardpack.rules.settings import PREFIX, Settings, dotted
 from hardpack.table.columns import LogColumns, key_columns, mapped_columns, table_name
-from hardpack.table.schema_columns import find_column
+from hardpack.table.schema_columns import find_column, separate_names
 
 FIELDS = PREFIX + "fields"
 """Property that binds each role to the field id of its column, since a name may come to mean another."""
@@ -112,13 +112,33 @@ def bound_fields(table: Table, settings: Settings) -> str:
     return ",".join(f"{role}={number}" for role, number in numbers.items())
 
 
+def fields_by_role(bound: str) -> dict[str, str]:
+    """Returns by role the field id of its column, or several with a plus between.
+
+    Args:
+        bound: what table property `hardpack.fields` holds.
+    """
+    return {role: number for role, _, number in (entry.partition("=") for entry in bound.split(","))}
+
+
+def mean_other_rows(before: str, after: str) -> bool:
+    """Returns whether a role that says what a log, its order or its keys are has moved to another field.
+
+    Args:
+        before: what table property `hardpack.fields` held; empty where nobody tells any more.
+        after: what it holds now.
+    """
+    old, new = fields_by_role(before), fields_by_role(after)
+    return any(old.get(role) not in (None, new.get(role)) for role in ("partition", "offset", "key") if role in new)
+
+
 def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> None:
     """See that the roles' columns are those that they were mapped to, whatever these are called now."""
     if not (bound := table.properties.get(FIELDS)):
         return
     name, schema = table_name(table), table.schema()
-    now = dict(entry.split("=") for entry in bound_fields(table, settings).split(","))
-    for role, _, number in (entry.partition("=") for entry in bound.split(",")):
+    now = fields_by_role(bound_fields(table, settings))
+    for role, number in fields_by_role(bound).items():
         if role not in now or now[role] == number or role in anew:
             continue
         column = mapped_columns(settings)[role]
@@ -193,7 +213,7 @@ def _check_apart(table: str, columns: LogColumns) -> None:
 
 def _check_log(table: str, names: str, schema: Schema) -> None:
     """See that a log is named by one column, or by a topic and its partition."""
-    parts = [names] if find_column(schema, names) else [name.strip() for name in names.split(",")]
+    parts = separate_names(schema, names)
     for name in parts:
         _check_column(table, "partition", name, schema)
     if len(parts) == 1:
@@ -209,7 +229,7 @@ def _check_log(table: str, names: str, schema: Schema) -> None:
 
 def _check_key(table: str, names: str, settings: Settings, schema: Schema) -> None:
     """See that the key is columns whose values are equal or not, whatever an engine makes of them."""
-    for name in [names] if find_column(schema, names) else map(str.strip, names.split(",")):
+    for name in separate_names(schema, names):
         column = find_column(schema, name)
         if not column or not isinstance(column.field_type, StructType):
             _check_column(table, "key", name, schema)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, In, Or
 from pyiceberg.expressions.literals import literal
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -17,7 +18,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import PrimitiveType, StringType
 
 from hardpack.rules.model import Partition
-from hardpack.table.schema_columns import LogColumn, existing_column, find_column
+from hardpack.table.schema_columns import LogColumn, existing_column, separate_names
 
 if TYPE_CHECKING:
     from hardpack.table.footers import Told
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 SURE_LENGTH = 16
 """Bounds of texts that are shorter than this were not cut, whichever writer wrote them."""
 FOOTER_LENGTH = 64
-"""The same for what a Parquet footer tells."""
+"""Texts in the statistics of a Parquet footer that are shorter than this were not cut, whichever writer wrote them."""
 TOPIC_PARTITION = re.compile(r"(?s)(.*)-(\d+)")
 
 Among = list[list[tuple[LogColumn, list[Any]]]]
@@ -43,7 +44,7 @@ class LogName:
 
     @property
     def field_ids(self) -> list[int]:
-        """Of the columns."""
+        """The field ids of the columns that name a log, in order."""
         return [column.field_id for column in self.columns]
 
     @property
@@ -92,6 +93,20 @@ class LogName:
             found[values[:-1]].append(values[-1])
         *before, last = self.columns
         return [[*((c, [v]) for c, v in zip(before, first, strict=True)), (last, own)] for first, own in found.items()]
+
+    def expression(self, logs: Iterable[Partition]) -> BooleanExpression:
+        """Returns whether a row is of some logs, as pyiceberg takes it.
+
+        Args:
+            logs: their names or numbers.
+        """
+        found: BooleanExpression = AlwaysFalse()
+        for one in self.among(logs):
+            alternative: BooleanExpression = AlwaysTrue()
+            for column, values in one:
+                alternative = And(alternative, In(term=column.name, literals=set(values)))
+            found = Or(found, alternative)
+        return found
 
     def places(self, spec: PartitionSpec) -> tuple[int | None, ...]:
         """Returns which of a file's partition values is that of each column, None where none is.
@@ -144,6 +159,4 @@ def named_columns(schema: Schema, names: str) -> LogName:
     Raises:
         ValueError: there is no such column.
     """
-    whole = find_column(schema, names)
-    parts = [whole] if whole else [existing_column(schema, name.strip()) for name in names.split(",")]
-    return LogName(tuple(parts))
+    return LogName(tuple(existing_column(schema, name) for name in separate_names(schema, names)))

@@ -11,7 +11,6 @@ from multiprocessing import current_process
 from typing import Any, TypeVar, cast
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, In, Or
 from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.manifest import (
@@ -120,9 +119,7 @@ class ManifestReader:
 
     def holding(self, manifests: Iterable[ManifestFile], logs: Collection[str]) -> list[ManifestFile]:
         """Returns the manifests that may hold files or deletes of some logs, by the bounds in the manifest list."""
-        wanted: BooleanExpression = AlwaysFalse()
-        for one in self.columns.log.among(logs):
-            wanted = Or(wanted, _has(one))
+        wanted = self.columns.log.expression(logs)
 
         @cache
         def may(spec_id: int) -> Callable[[ManifestFile], bool]:
@@ -174,7 +171,7 @@ class ManifestReader:
                         "log; restore the file, or try again when the storage answers."
                     )
                 if log is not None or file.record_count:
-                    found.setdefault(log, []).append(self._file(entry, known))
+                    found.setdefault(log, []).append(self._file(entry, known, log))
         return found
 
     def _ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
@@ -230,7 +227,8 @@ class ManifestReader:
                 elif entry.status in (ManifestEntryStatus.DELETED, ManifestEntryStatus.ADDED):
                     told = self._known(file)
                     into = removed if entry.status == ManifestEntryStatus.DELETED else added
-                    into.setdefault(self._log_of(file, told), []).append(self._file(entry, told))
+                    log = self._log_of(file, told)
+                    into.setdefault(log, []).append(self._file(entry, told, log))
         came, out = _built(added), _built(removed)
         # rows that left with a file of which nobody can tell the log may have been of any
         left = [replace(file, trouble="nobody can tell its log") for file in out.pop(None, ())]
@@ -251,7 +249,7 @@ class ManifestReader:
                 for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
                     known = self._known(entry.data_file)
                     log = self._log_of(entry.data_file, known)
-                    file = DataFile(*self._file(entry, known))
+                    file = DataFile(*self._file(entry, known, log))
                     yield NO_LOG if log is None else log, entry.data_file.partition[at], file
 
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
@@ -267,8 +265,12 @@ class ManifestReader:
         places = self._log_at[file.spec_id]
         if None in places:
             return None
-        log = self.columns.log.of([file.partition[at] for at in places if at is not None])
+        log = self.columns.log.of(self._spec_values(file))
         return NO_LOG if log is None else log
+
+    def _spec_values(self, file: IceFile) -> list[Any]:
+        """Returns what a file's spec tells of the columns that name its log, None where it tells nothing."""
+        return [None if at is None else file.partition[at] for at in self._log_at[file.spec_id]]
 
     def _log_of(self, file: IceFile, known: _Known) -> Partition | None:
         """Returns the log that a file belongs to, None where nothing proves one."""
@@ -276,18 +278,19 @@ class ManifestReader:
             return named
         footer, log = self._by_footer.get(file.file_path, {}), self.columns.log
         values = list[Any]()
-        for column, at in zip(log.columns, self._log_at[file.spec_id], strict=True):
-            value = value_by_bounds(column, known.of(column)) if at is None else file.partition[at]
-            if value is None and at is None and may_be_cut(column, known.of(column)):
+        for column, value in zip(log.columns, self._spec_values(file), strict=True):
+            told = known.of(column)
+            value = value_by_bounds(column, told) if value is None else value
+            if value is None and may_be_cut(column, told):
                 value = value_by_bounds(column, footer.get(column.field_id, SILENT), FOOTER_LENGTH - 1)
             values.append(value)
         return log.of(values)
 
-    def _file(self, entry: ManifestEntry, known: _Known) -> tuple[Any, ...]:
+    def _file(self, entry: ManifestEntry, known: _Known, log: Partition | None) -> tuple[Any, ...]:
         file = entry.data_file
         low, high = _bounds(known, self.columns.offset)
         early, late = _bounds(known, self.columns.timestamp)
-        trouble = self._trouble(file, known, low, high, early)
+        trouble = self._trouble(file, known, log, (low, high, early))
         return (
             file.file_path,
             file.file_size_in_bytes,
@@ -328,9 +331,17 @@ class ManifestReader:
         counts = {nulls, *(known.nulls.get(column.field_id) for column in others)}
         return 0 if 0 in counts else file.record_count if counts == {file.record_count} else None
 
-    def _trouble(self, file: IceFile, known: _Known, low: int | None, high: int | None, early: int | None) -> str:
-        """Returns why a file's rows cannot be placed in their log; empty when they can."""
-        if self._partition_of(file) == NO_LOG:
+    def _trouble(
+        self, file: IceFile, known: _Known, log: Partition | None, bounds: tuple[int | None, int | None, int | None]
+    ) -> str:
+        """Returns why a file's rows cannot be placed in their log; empty when they can.
+
+        Its bounds are the lowest and highest offset and the earliest time.
+        """
+        low, high, early = bounds
+        # a log may be called so
+        named = None not in self._log_at[file.spec_id]
+        if log == NO_LOG and named and self.columns.log.of(self._spec_values(file)) is None:
             return (
                 f"{file.record_count:,} rows have no {str(self.columns.log)!r}, expected the number or name of "
                 "their log; set or delete them"
@@ -363,14 +374,6 @@ def _bounds(known: _Known, column: LogColumn) -> tuple[Any, Any]:
         return None, None
     kind = cast(PrimitiveType, column.field_type)
     return from_bytes(kind, lower), from_bytes(kind, upper)
-
-
-def _has(columns: list[tuple[LogColumn, list[Any]]]) -> BooleanExpression:
-    """Returns whether a row has one of some values in each of some columns, as Iceberg asks it of partitions."""
-    found: BooleanExpression = AlwaysTrue()
-    for column, values in columns:
-        found = And(found, In(term=column.name, literals=set(values)))
-    return found
 
 
 def _built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:

@@ -56,6 +56,16 @@ def column_by_id(schema: Schema, field_id: int) -> LogColumn | None:
     return next((column for column in _fields(schema.as_struct()) if column.field_id == field_id), None)
 
 
+def separate_names(schema: Schema, names: str) -> list[str]:
+    """Returns the names of columns that stand in a setting with commas between; a column's own name may have some.
+
+    Args:
+        schema: the table's.
+        names: the setting's value.
+    """
+    return [names] if find_column(schema, names) else [name.strip() for name in names.split(",")]
+
+
 def leaves(column: LogColumn) -> list[LogColumn]:
     """Returns the column itself, of a struct the fields in it."""
     if not isinstance(column.field_type, StructType):
@@ -65,7 +75,11 @@ def leaves(column: LogColumn) -> list[LogColumn]:
 
 
 def existing_column(schema: Schema, name: str) -> LogColumn:
-    """Returns the column, or field of structs, of a name.
+    """Returns the column, or field of structs, of a name; a column whose own name has dots comes first.
+
+    Args:
+        schema: the table's.
+        name: with dots between the names of structs and fields.
 
     Raises:
         ValueError: there is none.
