@@ -299,5 +299,21 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("mixed", rows=[["d", "value", 2, "now"], ["c", "value", 1, "now"]]),
          _do("apply", slot=1, expire=False)],
     ),
+    "what others rewrote while a pass ran is put down before its history expires": (
+        {"horizon-once"},
+        [_create(delete__retention__ms=LONG_MAX, active__segment="none"),
+         Step("ambush", {"at": 0, "step": ["binpack", {"t": T, "mode": "replace", "share": 60}]}),
+         _append("z-"), CLEAN],
+    ),
+    "rows that others put beside those of another log and back are no proof that a log was replaced": (
+        {"I6"},
+        [_create(by_log=False, min__cleanable__dirty__ratio="0.5"),
+         _do("mixed", rows=[["a", "value", 1, "now"], ["a", "value", 1, "now"]]),
+         _do("mixed", rows=[["a", "value", 1, "now"]]), _do("mixed", rows=[["a", "value", 1, "now"]]),
+         _do("binpack", mode="starting", share=100), _append("v", log=1), _do("rollback", back=3),
+         _append("x", log=1), RUN,
+         _do("binpack", mode="overwrite", share=30, across=True), _do("binpack", mode="overwrite", share=100),
+         _do("mixed", rows=[["b", "value", 3, "now"]]), _do("delete", key="a", percent=60, on_read=False)],
+    ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""

@@ -246,6 +246,9 @@ def _in_place(before: Rows, after: Rows, log: int) -> frozenset[int]:
 def _looks_new(before: Rows, after: Rows, log: int) -> bool:
     """Tell whether more rows replaced all files of a log, so that nobody knows which were there before."""
     had, has = before.log(log), after.log(log)
+    if any(row.log == log for row in before.waiting.values()):
+        # among rows that waited in files of several logs may be those that were there before
+        return False
     if not had or {before.file[r.rid] for r in had} & {after.file[r.rid] for r in has}:
         return False
     low, high = min(r.offset for r in had), max(r.offset for r in had)

@@ -15,6 +15,8 @@ def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
     harmless = alone or (before.checkpoint is None and now.first_dirty <= before.first_dirty)
     # a log whose rows are all gone starts anew, at the latest when the files are split that may have had some
     anew = not rows.log(log) or before.waiting
+    # status shows where the rows begin that do not wait to be split, when that is behind the checkpoint
+    anew |= now.waiting and now.checkpoint == min((r.offset for r in rows.log(log)), default=None)
     must(now.checkpoint == before.checkpoint or harmless or anew, "state-survives",
          f"log {log}: the checkpoint {before.checkpoint} became {now.checkpoint} by itself")  # fmt: skip
     # a log that starts anew has nothing to remember
@@ -136,6 +138,8 @@ def retention(gone: list[Any], base: Rows, after: Rows, landed: Pass, line: Line
     young = [r for r in gone if limit < 0 or not (r.ts is None or r.ts < 0 or r.ts < landed.clock - limit)]
     # what is too much goes first, and then what is too old of the rest
     first = {base.file[r.rid] for r in gone if young and r.offset <= max(y.offset for y in young)}
-    sizes = {p: s for p, s in base.sizes.items() if p in {base.file[r.rid] for r in log}}
+    own, shown = {base.file[r.rid] for r in log}, set(base.file.values())
+    # a file of which others hid all rows has its bytes still, and may be the log's
+    sizes = {p: s for p, s in base.sizes.items() if p in own or p not in shown}
     large = 0 <= most <= sum(s for p, s in sizes.items() if p not in first)
     must(not young or large, "retention", f"retention took {len(gone)} rows that were neither old nor too many")

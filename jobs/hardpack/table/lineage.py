@@ -105,6 +105,9 @@ class Lineage:
             return SEEN
         if snapshot.summary is None or is_append(snapshot):
             return new
+        if file.trouble:
+            # rows of several logs may have been put into it, and those that a pass knew among them
+            return replace(new, known=None, since=0)
         change = self.changes(snapshot).get(log)
         if change is None:
             return new
@@ -133,8 +136,8 @@ class Lineage:
         """Returns whether others replaced a log.
 
         They have when all rows that its last pass knew left before any of those came that are there now. Rows of
-        which nobody can tell keep the state while they are there, and prove nothing when they leave: so the answer is
-        no other after an expiry than before it.
+        which nobody can tell keep the state while they are there, and prove nothing when they leave: others that came
+        before that may have stood beside known ones.
 
         Args:
             log: the log.
@@ -150,8 +153,9 @@ class Lineage:
             if sequence <= (state.seen or (0, 0))[0] or is_append(snapshot) or is_ours(snapshot):
                 continue
             change = self.changes(snapshot).get(log)
-            if change and any(self.origin(log, f, state).known for f in change.removed):
-                # the last commit that took known rows
+            known = {self.origin(log, f, state).known for f in change.removed} if change else {False}
+            if True in known or (None in known and since < sequence):
+                # the last commit that took known rows, as far as anybody can tell
                 return since >= sequence
         return False
 

@@ -284,7 +284,8 @@ def rewritten_by_others(table: Table, view: LogView) -> bool:
         view: the log.
     """
     state = view.state
-    known = max(*(state.seen or (0, 0)), state.unseen.told_to if state.unseen else 0)
+    # what came while the pass ran it has not seen
+    known = max((state.seen or (0, 0))[0], state.unseen.told_to if state.unseen else 0)
     commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
     return any((found := commits.get(f.came)) and not is_append(found) and not is_ours(found) for f in view.files)
 
