@@ -6,20 +6,20 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock screenshots clean
+.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
 
 ##@ Use
 run: preflight-port env jars ## load the demo topic, compact it once through Airflow, show what happened
-	@$(BIN)/python -m infra.local.demo run --port $(PORT)
+	@$(BIN)/python -m hardpack_airflow.demo run --port $(PORT)
 
 up: preflight env jars ## keep Airflow running on loopback, with a topic that goes on growing
-	@$(BIN)/python -m infra.local.demo up --port $(PORT)
+	@$(BIN)/python -m hardpack_airflow.demo up --port $(PORT)
 
 down: ## stop what `make up` started
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m infra.local.demo down --port $(PORT); fi
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m hardpack_airflow.demo down --port $(PORT); fi
 
 clean: down ## remove everything that was made here: environment, jars, lakehouse, reports
 	rm -rf .venv .hardpack .pyiceberg.yaml spark-warehouse *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -34,7 +34,7 @@ check: env ## lint, format and types
 	$(BIN)/mypy
 
 test-fast: env ## pure rules and structure, no JVM, on two cores
-	$(BIN)/pytest -q -n 2 -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories and not sinks"
+	$(BIN)/pytest -q -n 2 -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories and not sinks and not install"
 
 test-spark: env jars ## the engine on one Spark session
 	$(BIN)/pytest -q --durations=12 -m "spark and not histories"
@@ -85,6 +85,9 @@ test-neighbours: env jars ## appender, cleaner, bin-pack, expiry and deletes on 
 test-sinks: env jars ## Kafka Connect and Spark's streaming write tables while these are cleaned (twenty minutes)
 	$(BIN)/pytest -q -s -m sinks
 
+test-install: env ## the wheel by plain pip in an empty environment, and the main job from there (minutes)
+	$(BIN)/pytest -q -s -m install
+
 test-crashes: env jars ## 1,000 passes that end at random points, 100 that are killed (about three hours)
 	$(BIN)/pytest -q -s -m crashes
 
@@ -118,7 +121,7 @@ docs: env ## make the pages of the docs that follow from the code
 env: .venv/.done ## make the environment from the lock
 
 jars: env ## fetch Iceberg's runtime and the JDBC driver once
-	@$(BIN)/python infra/jars.py $(HARDPACK_HOME)/jars
+	@$(BIN)/hardpack jars
 
 lock: env ## resolve the dependencies anew
 	$(BIN)/uv pip compile -q infra/uv.in --generate-hashes --universal --python-version 3.11 --no-header -o infra/uv.lock.txt --upgrade

@@ -1,6 +1,5 @@
-"""A DAG for each policy: see hardpack_airflow.factory."""
+"""Every DAG of hardpack, one for each policy and one for maintenance; Airflow needs no more than this file."""
 
-from hardpack_airflow.factory import compaction_dags
+from hardpack_airflow import policy_dags
 
-for dag in compaction_dags():
-    globals()[dag.dag_id] = dag
+globals().update(policy_dags())

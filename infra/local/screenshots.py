@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import httpx
 import typer
+from hardpack_airflow.demo.__main__ import CONFIG, DAG, HOME, LIVE
+from hardpack_airflow.demo.local_airflow import USER, LocalAirflow
 from playwright.sync_api import Page, sync_playwright
 
-from infra.local.airflow import USER, LocalAirflow
-from infra.local.demo import CONFIG, DAG, HOME, LIVE
-from infra.local.lakehouse import ROOT
-
-PICTURES = ROOT / "docs" / "pictures"
+PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 FLAGS = ["--no-sandbox", "--disable-quic", "--disable-background-networking", "--disable-component-update"]
 
 

@@ -13,9 +13,9 @@ import zipfile
 from pathlib import Path
 
 import psycopg2
+from hardpack.spark.jars import Jar, fetch
 from psycopg2 import sql
 
-from infra.jars import Jar, fetch
 from infra.services.process import Service
 
 BINARIES = Jar(

@@ -1,1 +1,21 @@
-"""hardpack inside Airflow: the sensor with its trigger, the operator, the configuration."""
+"""hardpack inside Airflow: policies as DAGs, the sensor with its trigger, the operator, pages, the configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+
+def policy_dags() -> dict[str, DAG]:
+    """Returns the DAGs of all policies and that of maintenance, by id, for `globals().update(…)` in a DAG file.
+
+    Raises:
+        BadInput: the policy file is wrong; Airflow shows the sentence as an import error of the DAG file.
+    """
+    # Airflow asks this package for its settings before it can be imported itself
+    from hardpack_airflow.factory import compaction_dags
+    from hardpack_airflow.maintenance import maintenance_dag
+
+    return {dag.dag_id: dag for dag in (*compaction_dags(), maintenance_dag())}

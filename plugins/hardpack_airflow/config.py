@@ -6,29 +6,18 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import conf
 
+from hardpack_airflow.provider import OPTIONS, SECTION
+
 if TYPE_CHECKING:
     from hardpack.policy import Policy
 
-SECTION = "hardpack"
 PREFIX = "/hardpack"
 """Where our pages lie on Airflow's server."""
-DEFAULTS = {
-    "tables": "*.*",
-    "catalog": "hardpack",
-    "driver_memory": "2g",
-    "spark_conn_id": "spark_default",
-    "spark_ui": "",
-    "jobs": "",
-    "maintenance_pool": "",
-    "maintenance_schedule": "0 3 * * *",
-    "report_days": "90",
-    "reports_s3": "",
-}
 
 
 def setting(name: str) -> str:
     """Returns a setting's value, else its default."""
-    return str(conf.get(SECTION, name, fallback=DEFAULTS[name]))
+    return str(conf.get(SECTION, name, fallback=OPTIONS[name][0]))
 
 
 def default_policy() -> Policy:
@@ -39,8 +28,7 @@ def default_policy() -> Policy:
     """
     from hardpack.policy import Policy
 
-    found = {name: conf.get(SECTION, name, fallback=None) for name in ("schedule", "unit_bytes", "pool")}
-    given = {name: value for name, value in found.items() if value is not None}
+    given = {name: setting(name) for name in ("schedule", "unit_bytes", "pool")}
     return Policy.model_validate({"name": "hardpack", "tables": globs(setting("tables")), **given})
 
 

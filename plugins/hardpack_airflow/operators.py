@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ BARREN = 2
 
 
 class HardpackOperator(SparkSubmitOperator):
-    """Runs `jobs/<verb>.py` on the plans of one unit in one Spark application; the driver dies with the task.
+    """Runs `hardpack/jobs/<verb>.py` on the plans of one unit in one Spark application; the driver dies with the task.
 
     A broken guarantee or bad input fails at once; a conflict or a service that does not answer is retried. Of several
     tables those that cannot be cleaned do not stop the others: the task succeeds with what it did and hands the errors
@@ -114,14 +114,13 @@ class HardpackOperator(SparkSubmitOperator):
 
         self.application = str(job_file(self.verb))
         self.jars = ",".join(map(str, jar_paths())) or None
-        if shutil.which("spark3-submit"):
-            self._spark_binary = "spark3-submit"
         with tempfile.TemporaryDirectory(prefix="hardpack-") as scratch:
             files, result = [Path(scratch, f"plan_{n}.json") for n in range(len(plans))], Path(scratch, "result.json")
             for file, plan in zip(files, plans, strict=True):
                 file.write_text(plan)
             self.application_args = [
-                "--catalog", setting("catalog"), "--result", str(result), "--plan", *map(str, files),
+                "--task", str(os.getpid()), "--catalog", setting("catalog"), "--result", str(result),
+                "--plan", *map(str, files),
             ]  # fmt: skip
             died = ""
             try:
@@ -157,19 +156,7 @@ def _said(results: Sequence[dict[str, Any]]) -> str:
 
 
 def job_file(verb: str) -> Path:
-    """Returns the entry point that spark-submit is given.
+    """Returns the file that spark-submit is given for a verb; it is part of the installed package."""
+    import hardpack.jobs
 
-    It lies where the setting `jobs` says, else beside the package in a checkout.
-
-    Raises:
-        AirflowFailException: it is not there.
-    """
-    import hardpack
-
-    folder = Path(setting("jobs") or Path(hardpack.__file__).parents[1])
-    file = folder / f"{verb}.py"
-    if not file.is_file():
-        raise AirflowFailException(
-            f"{file} is not there; copy the files of jobs/ to the workers and name their folder in [hardpack] jobs."
-        )
-    return file
+    return Path(hardpack.jobs.__file__).with_name(f"{verb}.py")

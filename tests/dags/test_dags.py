@@ -16,7 +16,7 @@ pytestmark = pytest.mark.dags
 @pytest.fixture(scope="module")
 def airflow_env(tmp_path_factory):
     """A home with an empty metadata database and a lakehouse of its own."""
-    from infra.local.lakehouse import make_lakehouse
+    from hardpack_airflow.demo.lakehouse import make_lakehouse
 
     folder = tmp_path_factory.mktemp("airflow")
     properties = make_lakehouse(folder, folder)
@@ -24,12 +24,11 @@ def airflow_env(tmp_path_factory):
     env = os.environ | {
         "AIRFLOW_HOME": str(folder),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "HARDPACK_HOME": str(folder),
         "PYICEBERG_HOME": str(folder),
-        "PATH": os.pathsep.join([str(ROOT / "infra" / "bin"), os.path.dirname(sys.executable), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
     }
     return folder, properties, env
 
@@ -85,7 +84,7 @@ def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
     _, errors, _, dags, _ = json.loads(python(PARSE, env).split("##")[1])
     (said,) = errors.values()
     assert "policies.0.shedule" in said
-    assert set(dags) == {"hardpack_maintenance"}
+    assert dags == {}
 
 
 def test_the_plugin_loads(airflow_env):
@@ -194,14 +193,38 @@ def test_tables_share_a_unit_and_one_that_cannot_be_cleaned_does_not_stop_the_ot
     assert lost.rpartition("/")[2] in said
 
 
-def test_a_missing_entry_point_is_one_sentence(airflow_env, tmp_path):
-    code = (
-        "from hardpack_airflow.operators import job_file\n"
-        "try: job_file('phase_one')\n"
-        "except Exception as error: print('##' + str(error))"
-    )
-    said = python(code, airflow_env[2] | {"AIRFLOW__HARDPACK__JOBS": str(tmp_path)}).split("##")[1]
-    assert said.strip() == (
-        f"{tmp_path}/phase_one.py is not there; copy the files of jobs/ to the workers and name their folder in "
-        "[hardpack] jobs."
-    )
+def test_the_installed_package_is_all_that_airflow_is_given(airflow_env, tmp_path):
+    """Plugin, settings and entry points are found without a folder of ours."""
+    code = """
+import json
+from airflow.providers_manager import ProvidersManager
+from airflow.sdk import conf
+from hardpack_airflow.operators import VERBS, job_file
+from hardpack_airflow.provider import OPTIONS, SECTION
+manager = ProvidersManager()
+manager.initialize_providers_configuration()
+options = dict(manager.provider_configs)[SECTION][SECTION]["options"]
+known = {name: option["default"] for name, option in options.items()}
+links = [name for name in manager.extra_links_class_names if name.startswith("hardpack_airflow.")]
+jobs = [job_file(verb).is_file() for verb in (*VERBS, "maintain")]
+print("##" + json.dumps([known == {name: default for name, (default, _) in OPTIONS.items()}, sorted(links), jobs,
+                         conf.get(SECTION, "catalog")]))
+"""
+    same, links, jobs, catalog = json.loads(python(code, airflow_env[2]).split("##")[1])
+    assert same
+    assert links == [f"hardpack_airflow.links.{name}" for name in ("DataDocsLink", "SparkLink", "TableLink")]
+    assert jobs == [True] * 4
+    assert catalog == "hardpack"
+
+
+def test_what_the_provider_says_is_as_airflow_wants_it():
+    from importlib.resources import files
+
+    import jsonschema
+    from hardpack.policy import Policy
+    from hardpack_airflow.provider import OPTIONS, get_provider_info
+
+    schema = json.loads((files("airflow") / "provider_info.schema.json").read_text())
+    jsonschema.validate(get_provider_info(), schema)
+    defaults = {name: Policy.model_fields[name].default for name in ("schedule", "unit_bytes", "pool")}
+    assert {name: OPTIONS[name][0] for name in defaults} == {name: str(value) for name, value in defaults.items()}

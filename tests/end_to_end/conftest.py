@@ -28,10 +28,10 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, request):
     """On the schedule that the module names in SCHEDULE, else none."""
+    from hardpack_airflow.demo.lakehouse import make_lakehouse
+    from hardpack_airflow.demo.local_airflow import LocalAirflow
     from pyiceberg.catalog import load_catalog
 
-    from infra.local.airflow import LocalAirflow
-    from infra.local.lakehouse import make_lakehouse
     from infra.services.process import free_ports
 
     home = tmp_path_factory.mktemp("site")

@@ -27,7 +27,7 @@ def home(tmp_path_factory):
 
 def run(home, **env):
     done = subprocess.run(
-        [sys.executable, "-m", "infra.local.demo", "run", "--port", str(free_ports(1)[0])],
+        [sys.executable, "-m", "hardpack_airflow.demo", "run", "--port", str(free_ports(1)[0])],
         cwd=ROOT, env=os.environ | {"HARDPACK_HOME": str(home)} | env, capture_output=True, text=True, timeout=1000,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hardpack import Plan
+from hardpack import Hardpack, Plan
 from hardpack.cli import main as cli
 from hardpack.errors import Conflict, HardpackError
 from hardpack.table.state import STATE_PROPERTY
@@ -114,7 +114,7 @@ VALUES = [
 @pytest.fixture
 def command(lake, home, monkeypatch, capsys):
     """Runs the command line in this process: exit code and what it said."""
-    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake, home=home))
+    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake, home=home))
 
     def run(*words, also=()):
         monkeypatch.setattr("sys.argv", ["hardpack", *words])
@@ -217,7 +217,7 @@ def test_plan_files(command, topic, cold, tmp_path, monkeypatch):
     def jvm_table(self, name, table=None):
         raise _Would("")
 
-    monkeypatch.setattr(cli.Hardpack, "jvm_table", jvm_table)
+    monkeypatch.setattr(Hardpack, "jvm_table", jvm_table)
     rng, before = random.Random(3), place(topic)
     text = cold.plan(name_of(topic), T0, force=True).to_json()
     file = tmp_path / "plan.json"
@@ -269,7 +269,7 @@ def test_what_a_run_is_given(topic, catalog, monkeypatch):
     """Parameters of a DAG run past Airflow's own schema: an error for each table, or right plans."""
     from hardpack_airflow.planning import plan_units
 
-    monkeypatch.setattr(cli.Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
     policy = {"name": "all", "tables": ["*.*"], "unit.bytes": 10**12}
     rng, before = random.Random(6), place(topic)
     for _ in range(RUNS):

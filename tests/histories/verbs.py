@@ -173,7 +173,7 @@ def pause(world: Any, tab: Tab, log: int) -> None:
 @verb
 def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) -> None:
     oracle = world.oracles[tab.name]
-    known = oracle.said if log is None else {log} & oracle.said.keys()
+    known = set(oracle.said) if log is None else {log} & oracle.said.keys()
     held = [at for at in known if trust or oracle.paused.get(at) or oracle.said[at].uncleanable]
     if not held and log is not None:
         return
@@ -186,7 +186,9 @@ def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) ->
     if world.interrupted:
         # of a pause and a resume at the same time either may be the later one
         oracle.paused = {at: int(now.reason.startswith("paused")) for at, now in world.hp.said(tab.name).items()}
-    for at in known:
+    # of all logs it is done also where nobody can look at the table as it is now
+    everyone = known | oracle.lines[tab.meta.current_snapshot_id].keys() if log is None else known
+    for at in everyone:
         oracle.resumed(tab.meta.current_snapshot_id, at, world.now)
 
 

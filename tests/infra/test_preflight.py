@@ -1,13 +1,9 @@
 """Before any work: each thing that is missing is one sentence with its mend."""
 
-import os
 import shutil
-import signal
 import socket
-import stat
 import subprocess
 import sys
-import time
 from collections import namedtuple
 
 import pytest
@@ -67,42 +63,3 @@ def test_a_taken_port_ends_make_run_before_any_work():
     assert done.returncode == 1
     assert done.stderr.startswith(f"hardpack: port {port} is taken; free it (`make down` stops a running demo)")
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv is part of Linux's util-linux")
-def test_a_driver_dies_with_the_task_that_started_it(tmp_path):
-    """The wrapper on a stand-in for spark-submit, whose parent is killed outright."""
-    stand_in = tmp_path / "spark-submit"
-    stand_in.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
-    stand_in.chmod(stand_in.stat().st_mode | stat.S_IXUSR)
-    env = os.environ | {"PATH": f"{tmp_path}:{ROOT}/infra/bin:{os.environ['PATH']}"}
-    code = "import subprocess; subprocess.run(['spark3-submit'])"
-    task = subprocess.Popen([sys.executable, "-c", code], env=env)
-    pid_file = tmp_path / "pid"
-    deadline = time.monotonic() + 20
-    while not (pid_file.exists() and pid_file.read_text().strip()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    driver = int(pid_file.read_text())
-    time.sleep(0.2)
-    task.send_signal(signal.SIGKILL)
-    task.wait()
-    while time.monotonic() < deadline and alive(driver):
-        time.sleep(0.05)
-    assert not alive(driver)
-
-
-def alive(pid):
-    import psutil
-
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
-def test_jars_are_checked(tmp_path, monkeypatch, capsys):
-    from infra import jars
-
-    wrong = tmp_path / "found.jar"
-    wrong.write_bytes(b"something else")
-    monkeypatch.setattr(jars, "_resolve", lambda *_: wrong)
-    with pytest.raises(SystemExit, match=r"g:a:1 has the checksum .* do not use it"):
-        jars.fetch(tmp_path / "jars", [jars.Jar("g", "a", "1", "0" * 64)])
-    assert not (tmp_path / "jars" / "a-1.jar").exists()

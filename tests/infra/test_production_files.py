@@ -47,7 +47,6 @@ def iam(file):
 CHECKS = [
     (hadolint, INFRA / "container" / "Containerfile", "FROM python:3.11-slim-bookworm", "FROM python"),
     (shellcheck, INFRA / "container" / "entrypoint.sh", '"$@"', "$@"),
-    (shellcheck, INFRA / "bin" / "spark3-submit", '"$@"', "$@"),
     (compose_schema, INFRA / "compose" / "compose.yaml", "restart: unless-stopped", "restart: [often]"),
     (kubernetes, INFRA / "kubernetes" / "spark.yaml", "verbs: [get", "verbz: [get"),
     (iam, INFRA / "aws" / "policy.json", "s3:GetObject", "s3:GetObjet"),

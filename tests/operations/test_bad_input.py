@@ -4,7 +4,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from hardpack import BadInput, Plan
+from hardpack import BadInput, Hardpack, Plan
 from hardpack.cli.main import app
 from hardpack.files.key_hash import longs
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -183,7 +183,7 @@ def test_the_command_says_it_in_one_sentence_with_exit_code_2(lake, monkeypatch,
     from hardpack.cli import main as cli
 
     monkeypatch.setattr("sys.argv", ["hardpack", "plan", "no.such"])
-    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
@@ -195,7 +195,7 @@ def test_status_as_json(catalog, lake, monkeypatch):
 
     table = new_topic(catalog)
     append(table, {0: [row(0, "a")], 1: [row(0, "a")]})
-    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
     done = CliRunner().invoke(app, ["status", name_of(table), "--json", "--now", str(T0)])
     assert done.exit_code == 0
     assert [s["partition"] for s in json.loads(done.stdout)] == [0, 1]
@@ -207,7 +207,7 @@ def test_a_broken_table_does_not_hide_the_others(catalog, lake, monkeypatch):
     good, broken = new_topic(catalog), new_topic(catalog, min_cleanable_dirty_ratio=9)
     append(good, {0: [row(0, "a")]})
     append(broken, {0: [row(0, "a")]})
-    monkeypatch.setattr(cli, "_connect", lambda: cli.Hardpack.connect(properties=lake))
+    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
     done = CliRunner().invoke(app, ["status", "t.*", "--json", "--now", str(T0)])
     assert done.exit_code == 2
     assert name_of(good) in {s["table"] for s in json.loads(done.stdout.splitlines()[0])}

@@ -59,9 +59,8 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def production_home(tmp_path) -> Callable[[dict[str, str]], dict[str, str]]:
     """Writes a home whose pyiceberg configuration has the properties given; returns what the environment must name."""
+    from hardpack.spark.jars import PRODUCTION, fetch
     from hardpack.spark.session import jar_paths
-
-    from infra.jars import PRODUCTION, fetch
 
     def make(properties: dict[str, str]) -> dict[str, str]:
         (tmp_path / "jars").mkdir()

@@ -34,7 +34,7 @@ class CommandLines(threading.Thread):
 
 
 def run(env, master):
-    command = [sys.executable, "-m", "infra.local.demo", "run", "--port", str(free_ports(1)[0]), "--given"]
+    command = [sys.executable, "-m", "hardpack_airflow.demo", "run", "--port", str(free_ports(1)[0]), "--given"]
     done = subprocess.run(
         [*command, "--master", master], cwd=ROOT, env=env, capture_output=True, text=True, timeout=1200
     )

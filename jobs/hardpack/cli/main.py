@@ -7,16 +7,17 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
-from rich.console import Console
 from rich.table import Table
 
-from hardpack.api import Hardpack
 from hardpack.cli.arguments import from_stdin, name_and_value, read_plan
+from hardpack.cli.console import Shared, connect, err, out
+from hardpack.cli.install import demo, jars
 from hardpack.cli.log_output import begin_logging
 from hardpack.cli.render import (
     doctor_table,
@@ -28,7 +29,6 @@ from hardpack.cli.render import (
     settings_table,
     split_table,
     status_table,
-    terminal,
     verify_table,
     writer_table,
 )
@@ -41,7 +41,6 @@ from hardpack.table.redaction import redacted
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Kafka's log compaction for Apache Iceberg tables.\n\n"
     "A table is a topic once it is adopted: `hardpack adopt db.t`. Then `status` tells what is dirty, `plan` what a "
@@ -50,8 +49,8 @@ app = typer.Typer(
     "together.\n\nExit codes: 0 done or nothing to do, "
     "1 what nobody foresaw, 2 bad input, 3 a guarantee does not hold, 4 conflict, 5 a service did not answer.",
 )
-demo = typer.Typer(no_args_is_help=True, help="Load a topic of real data to try things on.")
 app.add_typer(demo, name="demo")
+app.command()(jars)
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON instead of a table")]
@@ -59,12 +58,11 @@ Now = Annotated[int | None, typer.Option(help="the time to act at, ms since the 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say what the pass would do, and change nothing")]
 Partitions = Annotated[list[str] | None, typer.Option("--partition", "-p", help="only this log; may be repeated")]
 
-out = terminal()
-err = Console(stderr=True)
 
-
-class _Shared:
-    catalog = "hardpack"
+def _tell_version(asked: bool) -> None:
+    if asked:
+        out.print(f"hardpack {version('hardpack')}", highlight=False)
+        raise typer.Exit
 
 
 @app.callback()
@@ -73,9 +71,12 @@ def shared(
         str, typer.Option(envvar="HARDPACK_CATALOG", help="catalog name in pyiceberg's configuration")
     ] = "hardpack",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="log what happens")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="say which version this is")
+    ] = False,
 ) -> None:
     """Options of every verb."""
-    _Shared.catalog = catalog
+    Shared.catalog = catalog
     begin_logging(logging.INFO if verbose else logging.ERROR, sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
@@ -90,7 +91,7 @@ def status(
 
     A table that cannot be read does not hide the others; the exit code is then the highest of their errors.
     """
-    hp = _connect()
+    hp = connect()
     logs: list[LogStatus] = []
     refused: list[HardpackError] = []
     for table in hp.tables(tables):
@@ -115,7 +116,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """What a pass would do and why; changes nothing, starts no JVM. `--json` prints what `clean --plan` takes."""
-    _show(_connect().plan(table, now, partition, force), as_json, plan_table)
+    _show(connect().plan(table, now, partition, force), as_json, plan_table)
 
 
 @app.command()
@@ -129,7 +130,7 @@ def clean(
     as_json: AsJson = False,
 ) -> None:
     """Phase one: drop superseded rows, give new tombstones a horizon, move the checkpoint; one commit."""
-    hp = _connect()
+    hp = connect()
     if (plan_file is None) == (table is None):
         raise BadInput("give either a table or --plan FILE, as in `hardpack clean db.t`.")
     chosen = read_plan(plan_file) if plan_file else hp.plan(table or "", now, partition, force)
@@ -147,7 +148,7 @@ def clean(
 @app.command()
 def split(table: TableName, now: Now = None, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Take files apart that hold rows of several logs, as some sinks write them; `clean` begins with it."""
-    hp = _connect()
+    hp = connect()
     with err.status("splitting"):
         report = hp.split(table, now, dry_run)
     _show(report, as_json, partial(split_table, dry_run=dry_run))
@@ -162,7 +163,7 @@ def expire_tombstones(
     as_json: AsJson = False,
 ) -> None:
     """Phase two: remove the tombstones whose delete horizon has passed; one commit."""
-    hp = _connect()
+    hp = connect()
     with err.status("expiring tombstones"):
         report = hp.expire_tombstones(table, now, partition, dry_run)
     _show(report, as_json, partial(pass_table, dry_run=dry_run))
@@ -177,7 +178,7 @@ def retention(
     as_json: AsJson = False,
 ) -> None:
     """With `delete` in cleanup.policy: delete whole segments past retention.ms or retention.bytes; one commit."""
-    hp = _connect()
+    hp = connect()
     with err.status("applying retention"):
         report = hp.apply_retention(table, now, partition, dry_run)
     _show(report, as_json, partial(pass_table, dry_run=dry_run))
@@ -186,7 +187,7 @@ def retention(
 @app.command()
 def pause(table: TableName, partition: Partitions = None) -> None:
     """Keep logs from being cleaned until they are resumed as often as they were paused."""
-    states = _connect().pause(table, partition)
+    states = connect().pause(table, partition)
     out.print(f"{table}: paused {', '.join(states)}")
 
 
@@ -199,7 +200,7 @@ def resume(
     ] = False,
 ) -> None:
     """Undo one pause, and let logs be cleaned again that a failure had made uncleanable."""
-    states = _connect().resume(table, partition, trust_late_rows)
+    states = connect().resume(table, partition, trust_late_rows)
     free = [p for p, state in states.items() if not state.paused]
     out.print(f"{table}: cleaned again from now on: {', '.join(free) or 'none, some pauses are left'}")
 
@@ -207,7 +208,7 @@ def resume(
 @app.command()
 def verify(table: TableName, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
     """Check the guarantees on the published table and write Data Docs; exit code 3 when one is broken."""
-    hp = _connect()
+    hp = connect()
     with err.status("verifying"):
         report = hp.verify(table, now, partition)
     _show(report, as_json, verify_table)
@@ -239,7 +240,7 @@ def explain(
     data is better given by standard input: `hardpack explain db.t --key - < FILE`.
     """
     given = from_stdin() if key == "-" else key.encode(errors="surrogateescape")
-    hp = _connect()
+    hp = connect()
     try:
         wanted = bytes.fromhex(given.decode()) if hexadecimal else given
     except ValueError:
@@ -271,7 +272,7 @@ def adopt(
     as_json: AsJson = False,
 ) -> None:
     """Check a table and set its properties."""
-    pairs, hp = dict(name_and_value(s) for s in settings or []), _connect()
+    pairs, hp = dict(name_and_value(s) for s in settings or []), connect()
     found = hp.writer_of(table, pairs, writer)
     result = hp.adopt(table, pairs, dry_run, writer)
     if as_json:
@@ -295,7 +296,7 @@ def maintain(
 
     Snapshots stay as long as history.expire.max-snapshot-age-ms says, and those by which a sink finds its way back.
     """
-    hp = _connect()
+    hp = connect()
     with err.status("cleaning up"):
         report = hp.maintain(table, now, dry_run)
     _show(report, as_json, maintenance_table)
@@ -310,7 +311,7 @@ def doctor(
 ) -> None:
     """See that catalog, storage and Spark work together: a small topic is made, cleaned, read by both, and removed."""
     with err.status("examining"):
-        report = _connect().doctor(namespace)
+        report = connect().doctor(namespace)
     _show(report, as_json, doctor_table)
     if not report.well:
         raise typer.Exit(report.exit_code)
@@ -336,34 +337,6 @@ def policies(
     if not chosen:
         raise BadInput(f"{table}: no policy of {path} names this table.")
     _show(chosen, as_json, policies_table)
-
-
-@demo.command("flights")
-def demo_flights(table: Annotated[str, typer.Option(help="table to make")] = "demo.flights") -> None:
-    """336,776 flights of 2013 keyed by aircraft, four partitions, twelve months."""
-    from hardpack.demo.flights import load_flights
-
-    with err.status("loading the flights"):
-        made = load_flights(_connect().catalog, table)
-    out.print(f"{table}: {made.scan().count():,} records; look at it with `hardpack status {table}`.")
-
-
-@demo.command("git")
-def demo_git(
-    path: Annotated[Path, typer.Argument(help="a local git repository")],
-    table: Annotated[str, typer.Option(help="table to make")] = "demo.git",
-    partitions: Annotated[int, typer.Option(min=1, help="partitions of the topic")] = 1,
-) -> None:
-    """Every change of every path of a git history; compacted, it equals `git ls-tree -r HEAD`."""
-    from hardpack.demo.git import load_git
-
-    with err.status("loading the history"):
-        made = load_git(_connect().catalog, table, path, partitions)
-    out.print(f"{table}: {made.scan().count():,} records; look at it with `hardpack status {table}`.")
-
-
-def _connect() -> Hardpack:
-    return Hardpack.connect(_Shared.catalog)
 
 
 def _show(result: Any, as_json: bool, renderer: Callable[[Any], Table]) -> None:

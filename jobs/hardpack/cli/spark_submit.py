@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from hardpack.api import Hardpack
 from hardpack.cli.arguments import read_plan
 from hardpack.cli.log_output import begin_logging
+from hardpack.cli.task_process import end_with
 from hardpack.errors import BadInput, GateRefused, Unavailable, Unforeseen
 from hardpack.failures import of_table, sentence
 from hardpack.table.redaction import redacted
@@ -71,8 +72,11 @@ def run_job(
     parser.add_argument("--catalog", default="hardpack", help="catalog name in pyiceberg's configuration")
     parser.add_argument("--plan", type=Path, nargs="+", required=True, help="a unit's plans, JSON, a file for each")
     parser.add_argument("--result", type=Path, help="file for the reports, JSON")
+    parser.add_argument("--task", type=int, help="number of the process with which the driver ends")
     arguments = parser.parse_args()
     begin_logging(logging.INFO, sys.stdout)
+    if arguments.task:
+        end_with(arguments.task)
     for noisy in ("py4j", "great_expectations"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     connect = cache(lambda: Hardpack.connect(arguments.catalog))

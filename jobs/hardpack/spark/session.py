@@ -134,7 +134,7 @@ def fit(spark: SparkSession) -> None:
     check_version("Scala", jvm.scala.util.Properties.versionNumberString(), SCALA)
     if not utils.classIsLoadable(SPARK_CATALOG):
         raise BadInput(
-            "Iceberg's Spark runtime is not on the class path; `make jars` fetches it into HARDPACK_HOME/jars."
+            "Iceberg's Spark runtime is not on the class path; `hardpack jars` fetches it into HARDPACK_HOME/jars."
         )
     check_version("Iceberg", jvm.org.apache.iceberg.IcebergBuild.version(), ICEBERG)
     source = utils.classForName(SPARK_CATALOG, True, False).getProtectionDomain().getCodeSource()

@@ -1,6 +1,7 @@
-"""Registers hardpack with Airflow; everything else is in the installed package hardpack_airflow."""
+"""What Airflow loads by the entry point `airflow.plugins`: the pages in its menu and the links of tasks."""
 
 from airflow.plugins_manager import AirflowPlugin
+
 from hardpack_airflow.config import PREFIX
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.web import app

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,9 +20,9 @@ import httpx
 import psutil
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from infra.local.lakehouse import ROOT
-
 USER = "admin"
+DAG_FILE = "from hardpack_airflow import policy_dags\n\nglobals().update(policy_dags())\n"
+"""All that an Airflow needs to know of hardpack."""
 HEALTHY = ("metadatabase", "scheduler", "triggerer", "dag_processor")
 
 
@@ -43,7 +44,8 @@ class LocalAirflow:
     ) -> None:  # fmt: skip
         self.folder, self.port, self.roles, self.master = home / "airflow", port, roles, master
         self.url = f"http://127.0.0.1:{port}"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "dags").mkdir(parents=True, exist_ok=True)
+        (self.folder / "dags" / "compaction.py").write_text(DAG_FILE)
         self.passwords = self._passwords()
         self.env = self._env(home, settings, config_folder)
         self._token = ""
@@ -57,7 +59,7 @@ class LocalAirflow:
         return known
 
     def _env(self, home: Path, settings: dict[str, str], config_folder: Path) -> dict[str, str]:
-        path = [str(ROOT / "infra" / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+        path = [str(Path(sys.executable).parent), os.environ["PATH"]]
         own = {f"AIRFLOW__HARDPACK__{k.upper()}": v for k, v in settings.items()}
         return {
             **os.environ,
@@ -65,8 +67,7 @@ class LocalAirflow:
             "HARDPACK_HOME": str(home),
             "PYICEBERG_HOME": str(config_folder),
             "AIRFLOW_HOME": str(self.folder),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.folder / "dags"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__PARALLELISM": "2",
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "True",
@@ -93,12 +94,18 @@ class LocalAirflow:
         """Start all components in a session of their own and wait until they are healthy.
 
         Raises:
-            RuntimeError: it does not come up; the message holds the end of its log.
+            RuntimeError: its port is taken, or it does not come up; the message holds the end of its log.
         """
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self.port))
+            except OSError:
+                raise RuntimeError(f"port {self.port} is taken; free it or choose another with --port.") from None
         log = (self.folder / "standalone.log").open("w")
         process = subprocess.Popen(
             [str(Path(sys.executable).with_name("airflow")), "standalone"],
-            env=self.env, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            env=self.env, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         self._pid_file.write_text(str(process.pid))
         deadline = time.monotonic() + 180

@@ -1,12 +1,11 @@
-"""`make run`, `make up` and `make down`.
+"""Kafka's log compaction through a real Airflow, on this machine and on real data.
 
-python -m infra.local.demo run|up|down [--port N]
+python -m hardpack_airflow.demo run|up|down [--port N]
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -17,23 +16,25 @@ import psutil
 import typer
 from hardpack import Hardpack, PassReport
 from hardpack.cli.render import pass_table, status_table, terminal
+from hardpack.home import default_home
 from hardpack.table.catalog import find_tables
 
-from infra.local.airflow import USER, LocalAirflow
-from infra.local.lakehouse import ROOT, make_lakehouse
-from infra.preflight import port_problem
+from hardpack_airflow.demo.lakehouse import make_lakehouse
+from hardpack_airflow.demo.local_airflow import USER, LocalAirflow
 
 DAG = "hardpack"
 FLIGHTS, LIVE = "demo.flights", "demo.flights_live"
-HOME = Path(os.environ.get("HARDPACK_HOME", ROOT / ".hardpack")).absolute()
+HOME = default_home()
 # the default home's configuration lies where `hardpack` looks when it is called here
-CONFIG = ROOT if HOME == ROOT / ".hardpack" else HOME
+CONFIG = HOME.parent if Path.cwd() / ".hardpack" == HOME else HOME
 WRITER_PID = HOME / "writer.pid"
 Port = Annotated[int, typer.Option(help="port of Airflow on loopback")]
 Given = Annotated[bool, typer.Option("--given", help="use the catalog that pyiceberg's configuration names, make none")]
 Master = Annotated[str, typer.Option(help="Spark's master for Airflow's tasks")]
 
-app = typer.Typer(add_completion=False)
+UP, DOWN = (f"python -m hardpack_airflow.demo {verb}" for verb in ("up", "down"))
+
+app = typer.Typer(add_completion=False, help=__doc__)
 out = terminal()
 
 
@@ -58,14 +59,21 @@ def run(port: Port = 8080, given: Given = False, master: Master = "local[2]") ->
     out.print(status_table(hp.status(FLIGHTS)))
     airflow = LocalAirflow(HOME, port, {"tables": FLIGHTS, "schedule": ""}, CONFIG, master=master)
     try:
-        with out.status("starting Airflow"):
-            airflow.start()
+        _start(airflow)
         airflow.prepare(DAG, paused=False)
         good = _one_run(airflow)
     finally:
         airflow.stop()
-    out.print(f"{time.monotonic() - started:.0f} s in all; Airflow is stopped, `make up` keeps one running.")
+    out.print(f"{time.monotonic() - started:.0f} s in all; Airflow is stopped, `{UP}` keeps one running.")
     raise typer.Exit(0 if good else 1)
+
+
+def _start(airflow: LocalAirflow) -> None:
+    try:
+        with out.status("starting Airflow"):
+            airflow.start()
+    except RuntimeError as error:
+        sys.exit(f"hardpack: {error}")
 
 
 def _one_run(airflow: LocalAirflow) -> bool:
@@ -119,19 +127,16 @@ def up(port: Port = 8080) -> None:
     hp = lakehouse()
     airflow = LocalAirflow(HOME, port, {"tables": LIVE, "schedule": "*/3 * * * *"}, CONFIG)
     if airflow.running():
-        out.print(f"already running at {airflow.url}; `make down` stops it.")
+        out.print(f"already running at {airflow.url}; `{DOWN}` stops it.")
         return
-    if found := port_problem(port):
-        sys.exit(f"hardpack: {found}")
     if LIVE not in find_tables(hp.catalog, "*.*"):
         from hardpack.demo.live import start_live
 
         start_live(hp.catalog, LIVE)
-    with out.status("starting Airflow"):
-        airflow.start()
+    _start(airflow)
     airflow.prepare(DAG, paused=False)
     writer = subprocess.Popen(
-        [sys.executable, "-m", "infra.local.demo", "write"], cwd=ROOT, env=airflow.env, start_new_session=True,
+        [sys.executable, "-m", "hardpack_airflow.demo", "write"], env=airflow.env, start_new_session=True,
         stdout=(HOME / "writer.log").open("w"), stderr=subprocess.STDOUT,
     )  # fmt: skip
     WRITER_PID.write_text(str(writer.pid))
@@ -142,7 +147,7 @@ def up(port: Port = 8080) -> None:
         f"  one table, log by log               {airflow.url}/hardpack/tables/{LIVE}\n"
         f"  the runs, each task with its links  {airflow.url}/dags/{DAG}\n"
         f"  try: Trigger there, with 'Dry run', and read the log of `plan`; or with 'Force'.\n"
-        "`make down` stops all.",
+        f"`{DOWN}` stops all.",
         soft_wrap=True,
     )
 
@@ -163,7 +168,7 @@ def down(port: Port = 8080) -> None:
     """Stop the writer and Airflow."""
     try:
         writer = psutil.Process(int(WRITER_PID.read_text()))
-        if "infra.local.demo" in " ".join(writer.cmdline()):
+        if "hardpack_airflow.demo" in " ".join(writer.cmdline()):
             writer.terminate()
     except (OSError, ValueError, psutil.Error):
         pass

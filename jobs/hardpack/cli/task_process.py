@@ -1,0 +1,44 @@
+"""Ends a Spark driver together with the process that asked for it, even one that was killed outright."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import threading
+
+log = logging.getLogger(__name__)
+
+
+def end_with(process: int) -> None:
+    """Kill this driver, its JVM too, as soon as a process of this machine is gone.
+
+    Else spark-submit goes on when its Airflow task is killed, beside the task's next try. Only the kernel is asked, so
+    that a number which another process gets later does no harm. Where it cannot be asked a warning says so.
+
+    Args:
+        process: the number of the process that waits for the driver.
+    """
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        _end()
+    except (AttributeError, OSError) as error:
+        log.warning("this driver will not end with its task, as the system does not tell when that ends: %s", error)
+    else:
+        threading.Thread(target=_end_after, args=(handle,), daemon=True, name="hardpack-task").start()
+
+
+def _end_after(handle: int) -> None:
+    waiting = select.poll()
+    waiting.register(handle, select.POLLIN)
+    waiting.poll()
+    _end()
+
+
+def _end() -> None:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # spark-submit's JVM started this process and could still commit
+        os.kill(os.getppid(), signal.SIGKILL)
+    os._exit(1)

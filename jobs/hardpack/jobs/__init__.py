@@ -1,0 +1,1 @@
+"""What spark-submit is given: a file for each verb that runs on a cluster."""

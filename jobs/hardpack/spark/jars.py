@@ -1,0 +1,127 @@
+"""Jars that Spark needs beside its own, fetched from Maven Central with the Ivy that pyspark brings; by SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardpack.errors import BadInput, Unavailable
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One artifact of Maven Central, without its dependencies."""
+
+    group: str
+    name: str
+    version: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.name}:{self.version}"
+
+    @property
+    def file(self) -> str:
+        """Its name in a folder."""
+        return f"{self.name}-{self.version}.jar"
+
+
+EMBEDDED = (
+    Jar(
+        "org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0",
+        "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+    ),
+    Jar(
+        "org.xerial", "sqlite-jdbc", "3.50.3.0",
+        "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
+    ),
+)  # fmt: skip
+"""What Spark needs for a catalog in SQLite and files on a local disk."""
+PRODUCTION = (
+    Jar(
+        "org.apache.iceberg", "iceberg-aws-bundle", "1.12.0",
+        "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+    ),
+    Jar(
+        "org.postgresql", "postgresql", "42.7.14",
+        "73914527305a40cce504b0d3d90b23caf565136912d607ae8ae7c5895512332c",
+    ),
+)  # fmt: skip
+"""Jars that Spark needs in production besides: for PostgreSQL, S3 and Glue."""
+
+
+def fetch(folder: Path, jars: Iterable[Jar]) -> list[Path]:
+    """See that every jar lies in the folder with its checksum; a wrong or missing one is fetched.
+
+    Args:
+        folder: made when it is missing, with rights that nobody else may write to it: what lies there is run.
+        jars: those wanted.
+
+    Raises:
+        BadInput: a jar is not what it should be, or there is no Java.
+        Unavailable: it cannot be fetched.
+    """
+    before = os.umask(0o022)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_one(folder, jar) for jar in jars]
+    finally:
+        os.umask(before)
+
+
+def _one(folder: Path, jar: Jar) -> Path:
+    path = folder / jar.file
+    if path.is_file() and digest(path) == jar.sha256:
+        return path
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        found = _resolve(jar, Path(scratch))
+        if (actual := digest(found)) != jar.sha256:
+            raise BadInput(f"{jar} has the checksum {actual}, expected {jar.sha256}; do not use it.")
+        found.replace(path)
+    return path
+
+
+def _resolve(jar: Jar, scratch: Path) -> Path:
+    said = run_ivy(scratch, scratch, "-notransitive", "-dependency", jar.group, jar.name, jar.version)
+    found = scratch / jar.file
+    if not found.is_file():
+        why = " ".join(said.strip().splitlines()[-1:])
+        raise Unavailable(f"{jar} cannot be fetched ({why}); see that Maven Central is reachable, then try again.")
+    return found
+
+
+def run_ivy(scratch: Path, into: Path, *arguments: str) -> str:
+    """Let the Ivy that pyspark brings retrieve jars into a folder; gives all that it said.
+
+    Args:
+        scratch: a folder for its cache.
+        into: where the jars go.
+        arguments: what to retrieve, as Ivy takes it.
+
+    Raises:
+        BadInput: there is no Java, or no Ivy.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    places = (spec.submodule_search_locations if spec else None) or ()
+    ivy = next((jar for place in places for jar in Path(place).glob("jars/ivy-*.jar")), None)
+    if ivy is None or not shutil.which("java"):
+        raise BadInput("jars are fetched with Java and the Ivy of pyspark's full package; install both.")
+    command = [
+        "java", "-jar", str(ivy), "-warn", "-cache", str(scratch / "ivy"), "-types", "jar", "bundle",
+        "-retrieve", str(into / "[artifact]-[revision](-[classifier]).[ext]"), *arguments,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def digest(path: Path) -> str:
+    """Returns the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,91 @@
+"""What Airflow asks an installed provider: its name, its parts, and its section of the configuration.
+
+It imports nothing, as Airflow asks before it is ready itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SECTION = "hardpack"
+OPTIONS = {
+    "tables": (
+        "*.*",
+        "Tables or globs, with commas between, whose adopted tables a scheduled run looks at.",
+    ),
+    "catalog": (
+        "hardpack",
+        "The catalog's name in pyiceberg's configuration and in Spark.",
+    ),
+    "schedule": (
+        "0 * * * *",
+        "When runs look, as cron in UTC; empty: only by hand.",
+    ),
+    "unit_bytes": (
+        str(100 * 1024**3),
+        "Most bytes that one Spark application cleans; a larger table is cleaned in several units.",
+    ),
+    "pool": (
+        "hardpack",
+        "Airflow's pool of which every task takes a slot. One slot means one cleaning at a time.",
+    ),
+    "driver_memory": (
+        "2g",
+        "Memory of each Spark driver, as spark-submit takes it.",
+    ),
+    "spark_conn_id": (
+        "spark_default",
+        "The Spark connection that tasks submit through.",
+    ),
+    "spark_ui": (
+        "",
+        "Address of a Spark application for the link of tasks; {application} stands for its id.",
+    ),
+    "maintenance_pool": (
+        "",
+        "The maintenance DAG's pool; empty: that of `pool`.",
+    ),
+    "maintenance_schedule": (
+        "0 3 * * *",
+        "When storage is freed, as cron in UTC; empty: only by hand.",
+    ),
+    "report_days": (
+        "90",
+        "How many days reports and Data Docs stay.",
+    ),
+    "reports_s3": (
+        "",
+        "s3://BUCKET/PREFIX to which reports and Data Docs are copied; empty: nowhere.",
+    ),
+}
+"""Every setting of the section: its default, and what it sets."""
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Returns what Airflow's `provider_info.schema.json` describes."""
+    options = {
+        name: {
+            "description": description,
+            "type": "string",
+            "default": default,
+            "example": None,
+            "version_added": "0.1.0",
+        }
+        for name, (default, description) in OPTIONS.items()
+    }
+    section = {"description": "Kafka's log compaction for Iceberg tables.", "options": options}
+    modules = {"operators": ["operators"], "sensors": ["sensor"], "triggers": ["trigger"]}
+    return {
+        "package-name": "hardpack",
+        "name": "hardpack",
+        "description": "Kafka's log compaction for Apache Iceberg tables.",
+        "integrations": [
+            {"integration-name": "hardpack", "external-doc-url": "https://iceberg.apache.org/", "tags": ["software"]}
+        ],
+        **{
+            kind: [{"integration-name": "hardpack", "python-modules": [f"hardpack_airflow.{name}" for name in names]}]
+            for kind, names in modules.items()
+        },
+        "extra-links": [f"hardpack_airflow.links.{name}" for name in ("DataDocsLink", "TableLink", "SparkLink")],
+        "config": {SECTION: section},
+    }
