@@ -66,6 +66,12 @@ def test_a_table_is_of_the_first_policy_that_names_it(write):
         ("policies: [{name: a, tables: [x.y], settings: {segment.byte: 7}}]", "policy's setting segment.byte is not a"),
         ("policies: [{name: a, tables: [x.y], settings: {min.cleanable.dirty.ratio: 2}}]", "ratio is '2', expected"),
         ("policies: [{name: a, tables: [x.y], settings: [b]}]", "policies.0.settings: "),
+        ("policies: [{name: a, tables: [x.y], schedule: '61 * * * *'}]", "'61 * * * *' is no cron expression"),
+        ("policies: [{name: a, tables: [x.y], timezone: Berlin}]", "'Berlin' is no time zone"),
+        ("policies: [{name: maintenance, tables: [x.y]}]", "give the policy another name"),
+        ("policies: [{name: a, tables: [x.y], units.per.run: 2000}]", "policies.0.units.per.run: "),
+        ("policies: [{name: a, tables: [x.y], on.failure: print}]", "policies.0.on.failure: "),
+        ("policies: [{name: a, tables: [x.y], driver.memory: much}]", "policies.0.driver.memory: "),
         ("policies: [{name: a, tables: [x.y]}, {name: a, tables: [x.y]}]", "two policies are called 'a'"),
     ],
 )

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Self
+from zoneinfo import available_timezones
 
 import yaml
+from croniter import croniter
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from hardpack.errors import BadInput
@@ -20,6 +22,7 @@ from hardpack.home import default_home, trusted
 from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
 
 VARIABLE = "HARDPACK_POLICIES"
+HOUR_MS = 3_600_000
 Glob = Annotated[str, Field(min_length=1)]
 
 
@@ -30,14 +33,34 @@ class Policy(BaseModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$", description="names the DAG: hardpack_NAME")
     tables: tuple[Glob, ...] = Field(min_length=1, description="tables or globs such as db.*")
-    schedule: str = Field("0 * * * *", description="cron, UTC; empty: runs by hand only")
+    schedule: str = Field("0 * * * *", description="cron; empty: runs by hand only")
+    timezone: str = Field("UTC", description="of the schedule, as Europe/Berlin")
     settings: dict[str, str] = Field({}, description="settings of tables that do not set them themselves")
     locked: bool | tuple[Glob, ...] = Field(
         False,
         description="settings, as names or globs, for which tables' own properties count for nothing; true for all",
     )
     unit_bytes: int = Field(100 * 1024**3, ge=1, description="most bytes of one mapped unit of work")
-    pool: str = Field("hardpack", min_length=1, description="Airflow's pool that every task takes a slot of")
+    units_per_run: int = Field(
+        500, ge=1, le=1024, description="most units of one run, the most urgent first; the rest waits for the next run"
+    )
+    pool: str = Field("hardpack", min_length=1, description="Airflow's pool of which every Spark task takes a slot")
+    retries: int = Field(2, ge=0, description="further tries of a task that may help")
+    retry_delay_ms: int = Field(60_000, ge=0, description="time before another try")
+    look_timeout_ms: int = Field(600_000, ge=1000, description="longest time of a look at the metadata")
+    unit_timeout_ms: int = Field(6 * HOUR_MS, ge=1000, description="longest time of one phase of one unit")
+    run_timeout_ms: int = Field(24 * HOUR_MS, ge=1000, description="longest time of a run")
+    spark_conn_id: str = Field("", description="Airflow's Spark connection; empty: as [hardpack] spark_conn_id says")
+    driver_memory: str = Field(
+        "", pattern=r"^(\d+[kmgt])?$", description="memory of a Spark driver, as 4g; empty: as [hardpack] says"
+    )
+    owner: str = Field("hardpack", min_length=1, description="who Airflow's pages name for the DAG")
+    tags: tuple[str, ...] = Field((), description="of the DAG, beside hardpack and compaction")
+    on_failure: str = Field(
+        "",
+        pattern=r"^([\w.]+:\w+)?$",
+        description="what Airflow calls with its context when a run fails, as package.module:function",
+    )
     order: Order = Field("filthiest", description="which log goes first: the dirtiest as in Kafka, or the most overdue")
 
     @field_validator("settings", mode="before")
@@ -53,6 +76,20 @@ class Policy(BaseModel):
     def _not_taken(cls, name: str) -> str:
         if name == "maintenance":
             raise ValueError("hardpack_maintenance is the DAG that frees storage; give the policy another name")
+        return name
+
+    @field_validator("schedule")
+    @classmethod
+    def _is_cron(cls, schedule: str) -> str:
+        if schedule and not croniter.is_valid(schedule):
+            raise ValueError(f"{schedule!r} is no cron expression, expected one as '0 * * * *', or '' for by hand only")
+        return schedule
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in available_timezones():
+            raise ValueError(f"{name!r} is no time zone, expected one as Europe/Berlin or UTC")
         return name
 
     @field_validator("locked")

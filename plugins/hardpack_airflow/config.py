@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow.sdk import conf
-
+from hardpack_airflow.airflow_names import conf
 from hardpack_airflow.provider import OPTIONS, SECTION
 
 if TYPE_CHECKING:

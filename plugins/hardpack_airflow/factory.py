@@ -7,14 +7,16 @@ import logging
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task, task_group
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import DAG, Param, get_current_context, task, task_group
 
+from hardpack_airflow.airflow_names import AirflowFailException, schedule
 from hardpack_airflow.config import default_policy, setting
 from hardpack_airflow.metrics import send
 from hardpack_airflow.operators import VERBS, HardpackOperator
+from hardpack_airflow.plan_files import handed_on
 from hardpack_airflow.planning import plan_units, run_time
 from hardpack_airflow.publish import publish_or_warn
 from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, unit_errors, write_report
@@ -63,9 +65,11 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
 
     Args:
         policy: what is cleaned and when.
-        dag_arguments: for the DAG, over those that the policy makes.
+        dag_arguments: for the DAG, over those that the policy makes; of `default_args` each by itself.
+
+    Raises:
+        BadInput: what the policy calls on failure is not there.
     """
-    schedule = CronDataIntervalTimetable(policy.schedule, timezone="UTC") if policy.schedule else None
     arguments = {
         "dag_id": dag_id(policy.name),
         "description": "Log compaction: sense, plan, clean, expire, verify, report",
@@ -74,19 +78,49 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
             tables=", ".join(f"`{t}`" for t in policy.tables),
             first="most overdue" if policy.order == "overdue" else "filthiest",
         ),
-        "schedule": schedule,
+        "schedule": schedule(policy.schedule, policy.timezone),
         "start_date": datetime(2026, 1, 1),
         "catchup": False,
         "max_active_runs": 1,
-        "tags": ["hardpack", "compaction"],
+        "dagrun_timeout": _ms(policy.run_timeout_ms),
+        "tags": ["hardpack", "compaction", *policy.tags],
         "default_args": {
-            "owner": "hardpack", "retries": 2, "retry_delay": timedelta(minutes=1), "pool": policy.pool,
+            "owner": policy.owner, "retries": policy.retries, "retry_delay": _ms(policy.retry_delay_ms),
+            "execution_timeout": _ms(policy.look_timeout_ms), **dag_arguments.pop("default_args", {}),
         },
         "params": _form(policy),
     }  # fmt: skip
+    if policy.on_failure:
+        arguments["on_failure_callback"] = named(policy.name, policy.on_failure)
     with DAG(**arguments | dag_arguments) as dag:
         _tasks(policy)
     return dag
+
+
+def _ms(milliseconds: int) -> timedelta:
+    return timedelta(milliseconds=milliseconds)
+
+
+def named(policy: str, place: str) -> Any:
+    """Returns what a policy calls on failure.
+
+    Args:
+        policy: its name.
+        place: `package.module:function`.
+
+    Raises:
+        BadInput: it cannot be imported.
+    """
+    from hardpack.errors import BadInput
+
+    module, _, name = place.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(
+            f"policy {policy}: on.failure names {place}, which cannot be imported ({error}); mend the name, or put it "
+            "where Airflow's DAG processor can import it."
+        ) from None
 
 
 def _form(policy: Policy) -> dict[str, Param]:
@@ -115,8 +149,11 @@ def _tasks(policy: Policy) -> None:
         tables="{{ params.tables }}",
         partitions="{{ params.partitions | tojson }}",
         force="{{ params.force | tojson }}",
-        execution_timeout=timedelta(minutes=10),
     )
+    # tasks that read metadata alone leave the pool to those that clean
+    spark: dict[str, Any] = {"pool": policy.pool, "execution_timeout": _ms(policy.unit_timeout_ms)}
+    spark |= {"conn_id": policy.spark_conn_id} if policy.spark_conn_id else {}
+    spark |= {"driver_memory": policy.driver_memory} if policy.driver_memory else {}
 
     @task
     def plan() -> list[dict[str, Any]]:
@@ -127,7 +164,15 @@ def _tasks(policy: Policy) -> None:
     def unit(of: dict[str, Any]) -> None:
         """Cleans one unit: both phases and their check."""
         one, two, check = (
-            HardpackOperator(task_id=verb, verb=verb, unit=of, map_index_template="{{ task.unit['label'] }}")
+            HardpackOperator(
+                task_id=verb,
+                verb=verb,
+                unit=of,
+                map_index_template="{{ task.unit['label'] }}",
+                # of several tables those go on that did not fail
+                trigger_rule="all_success" if verb == VERBS[0] else "all_done",
+                **spark,
+            )
             for verb in VERBS
         )
         one >> two >> check
@@ -157,9 +202,11 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     if seen["errors"] and not seen["units"]:
         raise ValueError("; ".join(seen["errors"]))
     units: list[dict[str, Any]] = seen["units"]
+    handed = handed_on(units, context["dag_run"].dag_id, context["dag_run"].run_id)
     if not params["dry_run"]:
-        return units
-    ti.xcom_push(key="dry_run", value=[json.loads(plan) for unit in units for plan in unit["plans"]])
+        return handed
+    few = all("plans" in unit for unit in handed)
+    ti.xcom_push(key="dry_run", value=[json.loads(plan) for unit in units for plan in unit["plans"]] if few else handed)
     for unit in units:
         log.info("would clean %s", unit["label"])
     log.info("this is a dry run: nothing is changed")

@@ -6,14 +6,17 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, get_current_context, task
+from airflow.sdk import DAG, Param, get_current_context, task
 
+from hardpack_airflow.airflow_names import schedule
 from hardpack_airflow.config import default_policy, globs, setting
 from hardpack_airflow.operators import HardpackOperator
 from hardpack_airflow.planning import run_time, shortened
 
 log = logging.getLogger(__name__)
-DOC = """Frees the storage that compaction made superfluous, one task per adopted table: retention of tables whose
+MOST_TASKS = 500
+"""Spark applications of a run; Airflow maps 1,024 tasks at most, if nobody changed that."""
+DOC = """Frees the storage that compaction made superfluous, some adopted tables a task: retention of tables whose
 policy names `delete`, snapshots older than the table's `history.expire.max-snapshot-age-ms`, orphan files older than
 three days (`hardpack.orphan.age.ms`), key filters of files that are gone, and manifests where there are too many.
 
@@ -26,21 +29,21 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
     """Returns the DAG that maintains all adopted tables.
 
     Args:
-        dag_arguments: for the DAG, over those that the settings make.
+        dag_arguments: for the DAG, over those that the settings make; of `default_args` each by itself.
     """
-    cron = setting("maintenance_schedule")
     arguments = {
         "dag_id": "hardpack_maintenance",
         "description": "Old snapshots, orphan files, manifests: what compaction freed leaves the storage",
         "doc_md": DOC,
-        "schedule": CronDataIntervalTimetable(cron, timezone="UTC") if cron else None,
+        "schedule": schedule(setting("maintenance_schedule")),
         "start_date": datetime(2026, 1, 1),
         "catchup": False,
         "max_active_runs": 1,
         "tags": ["hardpack", "maintenance"],
+        "dagrun_timeout": timedelta(days=1),
         "default_args": {
             "owner": "hardpack", "retries": 2, "retry_delay": timedelta(minutes=1),
-            "pool": setting("maintenance_pool") or default_policy().pool,
+            "execution_timeout": timedelta(minutes=10), **dag_arguments.pop("default_args", {}),
         },
         "params": {
             "tables": Param(
@@ -54,30 +57,40 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
 
         @task
         def tables() -> list[dict[str, Any]]:
-            """Returns the adopted tables, each an request."""
+            """Returns the adopted tables, so many a task as one Spark application takes."""
             context = get_current_context()
             params = context["params"]
             return table_requests(globs(params["tables"]), run_time(context), params["dry_run"])
 
         HardpackOperator.partial(
-            task_id="maintain", verb="maintain", map_index_template="{{ task.unit['label'] }}"
+            task_id="maintain", verb="maintain", map_index_template="{{ task.unit['label'] }}",
+            pool=setting("maintenance_pool") or default_policy().pool, execution_timeout=timedelta(hours=6),
         ).expand(unit=tables())  # fmt: skip
     return dag
 
 
 def table_requests(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
-    """Returns what the operator is given for each adopted table that a name or glob matches.
+    """Returns what the operator is given for the adopted tables that names or globs match, several at a time.
 
     Others cannot fail a run.
+
+    Args:
+        patterns: tables or globs.
+        now: ms since the epoch.
+        dry_run: whether to say only what could go.
     """
     from hardpack import Hardpack
     from hardpack.cli.spark_submit import TableRequest
     from hardpack.operations.known_tables import adopted_tables
+    from hardpack.operations.units import SHARED_PLANS
 
     hp = Hardpack.connect(setting("catalog"))
     adopted = adopted_tables(hp.home, hp.catalog.name)
     names = sorted({name for pattern in patterns for name in hp.tables(pattern, adopted)})
+    requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
+    # Spark takes longer to start than to maintain a table; more of these than Airflow maps at most go together
+    share = max(SHARED_PLANS, -(-len(names) // MOST_TASKS))
+    starts = range(0, len(names), share)
     return [
-        {"label": shortened(name), "plans": [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json()]}
-        for name in names
+        {"label": shortened("; ".join(names[at : at + share])), "plans": requests[at : at + share]} for at in starts
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from hardpack_airflow.airflow_names import stats
+
 log = logging.getLogger(__name__)
 
 
@@ -15,9 +17,8 @@ def send(policy: str, gauges: Mapping[str, float]) -> None:
     """
     prefix = "hardpack" if policy == "hardpack" else f"hardpack.{policy}"
     try:
-        from airflow.sdk.observability import stats
-
+        sender = stats()
         for name, value in gauges.items():
-            stats.gauge(f"{prefix}.{name}", value, tags={"policy": policy})
+            sender.gauge(f"{prefix}.{name}", value, tags={"policy": policy})
     except Exception as error:  # whatever it is, the run goes on
         log.warning("metrics could not be sent: %s: %s", type(error).__name__, error)

@@ -11,11 +11,12 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
+from hardpack_airflow.plan_files import plans_of
 from hardpack_airflow.publish import pages_of, publish_or_warn
 
 VERBS = ("phase_one", "phase_two", "verify")
@@ -32,11 +33,11 @@ class HardpackOperator(SparkSubmitOperator):
     """Runs `hardpack/jobs/<verb>.py` on the plans of one unit in one Spark application; the driver dies with the task.
 
     A broken guarantee or bad input fails at once; a conflict or a service that does not answer is retried. Of several
-    tables those that cannot be cleaned do not stop the others: the task succeeds with what it did and hands the errors
-    on with it, until the run's report fails with them.
+    tables those that cannot be cleaned do not stop the others: the task fails when all is done, and the verb after it,
+    with trigger rule `all_done`, goes on with the others. Only `verify` leaves it to the run's report to fail.
 
     :param verb: phase_one, phase_two or verify; or maintain
-    :param unit: `label` and `plans` as `hardpack_airflow.planning` made them (templated)
+    :param unit: `label` and `plans`, or the `file` that holds them, as `hardpack_airflow.plan_files` has it (templated)
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit")
@@ -50,28 +51,33 @@ class HardpackOperator(SparkSubmitOperator):
             kwargs.setdefault("outlets", [COMPACTED])
         super().__init__(**kwargs)
         self.verb, self.unit = verb, unit
+        self.plans: list[str] = []
 
     # the operator it builds on returns nothing
     def execute(self, context: Context) -> list[dict[str, Any]]:  # type: ignore[override]
         """Submits, waits, and reads for each plan the report or what ended the work on it."""
         self.log.info("%s of %s", self.verb, self.unit["label"])
-        results = self._before(context) or [{} for _ in self.unit["plans"]]
+        self.plans = plans_of(self.unit)
+        results = self._before(context) or [{} for _ in self.plans]
         going = [n for n, result in enumerate(results) if "error" not in result]
-        done = self._submit_all(context, [self.unit["plans"][n] for n in going])
+        done = self._submit_all(context, [self.plans[n] for n in going])
         for number, result in zip(going, done, strict=True):
             results[number] = result
             publish_or_warn(pages_of(result))
         failures = [result for result in done if "error" in result]
         again = self._may_help(context, failures)
-        if again or all("error" in result for result in results):
-            # the run's report wants what was done
+        if not again:
+            for number, result in enumerate(results):
+                if self.verb == VERIFY and "error" not in result:
+                    self._tell(context, number, result["table"])
+        # where it failed Airflow would drop the events of the tables whose guarantees hold; the report fails then
+        told = self.verb == VERIFY and not again
+        if (failures and not told) or all("error" in result for result in results):
+            # the next verb goes on with the others, and the run's report wants what was done
             context["ti"].xcom_push(key="return_value", value=results)
-            raise (AirflowException if again else AirflowFailException)(_said(failures if again else results))
+            raise (AirflowException if again else AirflowFailException)(_said(failures or results))
         for failure in failures:
             self.log.error("%s", failure["error"])
-        for number, result in enumerate(results):
-            if self.verb == VERIFY and "error" not in result:
-                self._tell(context, number, result["table"])
         return results
 
     def _before(self, context: Context, verb: str | None = None) -> list[dict[str, Any]]:
@@ -80,9 +86,12 @@ class HardpackOperator(SparkSubmitOperator):
         if not verb:
             return []
         ti, group = context["ti"], self.task_id.removesuffix(self.verb)
-        found = ti.xcom_pull(task_ids=f"{group}{verb}", map_indexes=ti.map_index) or []
+        task = f"{group}{verb}"
+        found = ti.xcom_pull(task_ids=task, map_indexes=ti.map_index) or []
+        if not found and task in self.upstream_task_ids:
+            raise AirflowFailException(f"{task} was ended before it left a result; see its log, then clear it.")
         # of a unit planned anew since, other tables may be told of
-        fits = [result["table"] for result in found] == [table_of(plan) for plan in self.unit["plans"]]
+        fits = [result["table"] for result in found] == [table_of(plan) for plan in self.plans]
         return found if fits else []
 
     @staticmethod

@@ -87,6 +87,7 @@ def plan_units(
     whole = not (partitions or interval) and set(tables) == set(own.tables)
     since = None if previous is None else clock() - previous
     gauges = dict(sensed(work.plans, len(work.refused), since)) if whole else {}
+    # before the reasons are read, to which it adds
     units = [_mapped(unit) for unit in work.units(own)]
     return {"units": units, "tables": again, "reasons": work.reasons, "errors": work.errors, "gauges": gauges}
 
@@ -97,6 +98,6 @@ def _mapped(unit: Unit) -> dict[str, Any]:
     return {"label": shortened("; ".join(names)), "plans": [plan.to_json() for plan in unit]}
 
 
-def shortened(label: str) -> str:
-    """Returns a label that fits Airflow's column for it."""
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 2] + " …"
+def shortened(label: str, most: int = LONGEST_LABEL) -> str:
+    """Returns a label that fits Airflow's column for it, or so many characters."""
+    return label if len(label) <= most else label[: most - 2] + " …"

@@ -1,4 +1,4 @@
-"""Reports and pages of Data Docs on S3, when `[hardpack] reports_s3` names a place there."""
+"""Plans, reports and pages of Data Docs on S3, when `[hardpack] reports_s3` names a place there."""
 
 from __future__ import annotations
 
@@ -31,22 +31,60 @@ def publish(files: Iterable[Path]) -> list[str]:
         ValueError: the setting is not an address on S3.
         boto3.exceptions.S3UploadFailedError: S3 refused.
     """
-    place = setting("reports_s3")
+    place = _place()
     if not place:
         return []
-    bucket, _, prefix = place.removeprefix("s3://").partition("/")
-    if not place.startswith("s3://") or not bucket:
-        raise ValueError(f"[hardpack] reports_s3 is {place!r}, expected s3://BUCKET or s3://BUCKET/PREFIX.")
     import boto3
-    from hardpack.home import default_home
 
-    home, client, there = default_home().resolve(), boto3.client("s3"), []
+    client, there = boto3.client("s3"), []
     for file in files:
-        key = "/".join(part for part in (prefix.strip("/"), file.resolve().relative_to(home).as_posix()) if part)
+        bucket, key = place[0], _key(place[1], file)
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         client.upload_file(str(file), bucket, key, ExtraArgs={"ContentType": kind})
         there.append(f"s3://{bucket}/{key}")
     return there
+
+
+def fetch(file: Path) -> bool:
+    """Bring a file of the home back from S3, where another machine has copied it.
+
+    Returns:
+        Whether it is here now.
+
+    Raises:
+        ValueError: the setting is not an address on S3.
+    """
+    place = _place()
+    if not place:
+        return False
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        boto3.client("s3").download_file(place[0], _key(place[1], file), str(file))
+    except (BotoCoreError, ClientError) as error:
+        log.warning("%s was not found on S3: %s", file.name, type(error).__name__)
+        return False
+    return True
+
+
+def _place() -> tuple[str, str] | None:
+    """Returns bucket and prefix, None when nothing is copied."""
+    place = setting("reports_s3")
+    if not place:
+        return None
+    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+    if not place.startswith("s3://") or not bucket:
+        raise ValueError(f"[hardpack] reports_s3 is {place!r}, expected s3://BUCKET or s3://BUCKET/PREFIX.")
+    return bucket, prefix.strip("/")
+
+
+def _key(prefix: str, file: Path) -> str:
+    from hardpack.home import default_home
+
+    inside = file.resolve().relative_to(default_home().resolve()).as_posix()
+    return "/".join(part for part in (prefix, inside) if part)
 
 
 def publish_or_warn(files: Iterable[Path]) -> None:

@@ -8,12 +8,15 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException
 from hardpack_airflow.config import globs, setting
 from hardpack_airflow.metrics import send
 from hardpack_airflow.planning import plan_units, run_interval, run_time
 from hardpack_airflow.trigger import DirtyLogsTrigger, failed, found, patient
+
+MOST_SAID = 20
+"""Reasons in the sentence of a task that is skipped."""
 
 
 class DirtyLogsSensor(BaseSensorOperator):
@@ -66,8 +69,10 @@ class DirtyLogsSensor(BaseSensorOperator):
         if event["errors"] and not event["due"]:
             raise AirflowFailException("; ".join(event["errors"]))
         if not event["due"]:
-            raise AirflowSkipException("no log is due: " + ("; ".join(event["reasons"]) or "no adopted table matches"))
-        return event
+            first = "; ".join(event["reasons"][:MOST_SAID]) or "no adopted table matches"
+            raise AirflowSkipException(f"no log is due: {first}")
+        # what was said is in the log, and Airflow keeps what is returned in its database
+        return {"due": True, "tables": event["tables"]}
 
 
 def asked(policy: str, tables: str, partitions: str, force: str, context: Mapping[str, Any]) -> dict[str, Any]:

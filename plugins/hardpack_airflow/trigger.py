@@ -15,6 +15,8 @@ from hardpack_airflow.planning import plan_units
 SHORTEST_PAUSE = 15.0
 """Seconds before a trigger may fire. The scheduler learns up to 5 seconds late that the worker has ended, and fails a
 task that was resumed before that."""
+MOST_TOLD = 300
+"""Reasons that an event has."""
 TRIES = 6
 """Tries to plan while the catalog does not answer, in half a minute or more."""
 patient = retry(
@@ -25,8 +27,15 @@ patient = retry(
 
 
 def found(seen: dict[str, Any]) -> dict[str, Any]:
-    """Returns the event of a look. It says what is due and why; plans are made anew by the next task."""
-    return {"due": bool(seen["units"]), **{name: seen[name] for name in ("tables", "reasons", "errors", "gauges")}}
+    """Returns the event of a look. It says what is due and why; plans are made anew by the next task.
+
+    It goes through Airflow's database, so of very many reasons it has the first.
+    """
+    reasons = seen["reasons"][:MOST_TOLD]
+    if more := len(seen["reasons"]) - len(reasons):
+        reasons.append(f"and {more} more lines; `hardpack plan` says all of a table")
+    told = {name: seen[name] for name in ("tables", "errors", "gauges")}
+    return {"due": bool(seen["units"]), "reasons": reasons, **told}
 
 
 def failed(error: Exception) -> dict[str, Any]:

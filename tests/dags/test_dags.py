@@ -35,7 +35,7 @@ def airflow_env(tmp_path_factory):
 
 def python(code, env, *arguments):
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=env, cwd=ROOT, capture_output=True, text=True, timeout=600
+        [sys.executable, "-P", "-c", code, *arguments], env=env, cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     return done.stdout
@@ -49,7 +49,10 @@ started = time.monotonic()
 bag = DagBag("dags", collect_dags=True)
 seconds = time.monotonic() - started
 heavy = [m for m in ("pyspark", "great_expectations", "pyiceberg", "pandas") if m in sys.modules]
-dags = {d.dag_id: {t.task_id: [t.pool, t.retries, t.owner] for t in d.tasks} for d in bag.dags.values()}
+dags = {
+    d.dag_id: {t.task_id: [t.pool, t.retries, t.owner, t.execution_timeout.total_seconds()] for t in d.tasks}
+    for d in bag.dags.values()
+}
 print("##" + json.dumps([seconds, bag.import_errors, heavy, dags, [d.catchup for d in bag.dags.values()]]))
 """
 
@@ -65,26 +68,57 @@ def test_the_folder_is_valid_and_light(airflow_env, capsys):
     assert list(dags["hardpack_maintenance"]) == ["tables", "maintain"]
     order = ["sense", "plan", "unit.phase_one", "unit.phase_two", "unit.verify", "report"]
     assert list(dags["hardpack"]) == order
-    assert all(task == ["hardpack", 2, "hardpack"] for dag in dags.values() for task in dag.values())
+    for dag in dags.values():
+        for name, task in dag.items():
+            spark = name.startswith("unit.") or name == "maintain"
+            # what reads metadata alone does not wait behind a cleaning
+            assert task == ["hardpack" if spark else "default_pool", 2, "hardpack", 6 * 3600 if spark else 600], name
     assert catchup == [False, False]
 
 
 def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
     path = tmp_path / "policies.yaml"
     path.write_text(
-        "policies:\n- {name: orders, tables: [shop.orders], schedule: '*/10 * * * *', pool: orders}\n"
+        "policies:\n- {name: orders, tables: [shop.orders], schedule: '*/10 * * * *', pool: orders, owner: shop,\n"
+        "   retries: 5, unit.timeout.ms: 60000, look.timeout.ms: 5000}\n"
         "- {name: rest, tables: ['*.*'], schedule: ''}\n"
     )
     env = airflow_env[2] | {"HARDPACK_POLICIES": str(path)}
     _, errors, heavy, dags, _ = json.loads(python(PARSE, env).split("##")[1])
     assert (errors, heavy) == ({}, [])
     assert set(dags) == {"hardpack_orders", "hardpack_rest", "hardpack_maintenance"}
-    assert {task[0] for task in dags["hardpack_orders"].values()} == {"orders"}
+    assert dags["hardpack_orders"]["unit.verify"] == ["orders", 5, "shop", 60]
+    assert dags["hardpack_orders"]["sense"] == ["default_pool", 5, "shop", 5]
     path.write_text("policies: [{name: orders, tables: [shop.orders], shedule: x}]")
     _, errors, _, dags, _ = json.loads(python(PARSE, env).split("##")[1])
     (said,) = errors.values()
     assert "policies.0.shedule" in said
     assert dags == {}
+
+
+def test_what_a_dag_author_adds_takes_nothing_away(airflow_env):
+    code = """
+import json
+from hardpack.policy import Policy
+from hardpack_airflow.factory import compaction_dag
+policy = Policy(name="orders", tables=("a.b",), pool="orders", retries=7, timezone="Europe/Berlin",
+                schedule="0 4 * * *", tags=("shop",), on_failure="operator:add", spark_conn_id="big",
+                driver_memory="6g")
+dag = compaction_dag(policy, default_args={"email_on_failure": False, "owner": "me", "pool": "any"}, tags=["mine"])
+one = dag.get_task("unit.phase_one")
+print("##" + json.dumps([one.pool, one.retries, one.owner, one.execution_timeout.total_seconds(), sorted(dag.tags),
+      one._conn_id, one._driver_memory, str(dag.timetable.timezone),
+      dag.dagrun_timeout.total_seconds(), dag.on_failure_callback.__name__]))
+try:
+    compaction_dag(policy.model_copy(update={"on_failure": "no.such:thing"}))
+except Exception as error:
+    print("##" + str(error))
+"""
+    found, said = python(code, airflow_env[2]).split("##")[1:]
+    pool, retries, owner, timeout, tags, conn, memory, zone, longest, called = json.loads(found)
+    assert (pool, retries, owner, timeout) == ("orders", 7, "me", 6 * 3600)
+    assert (tags, conn, memory, zone, longest, called) == (["mine"], "big", "6g", "Europe/Berlin", 86400, "add")
+    assert said.startswith("policy orders: on.failure names no.such:thing, which cannot be imported")
 
 
 def test_the_plugin_loads(airflow_env):
@@ -178,7 +212,7 @@ def test_tables_share_a_unit_and_one_that_cannot_be_cleaned_does_not_stop_the_ot
     assert (state, states) == (
         "failed",
         {
-            "sense": "success", "plan": "success", "unit.phase_one[0]": "success", "unit.phase_two[0]": "success",
+            "sense": "success", "plan": "success", "unit.phase_one[0]": "failed", "unit.phase_two[0]": "success",
             "unit.verify[0]": "success", "report": "failed",
         },
     )  # fmt: skip

@@ -182,3 +182,21 @@ def test_small_tables_share_a_unit_as_far_as_the_policy_lets_them(catalog, monke
 
     assert shared() == [sorted(names)]
     assert sorted(shared(**{"unit.bytes": 1})) == sorted([name] for name in names)
+
+
+def test_the_most_urgent_units_go_and_the_rest_is_told_to_wait(catalog, monkeypatch):
+    from hardpack import Hardpack
+
+    names = []
+    for rows in (1, 2, 3):
+        table = new_topic(catalog, min_cleanable_dirty_ratio=0)
+        for offset in range(rows + 1):
+            append(table, {0: [row(offset, "a")]})
+        names.append(name_of(table))
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+    policy = {"name": "all", "tables": ["*.*"], "unit.bytes": 1}
+    whole = plan_units("hardpack", policy, names, None, False, T0)
+    some = plan_units("hardpack", policy | {"units.per.run": 2}, names, None, False, T0)
+    assert some["units"] == whole["units"][:2]
+    assert some["reasons"][-1] == ("1 less urgent units, of 1 tables, wait for the next run, as units.per.run is 2")
+    assert not any("wait for the next run" in reason for reason in whole["reasons"])

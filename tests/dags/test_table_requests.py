@@ -40,3 +40,19 @@ def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, t
     assert {good, ours} <= tables("t.*")
     assert foreign not in tables("t.*")
     assert tables(foreign) == {foreign}
+
+
+def test_tables_share_applications_and_there_are_never_too_many_of_these(catalog, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    from hardpack import Hardpack
+    from hardpack_airflow.maintenance import MOST_TASKS, table_requests
+
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
+    for number, share in ((0, 0), (1, 1), (120, 50), (30_000, 60)):
+        names = [f"t.t{n:05}" for n in range(number)]
+        monkeypatch.setattr(Hardpack, "tables", lambda self, pattern, adopted, names=names: names)
+        requests = table_requests(["t.*"], 1, False)
+        assert [json.loads(plan)["table"] for request in requests for plan in request["plans"]] == names
+        assert max((len(request["plans"]) for request in requests), default=0) == share
+        assert len(requests) <= MOST_TASKS

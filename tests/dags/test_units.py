@@ -40,7 +40,7 @@ def unit(monkeypatch):
 
     asked = []
 
-    def run(verb, ends, returned=None, try_number=1):
+    def run(verb, ends, returned=None, try_number=1, after=""):
         def execute(self, context):
             arguments = self.application_args
             plans = [json.loads(Path(file).read_text()) for file in arguments[arguments.index("--plan") + 1 :]]
@@ -61,6 +61,7 @@ def unit(monkeypatch):
             task_id=f"unit.{verb}", verb=verb,
             unit={"label": "some", "plans": [json.dumps({"table": table}) for table in ends]},
         )  # fmt: skip
+        task.upstream_task_ids |= {after} - {""}
         instance = Instance(dict(returned or {}), try_number)
         events = []
         outlet = SimpleNamespace(add=lambda asset, extra: events.append((asset.name, sorted(extra))))
@@ -70,15 +71,24 @@ def unit(monkeypatch):
     return run
 
 
+def failed(ran):
+    """What a verb leaves that fails for good."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException):
+        ran.run()
+    return ran.ti.returned["return_value"]
+
+
 def of(table, end):
     return {"table": table, **end}
 
 
 def test_an_error_in_one_table_does_not_keep_the_others_from_going_on(unit):
-    one = unit("phase_one", {"a": GOOD, "b": WRONG, "c": GOOD}).run()
+    one = failed(unit("phase_one", {"a": GOOD, "b": WRONG, "c": GOOD}))
     assert one == [of("a", GOOD), of("b", WRONG), of("c", GOOD)]
     ran = unit("phase_two", {"a": GOOD, "b": GOOD, "c": WRONG}, {"phase_one": one})
-    two = ran.run()
+    two = failed(ran)
     assert (two, ran.asked[-1]) == ([of("a", GOOD), of("b", WRONG), of("c", WRONG)], "ac")
     last = unit("verify", {"a": GOOD, "b": GOOD, "c": GOOD}, {"phase_one": one, "phase_two": two})
     assert (last.run(), last.asked[-1]) == (two, "a")
@@ -94,20 +104,17 @@ def test_an_error_in_one_table_does_not_keep_the_others_from_going_on(unit):
         ({"a": AWAY, "b": AWAY}, 2, True),
         ({"a": WRONG, "b": AWAY}, 1, True),
         ({"a": GOOD, "b": AWAY}, 2, True),
-        ({"a": GOOD, "b": AWAY}, 3, None),
-        ({"a": GOOD, "b": WRONG}, 1, None),
+        ({"a": GOOD, "b": AWAY}, 3, False),
+        ({"a": GOOD, "b": WRONG}, 1, False),
         ({"a": GOOD, "b": DIES, "c": GOOD}, 1, True),
         # another try would pass over a log that the refusal marked, and nobody would hear of it
-        ({"a": GOOD, "b": REFUSED, "c": AWAY}, 1, None),
+        ({"a": GOOD, "b": REFUSED, "c": AWAY}, 1, False),
     ],
 )
 def test_a_unit_is_tried_again_only_when_that_may_help(unit, ends, tried, again):
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
     ran = unit("phase_one", ends, try_number=tried)
-    if again is None:
-        assert ran.run() == [of(table, end) for table, end in ends.items()]
-        return
     with pytest.raises(AirflowException) as ended:
         ran.run()
     assert isinstance(ended.value, AirflowFailException) is not again
@@ -116,7 +123,7 @@ def test_a_unit_is_tried_again_only_when_that_may_help(unit, ends, tried, again)
 
 def test_what_an_application_left_undone_when_it_died_another_goes_on_with(unit):
     ran = unit("phase_one", {"a": GOOD, "b": DIES, "c": GOOD, "d": AWAY, "e": GOOD}, try_number=3)
-    a, b, c, d, e = ran.run()
+    a, b, c, d, e = failed(ran)
     assert ran.asked == ["abcde", "cde", "e"]
     assert (a, c, d, e) == (of("a", GOOD), of("c", GOOD), of("d", AWAY), of("e", GOOD))
     assert b["error"].startswith("b: its Spark application ended before its time, see the task's log (spark-submit")
@@ -144,3 +151,28 @@ def test_what_is_told_of_other_tables_counts_for_nothing(unit):
     """The unit was planned anew after the verb before."""
     ran = unit("phase_two", {"a": GOOD, "b": GOOD}, {"phase_one": [of("b", WRONG), of("c", GOOD)]})
     assert ran.run() == [of("a", GOOD), of("b", GOOD)]
+
+
+def test_a_table_that_cannot_be_maintained_fails_its_task_when_the_others_are_done(unit):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    ran = unit("maintain", {"a": GOOD, "b": WRONG, "c": GOOD})
+    with pytest.raises(AirflowFailException, match="it is wrong"):
+        ran.run()
+    assert ran.asked == ["abc"]
+    assert [result["table"] for result in ran.ti.returned["return_value"]] == ["a", "b", "c"]
+
+
+def test_a_guarantee_that_broke_in_one_table_takes_no_event_from_the_others(unit):
+    last = unit("verify", {"a": GOOD, "b": REFUSED}, {"phase_one": [of("a", GOOD), of("b", GOOD)]})
+    assert last.run() == [of("a", GOOD), of("b", REFUSED)]
+    assert last.events == [("hardpack.a", ["phase_one"])]
+
+
+def test_a_verb_does_not_go_on_where_the_one_before_left_nothing(unit):
+    from airflow.sdk.exceptions import AirflowFailException
+
+    ran = unit("phase_two", {"a": GOOD}, after="unit.phase_one")
+    with pytest.raises(AirflowFailException, match=r"unit.phase_one was ended before it left a result"):
+        ran.run()
+    assert ran.asked == []

@@ -37,7 +37,9 @@ def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any]) -
         return
     newest = rows.newest(log)
     closed = [r for r in own if rows.file[r.rid] != newest or settings["active.segment"] == "none"]
-    dirty = sum(r.offset >= now.first_dirty for r in closed)
+    # a segment in which a full map ended counts whole, as in Kafka
+    open_files = {rows.file[r.rid] for r in closed if r.offset >= now.first_dirty}
+    dirty = sum(rows.file[r.rid] in open_files for r in closed)
     shown = set(rows.file.values())
     if any(path not in shown for path in rows.sizes):
         # as do files of which others hid all

@@ -34,10 +34,20 @@ class Work:
     """Why logs are cleaned or not, and which tables were passed over."""
 
     def units(self, policy: Policy) -> list[Unit]:
-        """Returns the work as units, the most urgent first, whichever table it is of."""
+        """Returns the work of a run as units, the most urgent first, whichever table it is of.
+
+        What is beyond the policy's number of units waits for the next run, and `reasons` say so.
+        """
         pieces = [piece for plan in self.plans for piece in plan.units(policy.unit_bytes)]
         pieces.sort(key=lambda piece: piece.urgency(policy.order))
-        return share(pieces, min(policy.unit_bytes, SHARED_BYTES))
+        units = share(pieces, min(policy.unit_bytes, SHARED_BYTES))
+        if rest := units[policy.units_per_run :]:
+            tables = len({piece.table for unit in rest for piece in unit})
+            self.reasons.append(
+                f"{len(rest)} less urgent units, of {tables} tables, wait for the next run, as units.per.run is "
+                f"{policy.units_per_run}"
+            )
+        return units[: policy.units_per_run]
 
 
 def find_work(

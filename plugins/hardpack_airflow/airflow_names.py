@@ -1,0 +1,48 @@
+"""Names of Airflow that lie elsewhere in 3.1 and 3.2, each from where this Airflow has it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["AirflowException", "AirflowFailException", "AirflowSkipException", "conf", "schedule", "stats"]
+
+
+def _first(name: str, *modules: str) -> Any:
+    """Returns a name from the first module that has it."""
+    for module in modules[:-1]:
+        try:
+            return getattr(import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    return getattr(import_module(modules[-1]), name)
+
+
+if TYPE_CHECKING:
+    from airflow.sdk import conf
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+else:
+    conf = _first("conf", "airflow.sdk", "airflow.configuration")
+    AirflowException, AirflowFailException, AirflowSkipException = (
+        _first(name, "airflow.sdk.exceptions", "airflow.exceptions")
+        for name in ("AirflowException", "AirflowFailException", "AirflowSkipException")
+    )
+
+
+def schedule(cron: str, timezone: str = "UTC") -> Any:
+    """Returns what a DAG takes as its schedule: cron's intervals, as with a cron string alone a run has none.
+
+    Args:
+        cron: an expression; None comes of an empty one, for runs by hand only.
+        timezone: by which cron is read.
+    """
+    timetable = _first("CronDataIntervalTimetable", "airflow.sdk", "airflow.timetables.interval")
+    return timetable(cron, timezone=timezone) if cron else None
+
+
+def stats() -> Any:
+    """Returns where Airflow sends its own metrics."""
+    try:
+        return import_module("airflow.sdk.observability.stats")
+    except ImportError:
+        return import_module("airflow.stats").Stats

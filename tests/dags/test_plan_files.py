@@ -1,0 +1,58 @@
+"""Plans go through XCom while they are few, else through files that any worker can read."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.dags
+UNITS = [{"label": f"db.table_{n} " + "0," * 90, "plans": [json.dumps({"table": f"db.t{n}", "rest": "x" * 5000})]}
+         for n in range(500)]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    return tmp_path / "home"
+
+
+def test_few_plans_are_handed_on_as_they_are(home):
+    from hardpack_airflow.plan_files import handed_on, plans_of
+
+    handed = handed_on(UNITS[:3], "hardpack", "run")
+    assert handed == UNITS[:3]
+    assert [plans_of(unit) for unit in handed] == [unit["plans"] for unit in UNITS[:3]]
+    assert not (home / "plans").exists()
+
+
+def test_many_plans_are_handed_on_by_name_and_fit_airflows_database(home):
+    from hardpack_airflow.plan_files import handed_on, plans_of
+
+    handed = handed_on(UNITS, "hardpack", "manual__2026-01-01T00:00:00+00:00")
+    assert len(json.dumps(handed)) < 100_000
+    assert [plans_of(unit) for unit in handed] == [unit["plans"] for unit in UNITS]
+    assert all(unit["label"].startswith(f"db.table_{n} ") for n, unit in enumerate(handed))
+
+
+def test_a_worker_without_the_folder_gets_them_from_s3_or_says_what_is_missing(home, monkeypatch, tmp_path):
+    import boto3
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow.plan_files import handed_on, plans_of
+    from moto import mock_aws
+
+    here = handed_on(UNITS, "hardpack", "first")
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path / "elsewhere"))
+    with pytest.raises(AirflowFailException, match="is not here, which the task `plan` has written"):
+        plans_of(here[0])
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://reports/some/place")
+    with mock_aws():
+        boto3.client("s3").create_bucket(Bucket="reports")
+        monkeypatch.setenv("HARDPACK_HOME", str(home))
+        there = handed_on(UNITS, "hardpack", "second")
+        monkeypatch.setenv("HARDPACK_HOME", str(tmp_path / "elsewhere"))
+        assert plans_of(there[7]) == UNITS[7]["plans"]
+        with pytest.raises(AirflowFailException, match="is not here"):
+            plans_of(here[7])
