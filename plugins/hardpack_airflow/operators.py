@@ -1,4 +1,4 @@
-"""One operator: submit a verb of hardpack for one unit, and give its report back as XCom."""
+"""One operator: submit a verb of hardpack for a unit or a table, and give its report back as XCom."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.plan_files import plans_of
+from hardpack_airflow.planning import run_time, unit_of_table
 from hardpack_airflow.publish import pages_of, publish_or_warn
 
 VERBS = ("phase_one", "phase_two", "verify")
 """What is done to a unit, in this order."""
-VERIFY = VERBS[-1]
+VERIFY, MAINTAIN = VERBS[-1], "maintain"
 UNFORESEEN, REFUSED = 1, 3
 AGAIN = (UNFORESEEN, 4, 5)
 """Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
@@ -36,28 +37,52 @@ class HardpackOperator(SparkSubmitOperator):
     tables those that cannot be cleaned do not stop the others: the task fails when all is done, and the verb after it,
     with trigger rule `all_done`, goes on with the others. Only `verify` leaves it to the run's report to fail.
 
-    :param verb: phase_one, phase_two or verify; or maintain
+    In a DAG of your own name a table: `HardpackOperator(task_id="clean", table="db.orders", verb="phase_one")`. What
+    there is to do is then planned when the task runs, and the task does nothing when nothing is due.
+
+    :param verb: phase_one, phase_two, verify or maintain
     :param unit: `label` and `plans`, or the `file` that holds them, as `hardpack_airflow.plan_files` has it (templated)
+    :param table: in the place of a unit, a table (templated)
+    :param partitions: of the table only these logs; none for all
+    :param force: clean whatever is cleanable of the table, whatever the dirty ratio
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit", "table")
     operator_extra_links = (DataDocsLink(), TableLink(), SparkLink())
 
-    def __init__(self, *, verb: str, unit: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        verb: str,
+        unit: Any = None,
+        table: str = "",
+        partitions: Sequence[str] = (),
+        force: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if verb not in (*VERBS, MAINTAIN):
+            raise ValueError(f"verb is {verb!r}, expected one of {', '.join((*VERBS, MAINTAIN))}.")
+        if (unit is None) == (not table):
+            raise ValueError("HardpackOperator works on a unit or on a table; give it one of these.")
         kwargs.setdefault("conn_id", setting("spark_conn_id"))
         kwargs.setdefault("driver_memory", setting("driver_memory"))
         kwargs.setdefault("name", f"hardpack-{verb}")
         if verb == VERIFY:
             kwargs.setdefault("outlets", [COMPACTED])
         super().__init__(**kwargs)
-        self.verb, self.unit = verb, unit
+        self.verb, self.unit, self.table, self.partitions, self.force = verb, unit, table, list(partitions), force
         self.plans: list[str] = []
 
     # the operator it builds on returns nothing
     def execute(self, context: Context) -> list[dict[str, Any]]:  # type: ignore[override]
         """Submits, waits, and reads for each plan the report or what ended the work on it."""
+        if self.unit is None:
+            self.unit = self._planned(run_time(context))
         self.log.info("%s of %s", self.verb, self.unit["label"])
         self.plans = plans_of(self.unit)
+        if not self.plans:
+            self.log.info("nothing is due: %s", "; ".join(self.unit["reasons"]))
+            return []
         results = self._before(context) or [{} for _ in self.plans]
         going = [n for n, result in enumerate(results) if "error" not in result]
         done = self._submit_all(context, [self.plans[n] for n in going])
@@ -79,6 +104,16 @@ class HardpackOperator(SparkSubmitOperator):
         for failure in failures:
             self.log.error("%s", failure["error"])
         return results
+
+    def _planned(self, now: int) -> dict[str, Any]:
+        from hardpack.errors import BadInput
+        from hardpack.failures import sentence
+
+        try:
+            return unit_of_table(self.table, self.verb, now, self.partitions or None, self.force)
+        except Exception as error:  # whatever it is, the task fails with its sentence
+            told = sentence(error)
+            raise (AirflowFailException if isinstance(told, BadInput) else AirflowException)(str(told)) from error
 
     def _before(self, context: Context, verb: str | None = None) -> list[dict[str, Any]]:
         """Returns what a verb, else the one before this, returned for the unit; empty when there is nothing."""

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hardpack_airflow.config import setting
+
 if TYPE_CHECKING:
     from hardpack.operations.plan_tables import PlanCache
     from hardpack.operations.units import Unit
 
-LONGEST_LABEL = 200
+LONGEST_LABEL, MOST_REASONS = 200, 20
 _PLAN_CACHES: dict[str, PlanCache] = {}
 """What this process saw of each catalog."""
 _ONE_AT_A_TIME = threading.Lock()
@@ -90,6 +92,32 @@ def plan_units(
     # before the reasons are read, to which it adds
     units = [_mapped(unit) for unit in work.units(own)]
     return {"units": units, "tables": again, "reasons": work.reasons, "errors": work.errors, "gauges": gauges}
+
+
+def unit_of_table(
+    table: str, verb: str, now: int, partitions: Sequence[str] | None = None, force: bool = False
+) -> dict[str, Any]:
+    """Returns a table's work as an operator takes it: `label`, `plans` as JSON text, and `reasons` where there is none.
+
+    Args:
+        table: its name.
+        verb: one of the operator's.
+        now: ms.
+        partitions: only these logs, None for all.
+        force: clean whatever is cleanable.
+
+    Raises:
+        BadInput: there is no such table, or it cannot be planned.
+        Unavailable: the catalog does not answer.
+    """
+    from hardpack import Hardpack
+    from hardpack.cli.spark_submit import TableRequest
+
+    if verb not in ("phase_one", "phase_two"):
+        return {"label": table, "plans": [TableRequest(table=table, now=now).model_dump_json()], "reasons": []}
+    plan = Hardpack.connect(setting("catalog")).plan(table, now, partitions, force)
+    reasons = [f"{log.partition}: {log.reason}" for log in plan.logs[:MOST_REASONS]]
+    return {"label": table, "plans": [plan.to_json()] if plan.has_work else [], "reasons": reasons}
 
 
 def _mapped(unit: Unit) -> dict[str, Any]:

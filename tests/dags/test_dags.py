@@ -227,6 +227,34 @@ def test_tables_share_a_unit_and_one_that_cannot_be_cleaned_does_not_stop_the_ot
     assert lost.rpartition("/")[2] in said
 
 
+OWN_DAG = """
+from datetime import datetime
+from airflow.sdk import DAG
+from hardpack_airflow.operators import HardpackOperator
+
+with DAG("own", start_date=datetime(2026, 1, 1), schedule=None):
+    clean = HardpackOperator(task_id="clean", table="{table}", verb="phase_one")
+    clean >> HardpackOperator(task_id="check", table="{table}", verb="verify")
+"""
+
+
+def test_the_operator_serves_in_anybodys_dag(airflow_env, tmp_path):
+    from pyiceberg.catalog import load_catalog
+
+    from tests.topics import append, name_of, new_topic, row, rows_of
+
+    _, properties, env = airflow_env
+    table = new_topic(load_catalog("hardpack", **properties))
+    append(table, {0: [row(0, "a"), row(1, "a")]})
+    append(table, {0: [row(2, "b")]})
+    (tmp_path / "own.py").write_text(OWN_DAG.format(table=name_of(table)))
+    code = RUN.replace('DagBag("dags")', f'DagBag("{tmp_path}")')
+    env = env | {"AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path)}
+    state, states, _ = json.loads(python(code, env, "{}", "own").split("##")[-1])
+    assert (state, states) == ("success", {"clean": "success", "check": "success"})
+    assert [r.offset for r in rows_of(table)] == [1, 2]
+
+
 def test_the_installed_package_is_all_that_airflow_is_given(airflow_env, tmp_path):
     """Plugin, settings and entry points are found without a folder of ours."""
     code = """

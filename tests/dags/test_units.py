@@ -1,10 +1,13 @@
 """What a unit's tasks do when some of its tables cannot be cleaned; Spark is not asked."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from tests.topics import T0, append, name_of, new_topic, row
 
 pytestmark = pytest.mark.dags
 
@@ -176,3 +179,54 @@ def test_a_verb_does_not_go_on_where_the_one_before_left_nothing(unit):
     with pytest.raises(AirflowFailException, match=r"unit.phase_one was ended before it left a result"):
         ran.run()
     assert ran.asked == []
+
+
+def test_a_table_is_planned_when_its_task_runs(catalog, monkeypatch, tmp_path):
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack import Hardpack
+    from hardpack_airflow.operators import HardpackOperator
+
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0)
+    append(table, {0: [row(0, "a"), row(1, "a")]})
+    name, asked = name_of(table), []
+
+    def submit(self, context, plans):
+        asked.extend(json.loads(plan) for plan in plans)
+        return [of(name, GOOD) for _ in plans]
+
+    monkeypatch.setattr(HardpackOperator, "_submit_all", submit)
+
+    def ran(verb, **more):
+        task = HardpackOperator(task_id="any", verb=verb, table=name, **more)
+        run = SimpleNamespace(run_type="manual", run_after=datetime.fromtimestamp(T0 / 1000, UTC))
+        events = {task.outlets[0]: None} if task.outlets else {}
+        context = {"ti": Instance({}, 1), "dag_run": run, "outlet_events": events}
+        return task.execute(context)
+
+    # the newest segment stays
+    assert (ran("phase_one"), asked) == ([], [])
+    append(table, {0: [row(2, "b")]})
+    assert ran("phase_one") == [of(name, GOOD)]
+    assert [log["action"] for log in asked.pop()["logs"]] == ["clean"]
+    with pytest.raises(AirflowFailException, match="there is no partition 7, it has 0"):
+        ran("phase_one", partitions=["7"])
+    for verb in ("verify", "maintain"):
+        ran(verb)
+        assert asked.pop() == {"table": name, "now": T0, "dry_run": False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"verb": "clean", "table": "a.b"}, "verb is 'clean', expected one of phase_one, phase_two, verify, maintain"),
+        ({"verb": "verify"}, "works on a unit or on a table"),
+        ({"verb": "verify", "table": "a.b", "unit": {}}, "works on a unit or on a table"),
+    ],
+)
+def test_what_an_operator_cannot_do_is_said_when_the_dag_is_parsed(arguments, words):
+    from hardpack_airflow.operators import HardpackOperator
+
+    with pytest.raises(ValueError, match=words):
+        HardpackOperator(task_id="any", **arguments)

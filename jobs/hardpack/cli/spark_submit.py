@@ -17,6 +17,7 @@ from hardpack.api import Hardpack
 from hardpack.cli.arguments import read_plan
 from hardpack.cli.log_output import begin_logging
 from hardpack.cli.task_process import end_with
+from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput, GateRefused, Unavailable, Unforeseen
 from hardpack.failures import of_table, sentence
 from hardpack.table.redaction import redacted
@@ -41,6 +42,10 @@ class TableRequest(BaseModel):
     now: int
     dry_run: bool = False
 
+    @property
+    def partitions(self) -> None:
+        """All logs."""
+
 
 def read_table_request(path: Path) -> TableRequest:
     """Returns an errand from a file.
@@ -52,6 +57,18 @@ def read_table_request(path: Path) -> TableRequest:
         return TableRequest.model_validate_json(path.read_text())
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is no errand ({error}); it holds table, now and perhaps dry_run as JSON.") from None
+
+
+def read_plan_or_table(path: Path) -> Plan | TableRequest:
+    """Returns what a file holds: a plan, or a table and a time.
+
+    Raises:
+        BadInput: it holds neither.
+    """
+    try:
+        return TableRequest.model_validate_json(path.read_text())
+    except (OSError, ValueError):
+        return read_plan(path)
 
 
 def run_job(

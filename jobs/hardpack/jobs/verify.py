@@ -1,7 +1,7 @@
-"""The expectations on a unit's logs as published: spark-submit verify.py --plan FILE... [--result FILE]."""
+"""The expectations on logs of a unit, or on a table: spark-submit verify.py --plan FILE... [--result FILE]."""
 
-from hardpack.cli.spark_submit import run_job
+from hardpack.cli.spark_submit import read_plan_or_table, run_job
 from hardpack.compaction.verify import must_hold
 
 if __name__ == "__main__":
-    run_job(lambda hp, plan: must_hold(hp.verify(plan.table, plan.now, plan.partitions)), __doc__)
+    run_job(lambda hp, work: must_hold(hp.verify(work.table, work.now, work.partitions)), __doc__, read_plan_or_table)
