@@ -49,7 +49,7 @@ class Policy(BaseModel):
     retry_delay_ms: int = Field(60_000, ge=0, description="time before another try")
     look_timeout_ms: int = Field(600_000, ge=1000, description="longest time of a look at the metadata")
     unit_timeout_ms: int = Field(6 * HOUR_MS, ge=1000, description="longest time of one phase of one unit")
-    run_timeout_ms: int = Field(24 * HOUR_MS, ge=1000, description="longest time of a run")
+    run_timeout_ms: int = Field(7 * 24 * HOUR_MS, ge=1000, description="longest time of a run")
     spark_conn_id: str = Field("", description="Airflow's Spark connection; empty: as [hardpack] spark_conn_id says")
     driver_memory: str = Field(
         "", pattern=r"^(\d+[kmgt])?$", description="memory of a Spark driver, as 4g; empty: as [hardpack] says"

@@ -40,7 +40,7 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
         "catchup": False,
         "max_active_runs": 1,
         "tags": ["hardpack", "maintenance"],
-        "dagrun_timeout": timedelta(days=1),
+        "dagrun_timeout": timedelta(days=7),
         "default_args": {
             "owner": "hardpack", "retries": 2, "retry_delay": timedelta(minutes=1),
             "execution_timeout": timedelta(minutes=10), **dag_arguments.pop("default_args", {}),

@@ -117,7 +117,7 @@ except Exception as error:
     found, said = python(code, airflow_env[2]).split("##")[1:]
     pool, retries, owner, timeout, tags, conn, memory, zone, longest, called = json.loads(found)
     assert (pool, retries, owner, timeout) == ("orders", 7, "me", 6 * 3600)
-    assert (tags, conn, memory, zone, longest, called) == (["mine"], "big", "6g", "Europe/Berlin", 86400, "add")
+    assert (tags, conn, memory, zone, longest, called) == (["mine"], "big", "6g", "Europe/Berlin", 7 * 86400, "add")
     assert said.startswith("policy orders: on.failure names no.such:thing, which cannot be imported")
 
 

@@ -18,6 +18,7 @@ from hardpack.clock import moment
 from hardpack.demo.topic import COLUMNS, create_topic
 from hardpack.errors import BadInput
 from hardpack.failures import sentence
+from hardpack.operations.installation import installed
 from hardpack.table.catalog import open_table
 from hardpack.table.redaction import without_secrets
 
@@ -123,7 +124,7 @@ class Doctor:
         return DoctorReport(catalog=self._catalog.name, findings=tuple(findings), exit_code=code or (2 if left else 0))
 
     def _steps(self) -> Iterator[tuple[str, Callable[[], str]]]:
-        yield "versions here", self._versions
+        yield "installation", installed
         yield "catalog", self._reach
         yield "write by pyiceberg", self._write
         yield "Spark", self._spark
@@ -139,10 +140,6 @@ class Doctor:
 
     def _safe(self, text: str) -> str:
         return without_secrets(text, self._catalog.properties)
-
-    def _versions(self) -> str:
-        names = ("hardpack", "pyiceberg", "pyarrow", "pyspark")
-        return f"Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in names)
 
     def _reach(self) -> str:
         known = len(self._catalog.list_namespaces())
