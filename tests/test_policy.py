@@ -201,7 +201,7 @@ def test_nobody_sets_a_locked_setting_by_adopting(catalog):
     [
         ({"locked": ["colum.*"]}, "'colum.*' is no setting and matches none"),
         ({"locked": "column.*"}, "policies.0.locked"),
-        ({"name": "maintenance"}, "hardpack_maintenance is the DAG that frees storage"),
+        ({"name": "maintenance"}, "hardpack_maintenance is a DAG of hardpack's own"),
     ],
 )
 def test_a_lock_or_name_that_cannot_be_meant_is_refused(write, given, words):

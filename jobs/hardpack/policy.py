@@ -74,8 +74,8 @@ class Policy(BaseModel):
     @field_validator("name")
     @classmethod
     def _not_taken(cls, name: str) -> str:
-        if name == "maintenance":
-            raise ValueError("hardpack_maintenance is the DAG that frees storage; give the policy another name")
+        if name in ("maintenance", "by_hand"):
+            raise ValueError(f"hardpack_{name} is a DAG of hardpack's own; give the policy another name")
         return name
 
     @field_validator("schedule")

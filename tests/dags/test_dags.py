@@ -64,16 +64,17 @@ def test_the_folder_is_valid_and_light(airflow_env, capsys):
     assert errors == {}
     assert heavy == []
     assert seconds < 3
-    assert set(dags) == {"hardpack", "hardpack_maintenance"}
+    assert set(dags) == {"hardpack", "hardpack_maintenance", "hardpack_by_hand"}
     assert list(dags["hardpack_maintenance"]) == ["tables", "maintain"]
     order = ["sense", "plan", "unit.phase_one", "unit.phase_two", "unit.verify", "report"]
     assert list(dags["hardpack"]) == order
-    for dag in dags.values():
+    assert set(dags["hardpack_by_hand"]) == {"choose", "change", "verify"}
+    for dag in (dags["hardpack"], dags["hardpack_maintenance"]):
         for name, task in dag.items():
             spark = name.startswith("unit.") or name == "maintain"
             # what reads metadata alone does not wait behind a cleaning
             assert task == ["hardpack" if spark else "default_pool", 2, "hardpack", 6 * 3600 if spark else 600], name
-    assert catchup == [False, False]
+    assert catchup == [False] * 3
 
 
 def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
@@ -86,7 +87,7 @@ def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
     env = airflow_env[2] | {"HARDPACK_POLICIES": str(path)}
     _, errors, heavy, dags, _ = json.loads(python(PARSE, env).split("##")[1])
     assert (errors, heavy) == ({}, [])
-    assert set(dags) == {"hardpack_orders", "hardpack_rest", "hardpack_maintenance"}
+    assert set(dags) == {"hardpack_orders", "hardpack_rest", "hardpack_maintenance", "hardpack_by_hand"}
     assert dags["hardpack_orders"]["unit.verify"] == ["orders", 5, "shop", 60]
     assert dags["hardpack_orders"]["sense"] == ["default_pool", 5, "shop", 5]
     path.write_text("policies: [{name: orders, tables: [shop.orders], shedule: x}]")
@@ -225,6 +226,26 @@ def test_tables_share_a_unit_and_one_that_cannot_be_cleaned_does_not_stop_the_ot
     (said,) = report["errors"]
     assert "is missing" in said
     assert lost.rpartition("/")[2] in said
+
+
+def test_what_an_alert_asks_for_is_done_from_the_form(airflow_env):
+    from pyiceberg.catalog import load_catalog
+
+    from tests.topics import append, name_of, new_topic, row
+
+    _, properties, env = airflow_env
+    table = new_topic(load_catalog("hardpack", **properties))
+    append(table, {0: [row(0, "a")], 1: [row(0, "b")]})
+
+    def act(**conf):
+        state, states, _ = run_dag(env, "hardpack_by_hand", table=name_of(table), **conf)
+        logs = json.loads(table.refresh().properties.get("hardpack.state", "{}")).get("logs", {})
+        return state, states["change"], states["verify"], {log: of.get("paused", 0) for log, of in logs.items()}
+
+    assert act(action="pause") == ("success", "success", "skipped", {"0": 1, "1": 1})
+    assert act(action="resume", partitions=["1"]) == ("success", "success", "skipped", {"0": 1, "1": 0})
+    assert act(action="resume", partitions=["1"])[:3] == ("failed", "failed", "skipped")
+    assert act(action="verify")[:3] == ("success", "skipped", "success")
 
 
 OWN_DAG = """

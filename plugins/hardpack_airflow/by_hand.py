@@ -1,0 +1,100 @@
+"""The DAG with which somebody on call pauses, resumes and verifies a table from Airflow's pages, without a shell."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+
+from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
+from hardpack_airflow.config import default_policy, setting
+from hardpack_airflow.operators import HardpackOperator
+
+log = logging.getLogger(__name__)
+DAG_ID = "hardpack_by_hand"
+ACTIONS = ("verify", "pause", "resume")
+DOC = """What an alert asks for, by hand: trigger it, choose what to do, and name the table.
+
+- **verify** checks the guarantees on the table as it is published, and leaves a page of Data Docs.
+- **pause** keeps its logs from being cleaned until they are resumed, however often a schedule asks.
+- **resume** undoes one pause, and lets logs be cleaned again that a refused pass had marked.
+
+To clean at once, trigger the DAG of the table's policy, with *Force* to clean whatever the dirty ratio.
+"""
+
+
+def by_hand_dag(**dag_arguments: Any) -> DAG:
+    """Returns the DAG; it has no schedule.
+
+    Args:
+        dag_arguments: for the DAG, over those that are set here; of `default_args` each by itself.
+    """
+    arguments = {
+        "dag_id": DAG_ID,
+        "description": "Pause, resume and verify a table by hand",
+        "doc_md": DOC,
+        "schedule": None,
+        "start_date": datetime(2026, 1, 1),
+        "catchup": False,
+        "is_paused_upon_creation": False,
+        "tags": ["hardpack", "by hand"],
+        "default_args": {
+            "owner": "hardpack", "execution_timeout": timedelta(minutes=10), **dag_arguments.pop("default_args", {}),
+        },
+        "params": {
+            "action": Param("verify", type="string", enum=list(ACTIONS), title="What to do"),
+            "table": Param("", type="string", title="Table", minLength=1, description="namespace.table"),
+            "partitions": Param(
+                [], type="array", items={"type": "string"}, title="Partitions",
+                description="pause or resume only these logs; empty: all",
+            ),
+            "trust_late_rows": Param(
+                False, type="boolean", title="Trust late rows",
+                description="resume: clean rows that arrived below removed tombstones; a deleted key may come back",
+            ),
+        },
+    }  # fmt: skip
+    with DAG(**arguments | dag_arguments) as dag:
+
+        @task.branch
+        def choose() -> str:
+            """Returns the task to go on with."""
+            action = get_current_context()["params"]["action"]
+            return "verify" if action == "verify" else "change"
+
+        @task
+        def change() -> dict[str, str]:
+            """Pauses or resumes, and returns how each log stands then."""
+            return _changed(get_current_context()["params"])
+
+        verify = HardpackOperator(
+            task_id="verify", verb="verify", table="{{ params.table }}", pool=default_policy().pool,
+            execution_timeout=timedelta(hours=6),
+        )  # fmt: skip
+        choose() >> [change(), verify]
+    return dag
+
+
+def _changed(params: dict[str, Any]) -> dict[str, str]:
+    from hardpack import BadInput, Hardpack
+    from hardpack.failures import sentence
+
+    table, partitions = params["table"], params["partitions"] or None
+    try:
+        hp = Hardpack.connect(setting("catalog"))
+        if params["action"] == "pause":
+            states = hp.pause(table, partitions)
+        else:
+            states = hp.resume(table, partitions, params["trust_late_rows"])
+    except Exception as error:  # whatever it is, the task fails with its sentence
+        told = sentence(error)
+        raise (AirflowFailException if isinstance(told, BadInput) else AirflowException)(str(told)) from error
+    stands = {
+        name: f"paused {state.paused} times" if state.paused else state.uncleanable or "cleaned when it is due"
+        for name, state in states.items()
+    }
+    for name, said in stands.items():
+        log.info("%s/%s: %s", table, name, said)
+    return stands
