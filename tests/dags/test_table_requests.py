@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.topics import name_of, new_topic
+from tests.topics import append, name_of, new_topic, row
 
 pytestmark = pytest.mark.dags
 
@@ -56,3 +56,21 @@ def test_tables_share_applications_and_there_are_never_too_many_of_these(catalog
         assert [json.loads(plan)["table"] for request in requests for plan in request["plans"]] == names
         assert max((len(request["plans"]) for request in requests), default=0) == share
         assert len(requests) <= MOST_TASKS
+
+
+def test_resume_by_hand_says_how_each_log_stands_and_what_it_cannot_do(catalog, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack import Hardpack
+    from hardpack_airflow.by_hand import _changed
+
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")], 1: [row(0, "b")]})
+    params = {"table": name_of(table), "partitions": [], "trust_late_rows": False}
+    assert _changed(params | {"action": "pause"}) == {"0": "paused 1 times", "1": "paused 1 times"}
+    one = params | {"action": "resume", "partitions": ["1"]}
+    assert _changed(one) == {"1": "cleaned when it is due"}
+    with pytest.raises(AirflowFailException, match="partition 1 is neither paused nor uncleanable"):
+        _changed(one)
