@@ -1,4 +1,4 @@
-"""Every DAG of hardpack, one for each policy and one for maintenance; Airflow needs no more than this file."""
+"""Every DAG of hardpack: of policies, of maintenance, for work by hand. Airflow needs no more than this file."""
 
 from hardpack_airflow import policy_dags
 

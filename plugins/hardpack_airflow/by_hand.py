@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
-from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
 from hardpack_airflow.config import default_policy, setting
+from hardpack_airflow.failures import task_failure
 from hardpack_airflow.operators import HardpackOperator
 
 log = logging.getLogger(__name__)
@@ -78,8 +78,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
 
 
 def _changed(params: dict[str, Any]) -> dict[str, str]:
-    from hardpack import BadInput, Hardpack
-    from hardpack.failures import sentence
+    from hardpack import Hardpack
 
     table, partitions = params["table"], params["partitions"] or None
     try:
@@ -89,8 +88,7 @@ def _changed(params: dict[str, Any]) -> dict[str, str]:
         else:
             states = hp.resume(table, partitions, params["trust_late_rows"])
     except Exception as error:  # whatever it is, the task fails with its sentence
-        told = sentence(error)
-        raise (AirflowFailException if isinstance(told, BadInput) else AirflowException)(str(told)) from error
+        raise task_failure(error) from error
     stands = {
         name: f"paused {state.paused} times" if state.paused else state.uncleanable or "cleaned when it is due"
         for name, state in states.items()

@@ -15,6 +15,7 @@ from airflow.sdk import Context
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
+from hardpack_airflow.failures import task_failure
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.plan_files import plans_of
 from hardpack_airflow.planning import run_time, unit_of_table
@@ -106,14 +107,10 @@ class HardpackOperator(SparkSubmitOperator):
         return results
 
     def _planned(self, now: int) -> dict[str, Any]:
-        from hardpack.errors import BadInput
-        from hardpack.failures import sentence
-
         try:
             return unit_of_table(self.table, self.verb, now, self.partitions or None, self.force)
         except Exception as error:  # whatever it is, the task fails with its sentence
-            told = sentence(error)
-            raise (AirflowFailException if isinstance(told, BadInput) else AirflowException)(str(told)) from error
+            raise task_failure(error) from error
 
     def _before(self, context: Context, verb: str | None = None) -> list[dict[str, Any]]:
         """Returns what a verb, else the one before this, returned for the unit; empty when there is nothing."""
@@ -122,12 +119,13 @@ class HardpackOperator(SparkSubmitOperator):
             return []
         ti, group = context["ti"], self.task_id.removesuffix(self.verb)
         task = f"{group}{verb}"
-        found = ti.xcom_pull(task_ids=task, map_indexes=ti.map_index) or []
-        if not found and task in self.upstream_task_ids:
+        found = ti.xcom_pull(task_ids=task, map_indexes=ti.map_index)
+        if found is None and task in self.upstream_task_ids:
             raise AirflowFailException(f"{task} was ended before it left a result; see its log, then clear it.")
         # of a unit planned anew since, other tables may be told of
-        fits = [result["table"] for result in found] == [table_of(plan) for plan in self.plans]
-        return found if fits else []
+        results: list[dict[str, Any]] = found or []
+        fits = [result["table"] for result in results] == [table_of(plan) for plan in self.plans]
+        return results if fits else []
 
     @staticmethod
     def _may_help(context: Context, failures: Sequence[dict[str, Any]]) -> bool:

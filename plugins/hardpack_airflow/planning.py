@@ -89,9 +89,10 @@ def plan_units(
     whole = not (partitions or interval) and set(tables) == set(own.tables)
     since = None if previous is None else clock() - previous
     gauges = dict(sensed(work.plans, len(work.refused), since)) if whole else {}
-    # before the reasons are read, to which it adds
-    units = [_mapped(unit) for unit in work.units(own)]
-    return {"units": units, "tables": again, "reasons": work.reasons, "errors": work.errors, "gauges": gauges}
+    units, waiting = work.units(own)
+    reasons = [*work.reasons, waiting] if waiting else work.reasons
+    mapped = [_mapped(unit) for unit in units]
+    return {"units": mapped, "tables": again, "reasons": reasons, "errors": work.errors, "gauges": gauges}
 
 
 def unit_of_table(

@@ -27,7 +27,7 @@ OPTIONS = {
     ),
     "pool": (
         "hardpack",
-        "Airflow's pool of which every task takes a slot. One slot means one cleaning at a time.",
+        "Airflow's pool of which every task that runs Spark takes a slot. One slot means one cleaning at a time.",
     ),
     "driver_memory": (
         "2g",
@@ -79,9 +79,6 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "hardpack",
         "name": "hardpack",
         "description": "Kafka's log compaction for Apache Iceberg tables.",
-        "integrations": [
-            {"integration-name": "hardpack", "external-doc-url": "https://iceberg.apache.org/", "tags": ["software"]}
-        ],
         **{
             kind: [{"integration-name": "hardpack", "python-modules": [f"hardpack_airflow.{name}" for name in names]}]
             for kind, names in modules.items()

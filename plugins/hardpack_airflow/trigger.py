@@ -10,6 +10,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
+from hardpack_airflow.failures import hopeless
 from hardpack_airflow.planning import plan_units
 
 SHORTEST_PAUSE = 15.0
@@ -42,7 +43,7 @@ def failed(error: Exception) -> dict[str, Any]:
     """Returns the event of a look that raised: its sentence, and whether another try cannot help."""
     from hardpack.failures import sentence
 
-    return {"failure": f"{sentence(error)}", "hopeless": type(error).__name__ in ("BadInput", "Unreadable")}
+    return {"failure": f"{sentence(error)}", "hopeless": hopeless(error)}
 
 
 class DirtyLogsTrigger(BaseTrigger):

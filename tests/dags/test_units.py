@@ -172,6 +172,11 @@ def test_a_guarantee_that_broke_in_one_table_takes_no_event_from_the_others(unit
     assert last.events == [("hardpack.a", ["phase_one"])]
 
 
+def test_a_verb_after_one_that_had_nothing_to_do_goes_on(unit):
+    ran = unit("phase_two", {"a": GOOD}, {"phase_one": []}, after="unit.phase_one")
+    assert ran.run() == [of("a", GOOD)]
+
+
 def test_a_verb_does_not_go_on_where_the_one_before_left_nothing(unit):
     from airflow.sdk.exceptions import AirflowFailException
 

@@ -33,21 +33,22 @@ class Work:
     reasons: list[str] = field(default_factory=list)
     """Why logs are cleaned or not, and which tables were passed over."""
 
-    def units(self, policy: Policy) -> list[Unit]:
-        """Returns the work of a run as units, the most urgent first, whichever table it is of.
+    def units(self, policy: Policy) -> tuple[list[Unit], str]:
+        """Returns a run's units, the most urgent first, whichever table they are of, and what is said of the rest.
 
-        What is beyond the policy's number of units waits for the next run, and `reasons` say so.
+        What is beyond the policy's number of units waits for the next run; where nothing is, the text is empty.
         """
         pieces = [piece for plan in self.plans for piece in plan.units(policy.unit_bytes)]
         pieces.sort(key=lambda piece: piece.urgency(policy.order))
         units = share(pieces, min(policy.unit_bytes, SHARED_BYTES))
-        if rest := units[policy.units_per_run :]:
-            tables = len({piece.table for unit in rest for piece in unit})
-            self.reasons.append(
-                f"{len(rest)} less urgent units, of {tables} tables, wait for the next run, as units.per.run is "
-                f"{policy.units_per_run}"
-            )
-        return units[: policy.units_per_run]
+        now, rest = units[: policy.units_per_run], units[policy.units_per_run :]
+        if not rest:
+            return now, ""
+        tables = len({piece.table for unit in rest for piece in unit})
+        return now, (
+            f"{len(rest)} less urgent units, of {tables} tables, wait for the next run, as units.per.run is "
+            f"{policy.units_per_run}"
+        )
 
 
 def find_work(
