@@ -1,11 +1,17 @@
-"""Names of Airflow that lie elsewhere in 3.1 and 3.2, each from where this Airflow has it."""
+"""What differs between Airflow 3.1, 3.2 and 3.3: names, each from where this Airflow has it."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["AirflowException", "AirflowFailException", "AirflowSkipException", "conf", "schedule", "stats"]
+from airflow import __version__
+
+__all__ = [
+    "FRAMES_DEEP", "AirflowException", "AirflowFailException", "AirflowSkipException", "conf", "schedule", "stats",
+]  # fmt: skip
+FRAMES_DEEP = tuple(map(int, __version__.split(".")[:2])) >= (3, 3)
+"""Whether an address can name the page that Airflow opens in its frame; before 3.3 it opens the first page."""
 
 
 def _first(name: str, *modules: str) -> Any:

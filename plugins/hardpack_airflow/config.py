@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from hardpack_airflow.airflow_names import conf
+from hardpack_airflow.airflow_names import FRAMES_DEEP, conf
 from hardpack_airflow.provider import OPTIONS, SECTION
 
 if TYPE_CHECKING:
     from hardpack.policy import Policy
 
-PREFIX = "/hardpack"
+MOUNT = "/hardpack"
 """Where our pages lie on Airflow's server."""
 
 
 def setting(name: str) -> str:
     """Returns a setting's value, else its default."""
     return str(conf.get(SECTION, name, fallback=OPTIONS[name][0]))
+
+
+def airflow_path(path: str) -> str:
+    """Returns a page of Airflow as a browser asks for it: behind the path that `[api] base_url` may have."""
+    return f"{urlsplit(str(conf.get('api', 'base_url', fallback='') or '')).path.rstrip('/')}{path}"
+
+
+def page_path(path: str) -> str:
+    """Returns a page of ours as a browser asks for it."""
+    return airflow_path(f"{MOUNT}{path}")
+
+
+def framed_path(path: str) -> str:
+    """Returns a page of ours inside Airflow's frame, where this Airflow can open a page there; else the page alone."""
+    return airflow_path(f"/plugin{MOUNT}{page_path(path)}") if FRAMES_DEEP else page_path(path)
 
 
 def default_policy() -> Policy:

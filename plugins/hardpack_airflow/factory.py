@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -12,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, get_current_context, task, task_group
 
-from hardpack_airflow.airflow_names import AirflowFailException, schedule
-from hardpack_airflow.config import default_policy, setting
-from hardpack_airflow.metrics import send
+from hardpack_airflow.airflow_names import schedule
+from hardpack_airflow.config import default_policy
 from hardpack_airflow.operators import VERBS, HardpackOperator
 from hardpack_airflow.plan_files import handed_on
-from hardpack_airflow.planning import plan_units, run_time
-from hardpack_airflow.publish import publish_or_warn
-from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, unit_errors, write_report
+from hardpack_airflow.planning import plan_units
+from hardpack_airflow.report_task import ReportOperator
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
 
 if TYPE_CHECKING:
@@ -177,14 +174,9 @@ def _tasks(policy: Policy) -> None:
         )
         one >> two >> check
 
-    @task(trigger_rule="none_skipped")
-    def report() -> str:
-        """Returns what the run did, also when all failed; fails when a table could not be cleaned."""
-        return _reported(policy.name)
-
     units = plan()
     sense >> units
-    unit.expand(of=units) >> report()
+    unit.expand(of=units) >> ReportOperator(task_id="report", policy=policy.name, trigger_rule="none_skipped")
 
 
 def _planned(policy: str) -> list[dict[str, Any]]:
@@ -211,31 +203,3 @@ def _planned(policy: str) -> list[dict[str, Any]]:
         log.info("would clean %s", unit["label"])
     log.info("this is a dry run: nothing is changed")
     return []
-
-
-def _reported(policy: str) -> str:
-    from hardpack.home import default_home
-
-    context = get_current_context()
-    ti = context["ti"]
-    units = ti.xcom_pull(task_ids="plan")
-    numbers = list(range(len(units or ())))
-    pulled = {v: [r or [] for r in ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=numbers)] for v in VERBS}
-    results = {v: [one for unit in found for one in unit if "error" not in one] for v, found in pulled.items()}
-    errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
-    if units is None and not errors:
-        errors.append("nothing was planned, see the tasks sense and plan")
-    errors += unit_errors(pulled)
-    run = context["dag_run"]
-    path = write_report(run.dag_id, run.run_id, run_time(context), results, errors)
-    for line in lines(results):
-        log.info("%s", line)
-    send(policy, gauges(results))
-    publish_or_warn([path])
-    # of at least a day, so that no run takes its own report away
-    days = max(1.0, float(setting("report_days")))
-    if gone := forget_reports(default_home(), time.time() - days * DAY_SECONDS):
-        log.info("%d files of reports older than %g days are gone", gone, days)
-    if errors:
-        raise AirflowFailException("; ".join(errors))
-    return str(path)

@@ -1,13 +1,14 @@
-"""The links from a task: the page of Data Docs it wrote, its table's page, its Spark application."""
+"""The links from a task: the page of Data Docs it wrote, its table's page, its Spark application, the run's report."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
-from hardpack_airflow.config import PREFIX, setting
+from hardpack_airflow.config import framed_path, setting
 from hardpack_airflow.publish import pages_of
 
 
@@ -19,7 +20,7 @@ class DataDocsLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Address of the page on Airflow's own server."""
         pages = [page for result in _results(ti_key) for page in pages_of(result)]
-        return f"{PREFIX}/reports" if len(pages) > 1 else docs_address(str(next(iter(pages), "")))
+        return framed_path("/reports") if len(pages) > 1 else docs_address(str(next(iter(pages), "")))
 
 
 class TableLink(BaseOperatorLink):
@@ -30,7 +31,18 @@ class TableLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Address on Airflow's own server."""
         tables = {result["table"] for result in _results(ti_key) if result["table"]}
-        return f"{PREFIX}/" if len(tables) > 1 else "".join(f"{PREFIX}/tables/{quote(t, safe='')}" for t in tables)
+        return framed_path("/") if len(tables) > 1 else "".join(framed_path(f"/tables/{quote(t)}") for t in tables)
+
+
+class ReportLink(BaseOperatorLink):
+    """The page of the run's report; made when the task `report` has ended."""
+
+    name = "Report"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """Address on Airflow's own server."""
+        file = _result(ti_key)
+        return framed_path(f"/reports/{quote(Path(file).stem)}") if file else ""
 
 
 class SparkLink(BaseOperatorLink):
@@ -45,13 +57,18 @@ class SparkLink(BaseOperatorLink):
 
 
 def _results(ti_key: Any) -> list[dict[str, Any]]:
-    """Returns what the task returned, a report or failure for each plan; empty while it has not ended."""
+    """Returns a report or failure for each plan; empty while the task has not ended."""
+    return _result(ti_key) or []
+
+
+def _result(ti_key: Any) -> Any:
+    """Returns what the task returned, None while it has not ended."""
     from airflow.sdk.execution_time.xcom import XCom
 
-    return XCom.get_value(ti_key=ti_key, key="return_value") or []
+    return XCom.get_value(ti_key=ti_key, key="return_value")
 
 
 def docs_address(page: str) -> str:
     """Address of a page given as a path inside a folder `data_docs`."""
     _, inside, rest = page.partition("/data_docs/")
-    return f"{PREFIX}/docs/{quote(rest)}" if inside else ""
+    return framed_path(f"/docs/{quote(rest)}") if inside else ""

@@ -2,8 +2,8 @@
 
 from airflow.plugins_manager import AirflowPlugin
 
-from hardpack_airflow.config import PREFIX
-from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
+from hardpack_airflow.config import MOUNT, page_path
+from hardpack_airflow.links import DataDocsLink, ReportLink, SparkLink, TableLink
 from hardpack_airflow.web import app
 
 
@@ -11,14 +11,14 @@ class HardpackPlugin(AirflowPlugin):
     """The pages in Airflow's menu, and the links from a task to its table and to its page of Data Docs."""
 
     name = "hardpack"
-    fastapi_apps = [{"app": app, "url_prefix": PREFIX, "name": "hardpack"}]
+    fastapi_apps = [{"app": app, "url_prefix": MOUNT, "name": "hardpack"}]
     external_views = [
         {
             "name": "Compaction",
-            "href": f"{PREFIX}/",
+            "href": page_path("/"),
             "destination": "nav",
             "url_route": "hardpack",
             "category": "browse",
         }
     ]
-    operator_extra_links = [DataDocsLink(), TableLink(), SparkLink()]
+    operator_extra_links = [DataDocsLink(), TableLink(), SparkLink(), ReportLink()]

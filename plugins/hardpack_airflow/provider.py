@@ -55,10 +55,16 @@ OPTIONS = {
     ),
     "reports_s3": (
         "",
-        "s3://BUCKET/PREFIX to which reports and Data Docs are copied; empty: nowhere.",
+        "s3://BUCKET/PREFIX to which reports and Data Docs are copied, and from which the pages show them; empty: "
+        "they stay in HARDPACK_HOME.",
+    ),
+    "price_per_gb_month": (
+        "",
+        "What a gigabyte of storage costs a month, as a number; with it the pages show what was saved in money.",
     ),
 }
 """Every setting of the section: its default, and what it sets."""
+LINKS = ("DataDocsLink", "TableLink", "SparkLink", "ReportLink")
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -83,6 +89,6 @@ def get_provider_info() -> dict[str, Any]:
             kind: [{"integration-name": "hardpack", "python-modules": [f"hardpack_airflow.{name}" for name in names]}]
             for kind, names in modules.items()
         },
-        "extra-links": [f"hardpack_airflow.links.{name}" for name in ("DataDocsLink", "TableLink", "SparkLink")],
+        "extra-links": [f"hardpack_airflow.links.{name}" for name in LINKS],
         "config": {SECTION: section},
     }

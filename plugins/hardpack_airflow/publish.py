@@ -69,6 +69,70 @@ def fetch(file: Path) -> bool:
     return True
 
 
+def read(name: str) -> bytes | None:
+    """Returns a file of the home from S3; None when no place is set, or it is not there.
+
+    Args:
+        name: its path within the home.
+
+    Raises:
+        Unavailable: S3 refuses, or does not answer.
+    """
+    place = _place()
+    if not place:
+        return None
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = _patient_client()
+    try:
+        answer: bytes = client.get_object(Bucket=place[0], Key=_joined(place[1], name))["Body"].read()
+    except client.exceptions.NoSuchKey:
+        return None
+    except (BotoCoreError, ClientError) as error:
+        raise _unavailable(error) from error
+    return answer
+
+
+def found(beginning: str) -> dict[str, float]:
+    """Returns the files of the home that S3 has, with when each was copied, in seconds since the epoch.
+
+    Args:
+        beginning: of their paths within the home.
+
+    Raises:
+        Unavailable: S3 refuses, or does not answer.
+    """
+    place = _place()
+    if not place:
+        return {}
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    inside = _joined(place[1], "")
+    pages = _patient_client().get_paginator("list_objects_v2")
+    try:
+        return {
+            one["Key"].removeprefix(inside): one["LastModified"].timestamp()
+            for page in pages.paginate(Bucket=place[0], Prefix=inside + beginning)
+            for one in page.get("Contents", ())
+        }
+    except (BotoCoreError, ClientError) as error:
+        raise _unavailable(error) from error
+
+
+def _patient_client() -> Any:
+    """Returns a client for a page, which somebody waits for."""
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client("s3", config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 2}))
+
+
+def _unavailable(error: Exception) -> Exception:
+    from hardpack.errors import Unavailable
+
+    return Unavailable(f"[hardpack] reports_s3 cannot be read ({type(error).__name__}: {error}); mend its access.")
+
+
 def _place() -> tuple[str, str] | None:
     """Returns bucket and prefix, None when nothing is copied."""
     place = setting("reports_s3")
@@ -83,8 +147,11 @@ def _place() -> tuple[str, str] | None:
 def _key(prefix: str, file: Path) -> str:
     from hardpack.home import default_home
 
-    inside = file.resolve().relative_to(default_home().resolve()).as_posix()
-    return "/".join(part for part in (prefix, inside) if part)
+    return _joined(prefix, file.resolve().relative_to(default_home().resolve()).as_posix())
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix else name
 
 
 def publish_or_warn(files: Iterable[Path]) -> None:

@@ -8,42 +8,53 @@ from __future__ import annotations
 
 import json
 import logging
-import math
-import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from zoneinfo import ZoneInfo
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
+from hardpack_airflow import actions, report_pages, stored
 from hardpack_airflow.catalog_calls import call
-from hardpack_airflow.config import PREFIX, setting
+from hardpack_airflow.config import page_path, setting
+from hardpack_airflow.rendering import PAGES, PER_PAGE, page, part, said_of, status_of
 
 if TYPE_CHECKING:
+    from hardpack.operations.status import LogStatus
     from hardpack.operations.summary import TableSummary
+    from hardpack.policy import Policy
 
     from hardpack_airflow.table_cache import TableCache
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
-PAGES = Path(__file__).parent / "pages"
-PER_PAGE = 50
+LOGS_PER_PAGE = 200
 _MAKING = threading.Lock()
 SORTS: dict[str, Callable[[TableSummary], Any]] = {
     "table": lambda s: s.table,
+    "size": lambda s: -s.bytes,
     "dirty": lambda s: -s.ratio,
     "due": lambda s: -s.due,
     "late": lambda s: -s.overdue_ms,
     "tombstones": lambda s: -(s.tombstones_waiting or 0),
-    "size": lambda s: -s.bytes,
+    "last_pass": lambda s: -(s.last_pass or 0),
     "reclaimed": lambda s: -s.reclaimed,
     "amplification": lambda s: -(s.write_amplification or 0),
+}
+LOG_SORTS: dict[str, Callable[[LogStatus], Any]] = {
+    "rows": lambda s: -s.rows,
+    "size": lambda s: -s.bytes,
+    "files": lambda s: -s.files,
+    "dirty": lambda s: -s.ratio,
+    "late": lambda s: -s.overdue_ms,
+    "tombstones": lambda s: -(s.tombstones_waiting or 0),
+    "due": lambda s: not s.due,
 }
 SAFE = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -57,6 +68,9 @@ app = FastAPI(
     title="hardpack", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], redirect_slashes=False,
     docs_url=None, redoc_url=None, openapi_url=None,
 )  # fmt: skip
+
+
+app.include_router(report_pages.router)
 
 
 @app.middleware("http")
@@ -80,20 +94,29 @@ def _table_cache() -> TableCache:
     return TableCache(setting("catalog"))
 
 
+@app.exception_handler(HTTPException)
+async def refused(request: Request, error: HTTPException) -> Response:
+    """Returns a refusal as the page or JSON that was asked for."""
+    if "/api/" in request.url.path or error.status_code == 401:
+        return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+    title, said = {404: ("Not found", "There is no such page, or no longer."), 403: ("Not allowed", error.detail)}.get(
+        error.status_code, ("Not done", error.detail)
+    )
+    return page("error.html", error.status_code, title=title, said=said)
+
+
 @app.get("/")
 def overview(
-    sort: str = "due", find: Annotated[str, Query(max_length=200)] = "", page: Annotated[int, Query(ge=1)] = 1
+    sort: str = "due", find: Annotated[str, Query(max_length=200)] = "", at: Annotated[int, Query(ge=1)] = 1
 ) -> HTMLResponse:
     """Shows all tables: how dirty, how late, what the passes did."""
     tables = [s for s in table_cache().overview() if find.lower() in s.table.lower()]
     tables.sort(key=lambda s: s.table)
-    tables.sort(key=SORTS.get(sort, SORTS["due"]))
-    pages = max(1, math.ceil(len(tables) / PER_PAGE))
-    page = min(page, pages)
-    shown = tables[(page - 1) * PER_PAGE : page * PER_PAGE]
-    return _page(
-        "overview.html", tables=shown, all=tables, sorts=list(SORTS), sort=sort if sort in SORTS else "due", find=find,
-        page=page, pages=pages, watch=table_cache(), next_runs=_next_runs([s.table for s in shown]),
+    sort = _sorted(tables, SORTS, sort, "due")
+    shown, at, last = part(tables, at, PER_PAGE)
+    return page(
+        "overview.html", tables=shown, all=tables, sort=sort, find=find, number=at, last=last, watch=table_cache(),
+        next_runs=_next_runs([s.table for s in shown]),
     )  # fmt: skip
 
 
@@ -103,42 +126,47 @@ def tables() -> JSONResponse:
     return JSONResponse([s.model_dump() for s in table_cache().overview()])
 
 
-@app.get("/tables/{name}")
-async def table(name: str) -> HTMLResponse:
-    """Returns one table: its logs, its history, its settings."""
-    from hardpack.failures import of_table
-
-    try:
-        return await call(lambda: _table_page(name))
-    except Exception as error:  # whatever it is, the page says it
-        return _page("error.html", _status(error), title=name, said=of_table(name, error))
+@app.get("/tables/{name:path}")
+async def table(
+    request: Request, name: str, sort: str = "", at: Annotated[int, Query(ge=1)] = 1, dag: str = "", run: str = ""
+) -> HTMLResponse:
+    """Returns one table: its logs, its history, its settings; and how a run stands that was started here."""
+    started = await actions.state(request, dag, run) if dag and run else ""
+    return await said_of(name, lambda: _table_page(name, sort, at, (dag, run, started)))
 
 
-def _table_page(name: str) -> HTMLResponse:
+def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str]) -> HTMLResponse:
     from hardpack.rules.causes import removed_by_cause
 
     from hardpack_airflow.charts import charts
 
     found = table_cache().table(name)
-    fields = type(found.settings).model_fields
     settings = [
-        (
-            field.alias or at,
-            _value(getattr(found.settings, at)),
-            found.origins[field.alias or at],
-            str(field.description).replace("`", ""),
-        )
-        for at, field in fields.items()
-    ]
+        (field.alias or at, getattr(found.settings, at), found.origins[field.alias or at],
+         str(field.description).replace("`", ""))
+        for at, field in type(found.settings).model_fields.items()
+    ]  # fmt: skip
+    sort = _sorted(found.logs, LOG_SORTS, sort, "")
+    logs, at, last = part(found.logs, at, LOGS_PER_PAGE)
     passes = [m for m in reversed(found.moments) if m.report][:PER_PAGE]
     causes = list(removed_by_cause(log for m in passes if m.report for log in m.report.logs))
-    return _page(
-        "table.html", page=found, summary=found.summary, charts=charts(found.moments), settings=settings,
-        passes=passes, causes=causes, next_run=_next_runs([name])[name], validations=_validations(name),
+    return page(
+        "table.html", page=found, logs=logs, sort=sort, number=at, last=last, summary=found.summary,
+        charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started,
+        next_run=_next_runs([name])[name], validations=stored.newest_docs(PER_PAGE, name), actions=actions.MEANINGS,
     )  # fmt: skip
 
 
-@app.get("/api/tables/{name}")
+@app.post("/tables/{name:path}/{action}")
+async def act(request: Request, name: str, action: str) -> RedirectResponse:
+    """Starts a run of the DAG that does what was asked, with the rights of who asked, and shows the table again."""
+    dag, form = actions.run_of(action, name, _dag_of(name))
+    run = await actions.start(request, dag, form)
+    shown = request.url.replace(path=page_path(f"/tables/{name}"), query="").include_query_params(dag=dag, run=run)
+    return RedirectResponse(f"{shown.path}?{shown.query}", 303)
+
+
+@app.get("/api/tables/{name:path}")
 async def table_json(name: str) -> JSONResponse:
     """Returns one table as JSON."""
     from hardpack.failures import of_table
@@ -146,7 +174,7 @@ async def table_json(name: str) -> JSONResponse:
     try:
         found = await call(lambda: table_cache().table(name))
     except Exception as error:  # whatever it is, the answer says it
-        return JSONResponse({"detail": of_table(name, error)}, _status(error))
+        return JSONResponse({"detail": of_table(name, error)}, status_of(error))
     return JSONResponse(
         {
             "summary": found.summary.model_dump(),
@@ -158,76 +186,42 @@ async def table_json(name: str) -> JSONResponse:
     )
 
 
-@app.get("/reports")
-def reports(page: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
-    """Returns the reports of runs and the pages of Data Docs, the newest first."""
-    files = _reports()
-    pages = max(1, math.ceil(len(files) / PER_PAGE))
-    page = min(page, pages)
-    return _page(
-        "reports.html", files=files[(page - 1) * PER_PAGE : page * PER_PAGE], page=page, pages=pages,
-        validations=_validations(),
-    )  # fmt: skip
-
-
-@app.get("/reports/{name}")
-def report(name: str) -> FileResponse:
-    """Returns the report of one run, JSON."""
-    return FileResponse(_inside("reports", name), media_type="application/json")
-
-
-@app.get("/docs/{path:path}", response_model=None)
-def docs(path: str) -> FileResponse | RedirectResponse:
-    """Returns one file of Data Docs, and none outside their folder.
-
-    Their own index needs scripts from elsewhere; ours does not.
-    """
-    return RedirectResponse(f"{PREFIX}/reports") if path == "index.html" else FileResponse(_inside("data_docs", path))
-
-
 @app.get("/style.css")
 def style() -> FileResponse:
     """Returns the pages' style."""
     return FileResponse(PAGES / "style.css", media_type="text/css")
 
 
-def _status(error: Exception) -> int:
-    """Returns 404 for what is not there or is no topic, 503 for what does not answer, else 500."""
-    return {"BadInput": 404, "Unreadable": 404, "Unavailable": 503}.get(type(error).__name__, 500)
+def _sorted(found: list[T], by: dict[str, Callable[[T], Any]], asked: str, usual: str) -> str:
+    """Sorts as asked, a minus before the name for the other way; returns by what, as it may be asked again."""
+    name = asked.removeprefix("-")
+    if name not in by:
+        asked = name = usual
+    if name:
+        found.sort(key=by[name], reverse=asked.startswith("-"))
+    return asked
 
 
-def _home() -> Path:
-    from hardpack.home import default_home
+def _policies_of(tables: Iterable[str]) -> dict[str, Policy | None]:
+    """Returns the policy of each table, None where none names it.
 
-    return default_home()
+    Raises:
+        BadInput: the policy file is wrong.
+    """
+    from hardpack.policy import policies_in_force
 
+    from hardpack_airflow.config import default_policy
 
-def _inside(folder: str, path: str) -> Path:
-    root = (_home() / folder).resolve()
-    try:
-        file = (root / path).resolve()
-        good = file.is_relative_to(root) and file.is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        good = False
-    if not good:
-        raise HTTPException(404)
-    return file
+    found = policies_in_force()
+    return {name: found.of(name) if found else default_policy() for name in tables}
 
 
-def _reports() -> list[Path]:
-    times: dict[Path, float] = {}
-    for file in (_home() / "reports").glob("*.json"):
-        with suppress(FileNotFoundError):  # old reports go while this looks
-            times[file] = file.stat().st_mtime
-    return sorted(times, key=lambda file: times[file], reverse=True)
+def _dag_of(table: str) -> str:
+    """Returns the id of the DAG that cleans a table, empty when none does."""
+    from hardpack_airflow.factory import dag_id
 
-
-def _validations(table: str = "") -> list[tuple[str, str]]:
-    """Returns the title and address of each page of Data Docs, of one table or all, the newest first."""
-    from hardpack.compaction.data_docs import newest_pages
-
-    found = newest_pages(_home() / "data_docs", PER_PAGE, table)
-    return [(title, f"{PREFIX}/docs/{path}") for title, path in found]
+    policy = _policies_of([table])[table]
+    return dag_id(policy.name) if policy else ""
 
 
 def _next_runs(tables: Sequence[str]) -> dict[str, int | None]:
@@ -236,53 +230,13 @@ def _next_runs(tables: Sequence[str]) -> dict[str, int | None]:
     None by hand, when no policy is theirs, and when the policy file is wrong, which Airflow shows at its DAGs.
     """
     from croniter import croniter
-    from hardpack.policy import policies_in_force
-
-    from hardpack_airflow.config import default_policy
 
     try:
-        found, now = policies_in_force(), time.time()
-        policies = {name: found.of(name) if found else default_policy() for name in tables}
         return {
-            name: int(croniter(policy.schedule, now).get_next(float) * 1000) if policy and policy.schedule else None
-            for name, policy in policies.items()
-        }
+            name: int(croniter(policy.schedule, datetime.now(ZoneInfo(policy.timezone))).get_next(float) * 1000)
+            if policy and policy.schedule else None
+            for name, policy in _policies_of(tables).items()
+        }  # fmt: skip
     except Exception as error:  # the page has more to say than this
         log.warning("no next run can be told: %s", error)
         return dict.fromkeys(tables)
-
-
-@cache
-def _templates() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from rich.filesize import decimal
-
-    templates = Environment(loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined)
-    templates.globals["prefix"] = PREFIX
-    templates.filters |= {"size": lambda n: decimal(int(n)), "moment": _moment, "span": _span}
-    return templates
-
-
-def _moment(ms: int | None) -> str:
-    from hardpack.clock import moment
-
-    return moment(ms)
-
-
-def _value(value: Any) -> str:
-    """Returns a setting's value for people."""
-    if value is None:
-        return "unset"
-    return "unlimited" if value in (sys.maxsize, sys.float_info.max) else f"{value}"
-
-
-def _span(ms: int) -> str:
-    """Returns a time between two moments, in the unit that fits."""
-    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
-        if ms >= length:
-            return f"{ms / length:.1f} {unit}"
-    return f"{ms} ms"
-
-
-def _page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    return HTMLResponse(_templates().get_template(template).render(**values), status)

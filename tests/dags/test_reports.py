@@ -102,22 +102,6 @@ def test_every_unit_that_did_not_reach_the_end_is_told_of(units, stopped):
     assert unit_errors({verb: [] for verb in pulled}) == []
 
 
-@pytest.fixture
-def bucket(monkeypatch):
-    import boto3
-    from moto import mock_aws
-
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    with mock_aws():
-        client = boto3.client("s3")
-        client.create_bucket(
-            Bucket="audit", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
-        )  # fmt: skip
-        yield client
-
-
 def test_reports_are_copied_to_s3_when_a_place_is_named(home, bucket, monkeypatch):
     from hardpack_airflow.publish import pages_of, publish, publish_or_warn
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from hardpack.home import file_name
@@ -42,12 +42,27 @@ def newest_pages(site: Path, number: int, table: str = "") -> list[tuple[str, st
     for folder in _inside(site, "validations/*/*"):
         # old pages go while this looks
         with suppress(OSError):
-            if not table or folder.name.startswith(f"{file_name(table, also=PARTITION)}{PARTITION}"):
+            if _names(folder.name, table):
                 times[folder] = folder.stat().st_mtime
     newest = heapq.nlargest(number, times, key=times.__getitem__)
     pages = (page for folder in newest for page in _inside(folder, "*/*.html"))
-    shown = sorted(pages, key=lambda page: page.parent.name, reverse=True)[:number]
-    return [(_title(page), page.relative_to(site).as_posix()) for page in shown]
+    return newest_first(page.relative_to(site).as_posix() for page in pages)[:number]
+
+
+def newest_first(paths: Iterable[str]) -> list[tuple[str, str]]:
+    """Returns the title and path of pages, which are given by their path inside the folder."""
+    pages = sorted(map(PurePosixPath, paths), key=lambda page: page.parent.name, reverse=True)
+    return [(_title(page), page.as_posix()) for page in pages]
+
+
+def is_of(path: str, table: str) -> bool:
+    """Returns whether a path inside the folder is that of a page, and of a table's, where one is named."""
+    parts = PurePosixPath(path).parts
+    return len(parts) == 5 and _names(parts[2], table)
+
+
+def _names(title: str, table: str) -> bool:
+    return not table or title.startswith(f"{file_name(table, also=PARTITION)}{PARTITION}")
 
 
 def _inside(folder: Path, pattern: str) -> Iterator[Path]:
@@ -56,7 +71,7 @@ def _inside(folder: Path, pattern: str) -> Iterator[Path]:
         yield from found
 
 
-def _title(page: Path) -> str:
+def _title(page: PurePosixPath) -> str:
     table, partition, rest = page.parts[-3].partition(PARTITION)
     title = f"{table}{(partition + rest).replace('_', ' ')}"
     with suppress(ValueError):

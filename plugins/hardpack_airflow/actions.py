@@ -1,0 +1,96 @@
+"""What somebody may do from a table's page: start a run of one of our DAGs, with their own rights."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import HTTPException, Request
+from httpx import ASGITransport, AsyncClient, Response
+
+from hardpack_airflow.by_hand import ACTIONS, DAG_ID
+
+CLEAN, DRY_RUN = "clean", "dry_run"
+MEANINGS = {
+    CLEAN: ("Clean now", "cleans whatever is cleanable, whatever the dirty ratio"),
+    DRY_RUN: ("Dry run", "says in the log of its task plan what a run would do, and changes nothing"),
+    "verify": ("Verify", "checks the guarantees on the table as it is published"),
+    "pause": ("Pause", "keeps its logs from being cleaned until they are resumed"),
+    "resume": ("Resume", "undoes one pause, and lets logs be cleaned again that a refused pass had marked"),
+}
+"""What stands on the button, and what it does."""
+WITH_THEM = ("authorization", "cookie")
+
+
+def run_of(action: str, table: str, cleaning_dag: str) -> tuple[str, dict[str, Any]]:
+    """Returns the DAG of an action and what its form is filled with.
+
+    Args:
+        action: one of `MEANINGS`.
+        table: the table.
+        cleaning_dag: that of the table's policy; empty when no policy is its.
+
+    Raises:
+        HTTPException: there is no such action, or nothing cleans the table.
+    """
+    if action in ACTIONS:
+        return DAG_ID, {"action": action, "table": table}
+    if action not in MEANINGS:
+        raise HTTPException(404)
+    if not cleaning_dag:
+        raise HTTPException(409, f"No policy names {table}, so no DAG cleans it; give it one in the policy file.")
+    return cleaning_dag, {"tables": table, "force": True, "dry_run": action == DRY_RUN}
+
+
+async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
+    """Starts a run with the rights of who asked.
+
+    Args:
+        request: theirs, with their credentials.
+        dag: the DAG's id.
+        form: the run's parameters.
+
+    Returns:
+        The run's id.
+
+    Raises:
+        HTTPException: another site sent them, they may not, or Airflow refuses.
+    """
+    # a cookie goes with what other sites send, unless it is SameSite; this holds for those that are not
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise HTTPException(403, "Another site asked for this; go to the table's page and ask there.")
+    answer = await _ask(request, "POST", f"dags/{quote(dag)}/dagRuns", {"logical_date": None, "conf": form})
+    if answer.status_code != 200:
+        raise HTTPException(answer.status_code, f"Airflow did not start {dag}: {_detail(answer)}")
+    return str(answer.json()["dag_run_id"])
+
+
+async def state(request: Request, dag: str, run: str) -> str:
+    """Returns how a run stands, in words; empty when there is none, or who asked may not see it."""
+    answer = await _ask(request, "GET", f"dags/{quote(dag)}/dagRuns/{quote(run, safe='')}")
+    if answer.status_code != 200:
+        return ""
+    about = await _ask(request, "GET", f"dags/{quote(dag)}")
+    paused = about.status_code == 200 and about.json()["is_paused"]
+    return f"{answer.json()['state']}{', and waits until somebody unpauses the DAG' if paused else ''}"
+
+
+async def _ask(request: Request, method: str, path: str, body: Any = None) -> Response:
+    """Asks Airflow's API, which runs in this process and knows what this user may do."""
+    headers = {name: request.headers[name] for name in WITH_THEM if name in request.headers}
+    async with AsyncClient(transport=ASGITransport(app=_airflow()), base_url="http://airflow") as client:
+        return await client.request(method, f"/api/v2/{path}", json=body, headers=headers)
+
+
+def _airflow() -> Any:
+    """Returns the application that this process serves."""
+    from airflow.api_fastapi.main import app
+
+    return app
+
+
+def _detail(answer: Response) -> str:
+    try:
+        return f"{answer.json()['detail']}"
+    except (ValueError, KeyError, TypeError):
+        return f"status {answer.status_code}"

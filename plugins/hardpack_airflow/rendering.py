@@ -1,0 +1,113 @@
+"""How the pages become text: their templates, and numbers, times and money written for people."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fastapi import HTTPException
+from fastapi.responses import HTMLResponse
+
+from hardpack_airflow.catalog_calls import call
+from hardpack_airflow.config import airflow_path, page_path, setting
+
+PAGES = Path(__file__).parent / "pages"
+UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+GB = 10**9
+PER_PAGE = 50
+T = TypeVar("T")
+
+
+def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Returns a page made of a template, at the time of the clock."""
+    from hardpack.clock import clock
+
+    return HTMLResponse(_templates().get_template(template).render(now=clock(), **values), status)
+
+
+async def said_of(name: str, shown: Callable[[], HTMLResponse]) -> HTMLResponse:
+    """Returns a page, or one that says why there is none."""
+    from hardpack.failures import of_table
+
+    try:
+        return await call(shown)
+    except HTTPException:
+        raise
+    except Exception as error:  # whatever it is, the page says it
+        return page("error.html", status_of(error), title=name, said=of_table(name, error))
+
+
+def status_of(error: Exception) -> int:
+    """Returns 404 for what is not there or is no topic, 503 for what does not answer, else 500."""
+    return {"BadInput": 404, "Unreadable": 404, "Unavailable": 503}.get(type(error).__name__, 500)
+
+
+def part(found: Sequence[T], at: int, length: int) -> tuple[Sequence[T], int, int]:
+    """Returns one part of a long list, its number as far as there are so many, and the number of the last."""
+    last = max(1, math.ceil(len(found) / length))
+    at = min(at, last)
+    return found[(at - 1) * length : at * length], at, last
+
+
+@cache
+def _templates() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from rich.filesize import decimal
+
+    found = Environment(
+        loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    found.globals |= {"at": page_path, "airflow": airflow_path, "price": _price}
+    found.filters |= {
+        "size": lambda n: decimal(int(n)), "moment": _moment, "when": when, "span": span, "value": _value,
+        "count": lambda n: "?" if n is None else f"{n:,}", "money": _money,
+    }  # fmt: skip
+    return found
+
+
+def when(ms: int | None, now: int) -> Any:
+    """Returns a time as people say it, `3 h ago` or `in 2 d`, with the exact one where the pointer rests."""
+    from hardpack.clock import moment
+    from markupsafe import Markup
+
+    exact = moment(ms)
+    if ms is None or exact in ("never", "long ago"):
+        return exact
+    said = next((f"{abs(ms - now) / length:.0f} {unit}" for unit, length in UNITS if abs(ms - now) >= length), "")
+    said = (f"in {said}" if ms > now else f"{said} ago") if said else "now"
+    return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(exact, said)
+
+
+def span(ms: int) -> str:
+    """Returns a time between two moments, in the unit that fits."""
+    return next((f"{ms / length:.1f} {unit}" for unit, length in UNITS if ms >= length), f"{ms} ms")
+
+
+def _moment(ms: int | None) -> str:
+    from hardpack.clock import moment
+
+    return moment(ms)
+
+
+def _price() -> float | None:
+    """Returns what a gigabyte costs a month; None when nobody said, or not as a number."""
+    try:
+        return float(setting("price_per_gb_month"))
+    except ValueError:
+        return None
+
+
+def _money(size: int) -> str:
+    """Returns what so many bytes cost a month."""
+    return f"{(_price() or 0) * size / GB:,.2f}"
+
+
+def _value(value: Any) -> str:
+    """Returns a setting's value for people."""
+    if value is None:
+        return "unset"
+    return "unlimited" if value in (sys.maxsize, sys.float_info.max) else f"{value}"

@@ -1,0 +1,83 @@
+"""The pages of runs' reports and of Data Docs."""
+
+from __future__ import annotations
+
+import mimetypes
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from hardpack_airflow import stored
+from hardpack_airflow.catalog_calls import call
+from hardpack_airflow.config import page_path
+from hardpack_airflow.rendering import PER_PAGE, page, part, said_of
+from hardpack_airflow.run_view import tables_of, verdict
+
+if TYPE_CHECKING:
+    from hardpack.compaction.report import RunReport
+
+router = APIRouter()
+
+
+@router.get("/reports")
+async def reports(at: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
+    """Returns the reports of runs and the pages of Data Docs, the newest first."""
+    return await said_of("Reports", lambda: _reports_page(at))
+
+
+def _reports_page(at: int) -> HTMLResponse:
+    names, at, last = part(stored.newest_reports(), at, PER_PAGE)
+    found = [(name, _report(name)) for name in names]
+    runs = [(name, one, tables_of(one) if one else [], verdict(one) if one else "") for name, one in found]
+    return page("reports.html", runs=runs, number=at, last=last, validations=stored.newest_docs(PER_PAGE))
+
+
+@router.get("/reports/{name}")
+async def report(name: str) -> HTMLResponse:
+    """Returns the report of one run."""
+    return await said_of("Report", lambda: _report_page(name))
+
+
+def _report_page(name: str) -> HTMLResponse:
+    found = _report(name)
+    if not found:
+        raise HTTPException(404)
+    return page("run.html", name=name, run=found, tables=tables_of(found), verdict=verdict(found))
+
+
+@router.get("/api/reports/{name}")
+async def report_json(name: str) -> Response:
+    """Returns the report of one run as JSON, by the published schema."""
+    return Response(await call(lambda: _file(stored.REPORTS, f"{name}.json")), media_type="application/json")
+
+
+@router.get("/docs/{path:path}", response_model=None)
+async def docs(path: str) -> Response:
+    """Returns one file of Data Docs, and none outside their folder.
+
+    Their own index needs scripts from elsewhere; ours does not.
+    """
+    if path == "index.html":
+        return RedirectResponse(page_path("/reports"))
+    kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return Response(await call(lambda: _file(stored.DOCS, path)), media_type=kind)
+
+
+def _file(folder: str, path: str) -> bytes:
+    found = stored.read(folder, path)
+    if found is None:
+        raise HTTPException(404)
+    return found
+
+
+def _report(name: str) -> RunReport | None:
+    """Returns a run's report; None of one that is not there, or was not written by us."""
+    from hardpack.compaction.report import RunReport
+    from pydantic import ValidationError
+
+    text = stored.read(stored.REPORTS, f"{name}.json")
+    try:
+        return RunReport.model_validate_json(text) if text else None
+    except ValidationError:
+        return None

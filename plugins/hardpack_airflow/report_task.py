@@ -1,0 +1,59 @@
+"""The last task of a run: it writes the run's report, and fails when a table could not be cleaned."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+
+from hardpack_airflow.airflow_names import AirflowFailException
+from hardpack_airflow.config import setting
+from hardpack_airflow.links import ReportLink
+from hardpack_airflow.metrics import send
+from hardpack_airflow.operators import VERBS
+from hardpack_airflow.planning import run_time
+from hardpack_airflow.publish import publish_or_warn
+from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, unit_errors, write_report
+
+
+class ReportOperator(BaseOperator):
+    """Writes what the run did, also when all failed, and returns the file's path.
+
+    :param policy: whose run it is
+    """
+
+    operator_extra_links = (ReportLink(),)
+
+    def __init__(self, *, policy: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.policy = policy
+
+    def execute(self, context: Context) -> str:
+        """Sums up the units; fails with the sentence of each table that could not be cleaned."""
+        from hardpack.home import default_home
+
+        ti = context["ti"]
+        units = ti.xcom_pull(task_ids="plan")
+        numbers = list(range(len(units or ())))
+        pulled = {v: [r or [] for r in ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=numbers)] for v in VERBS}
+        results = {v: [one for unit in found for one in unit if "error" not in one] for v, found in pulled.items()}
+        errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
+        if units is None and not errors:
+            errors.append("nothing was planned, see the tasks sense and plan")
+        errors += unit_errors(pulled)
+        run = context["dag_run"]
+        path = write_report(run.dag_id, run.run_id, run_time(context), results, errors)
+        for line in lines(results):
+            self.log.info("%s", line)
+        send(self.policy, gauges(results))
+        publish_or_warn([path])
+        # of at least a day, so that no run takes its own report away
+        days = max(1.0, float(setting("report_days")))
+        if gone := forget_reports(default_home(), time.time() - days * DAY_SECONDS):
+            self.log.info("%d files of reports older than %g days are gone", gone, days)
+        if errors:
+            # a task that fails returns nothing, and its link leads there
+            ti.xcom_push(key="return_value", value=str(path))
+            raise AirflowFailException("; ".join(errors))
+        return str(path)

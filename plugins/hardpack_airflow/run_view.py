@@ -1,0 +1,119 @@
+"""A run's report as people read it: in one line of a list, and by table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hardpack_airflow.stored import path_in_docs
+
+if TYPE_CHECKING:
+    from hardpack.compaction.report import LogReport, PassReport, RunReport, VerifyReport
+    from hardpack.rules.causes import Cause
+
+
+@dataclass(frozen=True)
+class TableOfRun:
+    """What one run did to one table; sizes are bytes."""
+
+    name: str
+    passes: list[PassReport]
+    verified: list[VerifyReport]
+
+    @property
+    def _logs(self) -> list[LogReport]:
+        return [log for one in self.passes for log in one.logs]
+
+    def _first_less_last(self, field: str) -> tuple[int, int]:
+        """Returns the sums over the logs of a number before each log's first pass, and after its last."""
+        first = {log.partition: getattr(log, f"{field}_before") for log in reversed(self._logs)}
+        last = {log.partition: getattr(log, f"{field}_after") for log in self._logs}
+        return sum(first.values()), sum(last.values())
+
+    @cached_property
+    def rows(self) -> tuple[int, int]:
+        """Rows before and after."""
+        return self._first_less_last("rows")
+
+    @cached_property
+    def bytes(self) -> tuple[int, int]:
+        """Size before and after."""
+        return self._first_less_last("bytes")
+
+    @property
+    def saved(self) -> int:
+        """Bytes that left the table."""
+        return self.bytes[0] - self.bytes[1]
+
+    @property
+    def logs(self) -> int:
+        """How many logs a pass worked on."""
+        return len({log.partition for log in self._logs})
+
+    @property
+    def causes(self) -> dict[Cause, int]:
+        """Rows that went, by why."""
+        from hardpack.rules.causes import removed_by_cause
+
+        return removed_by_cause(self._logs)
+
+    @property
+    def removed(self) -> int:
+        """Rows that went, whatever the cause."""
+        return sum(self.causes.values())
+
+    @property
+    def moved(self) -> tuple[int, int]:
+        """Bytes read and written."""
+        return sum(log.bytes_read for log in self._logs), sum(log.bytes_written for log in self._logs)
+
+    @property
+    def seconds(self) -> float:
+        """Of all passes and verifications together."""
+        return sum(one.seconds for one in self.passes) + sum(one.seconds for one in self.verified)
+
+    @property
+    def verdict(self) -> str:
+        """What verification found, in words."""
+        if not self.verified:
+            return "not verified"
+        return "every guarantee holds" if self.holds else "a guarantee is broken"
+
+    @property
+    def holds(self) -> bool:
+        """Whether no guarantee was found broken."""
+        return all(one.success for one in self.verified)
+
+    @property
+    def notes(self) -> list[str]:
+        """Why planned logs were not cleaned after all, and what else there is to say."""
+        return [note for one in self.passes for note in one.notes] + [one.note for one in self.verified if one.note]
+
+    @property
+    def docs(self) -> list[str]:
+        """Its pages inside Data Docs."""
+        pages = [one.data_docs for one in self.passes] + [page for one in self.verified for page in one.data_docs]
+        return [path for page in pages if (path := path_in_docs(page))]
+
+
+def tables_of(report: RunReport) -> list[TableOfRun]:
+    """Returns what a run did, by table; those with most bytes saved first."""
+    passes = [*report.phase_one, *report.phase_two]
+    names = dict.fromkeys([one.table for one in passes] + [one.table for one in report.verify])
+    tables = [TableOfRun(name, _of(name, passes), _of(name, report.verify)) for name in names]
+    return sorted(tables, key=lambda table: -table.saved)
+
+
+def _of(name: str, reports: Iterable[Any]) -> list[Any]:
+    return [one for one in reports if one.table == name]
+
+
+def verdict(report: RunReport) -> str:
+    """Returns how a run ended, in one sentence."""
+    tables = tables_of(report)
+    broken = sum(not table.holds for table in tables)
+    said = [f"{len(tables)} table{'s' * (len(tables) != 1)} cleaned"] if tables else ["Nothing was cleaned"]
+    said += [f"{broken} with a broken guarantee"] if broken else []
+    return ", ".join([*said, f"{len(report.errors)} could not be worked on"] if report.errors else said) + "."

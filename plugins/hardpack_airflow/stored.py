@@ -1,0 +1,62 @@
+"""Reports of runs and pages of Data Docs where they are kept: HARDPACK_HOME, and S3 where `reports_s3` names a place.
+
+With S3 the pages need no disk that Airflow's server and its workers share.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from hardpack_airflow import publish
+
+REPORTS, DOCS = "reports", "data_docs"
+
+
+def read(folder: str, path: str) -> bytes | None:
+    """Returns a file inside one of the two folders, None when there is none, or when the path leads out of it."""
+    root = (_home() / folder).resolve()
+    try:
+        file = (root / path).resolve()
+        if not file.is_relative_to(root) or file == root:
+            return None
+        if file.is_file():
+            return file.read_bytes()
+    except (OSError, ValueError):  # a name that no file can have
+        return None
+    return publish.read(f"{folder}/{file.relative_to(root).as_posix()}")
+
+
+def newest_reports() -> list[str]:
+    """Returns the names of the runs' reports, without `.json`, the newest first."""
+    times = publish.found(f"{REPORTS}/")
+    for file in (_home() / REPORTS).glob("*.json"):
+        with suppress(FileNotFoundError):  # old reports go while this looks
+            times[f"{REPORTS}/{file.name}"] = file.stat().st_mtime
+    return [Path(name).stem for name in sorted(times, key=lambda name: times[name], reverse=True)]
+
+
+def newest_docs(number: int, table: str = "") -> list[tuple[str, str]]:
+    """Returns the title and the path inside Data Docs of the newest pages.
+
+    Args:
+        number: so many at most.
+        table: its pages alone; empty for all.
+    """
+    from hardpack.compaction.data_docs import is_of, newest_first, newest_pages
+
+    paths = {path for _, path in newest_pages(_home() / DOCS, number, table)}
+    elsewhere = (name.removeprefix(f"{DOCS}/") for name in publish.found(f"{DOCS}/validations/"))
+    paths |= {path for path in elsewhere if path.endswith(".html") and is_of(path, table)}
+    return newest_first(paths)[:number]
+
+
+def path_in_docs(page: str) -> str:
+    """Returns where a page lies inside Data Docs, of which a report names the whole path; empty when outside."""
+    return page.partition(f"/{DOCS}/")[2]
+
+
+def _home() -> Path:
+    from hardpack.home import default_home
+
+    return default_home()

@@ -1,0 +1,47 @@
+"""Our pages without a server and without a login, on the tables of the session's catalog."""
+
+import pytest
+
+from tests.topics import append, name_of, new_topic, row
+
+
+@pytest.fixture
+def client(catalog, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    from fastapi.testclient import TestClient
+    from hardpack.table import catalog as module
+    from hardpack_airflow import web
+
+    monkeypatch.setattr(module, "open_catalog", lambda name: catalog)
+    web._table_cache.cache_clear()
+    for dependency in web.app.router.dependencies:
+        web.app.dependency_overrides[dependency.dependency] = lambda: None
+    yield TestClient(web.app)
+    web.app.dependency_overrides.clear()
+    web._table_cache.cache_clear()
+
+
+@pytest.fixture
+def topics(catalog):
+    quiet, busy = new_topic(catalog), new_topic(catalog, min_cleanable_dirty_ratio=0)
+    append(quiet, {0: [row(0, "a")]})
+    append(busy, {0: [row(0, "a")], 1: [row(0, "b")]})
+    append(busy, {0: [row(1, "a")], 1: [row(1, "b")]})
+    return name_of(quiet), name_of(busy)
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    import boto3
+    from moto import mock_aws
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(
+            Bucket="audit", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+        )  # fmt: skip
+        yield client

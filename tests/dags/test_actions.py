@@ -1,0 +1,80 @@
+"""What the buttons of a table's page start, in whose name, and how refusals are said."""
+
+import pytest
+
+pytestmark = pytest.mark.dags
+
+
+class Airflow:
+    """In the place of Airflow's own API: it starts what it is asked to, and keeps what it was asked."""
+
+    def __init__(self):
+        from fastapi import FastAPI, Request
+
+        self.app, self.asked, self.allowed = FastAPI(), [], True
+
+        @self.app.post("/api/v2/dags/{dag}/dagRuns")
+        async def start(dag: str, request: Request):
+            from fastapi import HTTPException
+
+            self.asked.append((dag, (await request.json())["conf"], request.headers.get("cookie")))
+            if not self.allowed:
+                raise HTTPException(403, "Forbidden")
+            return {"dag_run_id": "manual__1+00:00"}
+
+        @self.app.get("/api/v2/dags/{dag}/dagRuns/{run}")
+        def run(dag: str, run: str):
+            return {"state": f"queued {run}"}
+
+        @self.app.get("/api/v2/dags/{dag}")
+        def about(dag: str):
+            return {"is_paused": True}
+
+
+@pytest.fixture
+def airflow(monkeypatch):
+    from hardpack_airflow import actions
+
+    found = Airflow()
+    monkeypatch.setattr(actions, "_airflow", lambda: found.app)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("action", "dag", "form"),
+    [
+        ("clean", "hardpack", {"force": True, "dry_run": False}),
+        ("dry_run", "hardpack", {"force": True, "dry_run": True}),
+        ("verify", "hardpack_by_hand", {"action": "verify"}),
+        ("pause", "hardpack_by_hand", {"action": "pause"}),
+        ("resume", "hardpack_by_hand", {"action": "resume"}),
+    ],
+)
+def test_a_button_starts_the_dag_that_does_it_and_tells_how_it_stands(client, topics, airflow, action, dag, form):
+    name = topics[1]
+    assert f'action="/hardpack/tables/{name}/{action}"' in client.get(f"/tables/{name}").text
+    answer = client.post(f"/tables/{name}/{action}", headers={"cookie": "_token=mine"}, follow_redirects=False)
+    asked, given, cookie = airflow.asked[0]
+    assert (asked, cookie, answer.status_code) == (dag, "_token=mine", 303)
+    assert given == form | ({"tables": name} if dag == "hardpack" else {"table": name})
+    assert answer.headers["location"] == f"/hardpack/tables/{name}?dag={dag}&run=manual__1%2B00%3A00"
+    shown = client.get(answer.headers["location"].removeprefix("/hardpack")).text
+    assert "queued manual__1+00:00, and waits until somebody unpauses the DAG" in shown
+
+
+def test_what_is_asked_for_is_refused_by_a_sentence(client, topics, airflow, tmp_path, monkeypatch):
+    name = topics[1]
+    answer = client.post(f"/tables/{name}/clean", headers={"sec-fetch-site": "cross-site"})
+    assert (answer.status_code, airflow.asked) == (403, [])
+    assert "Another site asked for this" in answer.text
+    airflow.allowed = False
+    answer = client.post(f"/tables/{name}/clean")
+    assert answer.status_code == 403
+    assert "Airflow did not start hardpack: Forbidden" in answer.text
+    assert client.post(f"/tables/{name}/drop").status_code == 404
+    policies = tmp_path / "policies.yaml"
+    policies.write_text("policies: [{name: other, tables: [x.y]}]")
+    monkeypatch.setenv("HARDPACK_POLICIES", str(policies))
+    answer = client.post(f"/tables/{name}/clean")
+    assert answer.status_code == 409
+    assert f"No policy names {name}, so no DAG cleans it" in answer.text

@@ -1,0 +1,93 @@
+"""Reports of runs and Data Docs on our pages, from this disk and from S3."""
+
+import re
+
+import pytest
+from hardpack.compaction.report import LogReport, PassReport, RunReport, VerifyReport
+
+pytestmark = pytest.mark.dags
+
+
+def test_reports_are_listed_the_newest_first(client, tmp_path):
+    import os
+
+    (tmp_path / "reports").mkdir()
+    for at, name in enumerate(("first", "second")):
+        file = tmp_path / "reports" / f"{name}.json"
+        file.write_text(run_report(run=f"the {name}").model_dump_json())
+        os.utime(file, (1000 + at, 1000 + at))
+    (tmp_path / "reports" / "other.json").write_text("{}")
+    page = tmp_path / "data_docs" / "validations" / "s" / "db.a_b_partition_0-1_published_7" / "time"
+    page.mkdir(parents=True)
+    (page / "x.html").write_text("fine")
+    listed = client.get("/reports").text
+    assert listed.index("the second</a>") < listed.index("the first</a>")
+    assert "This file is no report of ours." in listed
+    assert "db.a_b partition 0-1 published 7" in listed
+    address = re.search(r'href="/hardpack(/docs/[^"]*)"', listed).group(1)
+    assert client.get(address).text == "fine"
+
+
+def run_report(**given):
+    """A run that cleaned one table in both phases, and could not work on another."""
+    logs = [
+        LogReport(
+            partition=0, checkpoint_before=None, checkpoint_after=9, log_end=9, rows_before=before, rows_after=after,
+            bytes_before=before * 10**9, bytes_after=after * 10**9, **{cause: before - after},
+        )
+        for before, after, cause in ((100, 40, "superseded"), (40, 39, "expired_tombstone"))
+    ]  # fmt: skip
+    passes = [
+        PassReport(
+            table="db.orders", phase=phase, plan="p", now=5, base=1, snapshot=2, logs=(log,), notes=(f"{phase}!",)
+        )
+        for phase, log in zip(("one", "two"), logs, strict=True)
+    ]
+    found = VerifyReport(
+        table="db.orders", now=5, success=False, data_docs=("/h/data_docs/validations/s/t/time/x.html",)
+    )
+    wrong = ["db.late: <b>no</b> such table."]
+    usual = {"run": "manual__1", "dag": "hardpack_orders", "now": 5, "errors": wrong}
+    return RunReport(phase_one=passes[:1], phase_two=passes[1:], verify=[found], **usual | given)
+
+
+def test_a_report_is_read_by_people(client, tmp_path, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HARDPACK__PRICE_PER_GB_MONTH", "0.5")
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "hardpack_orders.manual__1.json").write_text(run_report().model_dump_json())
+    page = client.get("/reports/hardpack_orders.manual__1").text
+    assert "<h1>1 table cleaned, 1 with a broken guarantee, 1 could not be worked on.</h1>" in page
+    assert "db.late: &lt;b&gt;no&lt;/b&gt; such table." in page
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", page)
+    text = [re.sub(r"<[^>]*>", "", cell).strip() for cell in cells]
+    assert text[:5] == ["db.orders", "1", "100", "39", "superseded 60, expired 1"]
+    assert text[5:8] == ["100.0 GB", "39.0 GB", "61.0 GB (30.50 a month)"]
+    assert text[11] == "a guarantee is broken Data Docs"
+    assert text[13] == "one! two!"
+    assert 'href="/hardpack/docs/validations/s/t/time/x.html"' in page
+    assert 'href="/dags/hardpack_orders/runs/manual__1"' in page
+    assert client.get("/api/reports/hardpack_orders.manual__1").json()["dag"] == "hardpack_orders"
+    assert client.get("/reports/nothing").status_code == 404
+
+
+def test_pages_show_what_lies_on_s3_alone(client, bucket, tmp_path, monkeypatch):
+    place = "data_docs/validations/log_guarantees/db.orders_partition_0_published_7/20260102T030405.000000Z/x.html"
+    bucket.put_object(Bucket="audit", Key="lake/reports/hardpack.other.json", Body=run_report().model_dump_json())
+    bucket.put_object(Bucket="audit", Key=f"lake/{place}", Body="<p>fine</p>")
+    bucket.put_object(Bucket="audit", Key="lake/secret.txt", Body="secret")
+    assert "hardpack.other" not in client.get("/reports").text
+    monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://audit/lake/")
+    listed = client.get("/reports").text
+    assert 'href="/hardpack/reports/hardpack.other"' in listed
+    assert "2026-01-02 03:04:05 UTC db.orders partition 0 published 7" in listed
+    assert "1 table cleaned" in client.get("/reports/hardpack.other").text
+    assert client.get(f"/docs/{place.removeprefix('data_docs/')}").text == "<p>fine</p>"
+    assert client.get("/docs/..%2fsecret.txt").status_code == 404
+    assert client.get("/reports/nothing").status_code == 404
+
+
+def test_s3_that_refuses_is_a_sentence(client, bucket, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://not-there/lake/")
+    answer = client.get("/reports")
+    assert answer.status_code == 503
+    assert "reports_s3 cannot be read" in answer.text
