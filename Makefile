@@ -125,7 +125,7 @@ jars: env ## fetch Iceberg's runtime and the JDBC driver once
 
 lock: env ## resolve the dependencies anew
 	$(BIN)/uv pip compile -q infra/uv.in --generate-hashes --universal --python-version 3.11 --no-header -o infra/uv.lock.txt --upgrade
-	$(BIN)/uv pip compile -q setup.cfg --all-extras --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock --upgrade
+	$(BIN)/uv pip compile -q setup.cfg --extra airflow --extra demo --extra dev --extra postgres --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock --upgrade
 	$(BIN)/uv pip compile -q setup.cfg --extra airflow --extra kubernetes --extra postgres --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -c requirements.lock -o infra/container/requirements.lock
 
 dist: env ## build sdist and wheel into dist/

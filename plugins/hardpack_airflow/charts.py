@@ -15,7 +15,7 @@ COLORS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
 def charts(moments: Sequence[Moment]) -> list[str]:
-    """Draws SVG of the dirty share, the size, and of what passes read, wrote and removed, over time."""
+    """Draws SVG of the dirty share and the size over time, and of what passes read, wrote and removed, if any did."""
     from hardpack.rules.causes import Cause, removed_by_cause
 
     passes = [m for m in moments if m.report]
@@ -24,7 +24,7 @@ def charts(moments: Sequence[Moment]) -> list[str]:
         return lambda m: removed_by_cause(m.report.logs).get(cause, 0)
 
     causes = removed_by_cause(log for m in passes if m.report for log in m.report.logs)
-    return [
+    drawn = [
         _lines("Share that came since the last pass", moments, {"share": lambda m: round(m.dirty, 3)}, _share, False),
         _lines("Size of the table", moments, {"size": lambda m: m.bytes}, _bytes, False),
         _lines(
@@ -38,6 +38,7 @@ def charts(moments: Sequence[Moment]) -> list[str]:
         ),
         _lines("Rows that each pass removed", passes, {cause.label: rows(cause) for cause in causes}, _count),
     ]  # fmt: skip
+    return drawn if passes else drawn[:2]
 
 
 def _lines(

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fastapi import HTTPException
+from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse
 
 from hardpack_airflow.catalog_calls import call
@@ -56,17 +56,21 @@ def part(found: Sequence[T], at: int, length: int) -> tuple[Sequence[T], int, in
 @cache
 def _templates() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from rich.filesize import decimal
 
     found = Environment(
         loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     found.globals |= {"at": page_path, "airflow": airflow_path, "price": _price}
     found.filters |= {
-        "size": lambda n: decimal(int(n)), "moment": _moment, "when": when, "span": span, "value": _value,
+        "size": _size, "moment": _moment, "when": when, "span": span, "value": _value,
         "count": lambda n: "?" if n is None else f"{n:,}", "money": _money,
     }  # fmt: skip
     return found
+
+
+def is_framed(request: Request) -> bool:
+    """Returns whether a page is shown inside Airflow's frame, in which links to Airflow would open a second one."""
+    return request.headers.get("sec-fetch-dest") == "iframe"
 
 
 def when(ms: int | None, now: int) -> Any:
@@ -93,6 +97,12 @@ def _moment(ms: int | None) -> str:
     return moment(ms)
 
 
+def _size(size: int) -> str:
+    from rich.filesize import decimal
+
+    return decimal(int(size))
+
+
 def _price() -> float | None:
     """Returns what a gigabyte costs a month; None when nobody said, or not as a number."""
     try:
@@ -106,8 +116,13 @@ def _money(size: int) -> str:
     return f"{(_price() or 0) * size / GB:,.2f}"
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, name: str) -> str:
     """Returns a setting's value for people."""
     if value is None:
         return "unset"
-    return "unlimited" if value in (sys.maxsize, sys.float_info.max) else f"{value}"
+    if value in (sys.maxsize, sys.float_info.max):
+        return "unlimited"
+    if not isinstance(value, int) or value < 1000:
+        return f"{value}"
+    told = span(value) if name.endswith(".ms") else _size(value) if "bytes" in name or name.endswith(".size") else ""
+    return f"{value:,} ({told})" if told else f"{value:,}"

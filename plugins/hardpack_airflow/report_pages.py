@@ -5,13 +5,13 @@ from __future__ import annotations
 import mimetypes
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from hardpack_airflow import stored
 from hardpack_airflow.catalog_calls import call
 from hardpack_airflow.config import page_path
-from hardpack_airflow.rendering import PER_PAGE, page, part, said_of
+from hardpack_airflow.rendering import PER_PAGE, is_framed, page, part, said_of
 from hardpack_airflow.run_view import tables_of, verdict
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ def _reports_page(at: int) -> HTMLResponse:
 
 
 @router.get("/reports/{name}")
-async def report(name: str) -> HTMLResponse:
+async def report(request: Request, name: str) -> HTMLResponse:
     """Returns the report of one run."""
-    return await said_of("Report", lambda: _report_page(name))
+    return await said_of("Report", lambda: _report_page(name, is_framed(request)))
 
 
-def _report_page(name: str) -> HTMLResponse:
+def _report_page(name: str, framed: bool) -> HTMLResponse:
     found = _report(name)
     if not found:
         raise HTTPException(404)
-    return page("run.html", name=name, run=found, tables=tables_of(found), verdict=verdict(found))
+    return page("run.html", name=name, run=found, tables=tables_of(found), verdict=verdict(found), framed=framed)
 
 
 @router.get("/api/reports/{name}")

@@ -23,7 +23,7 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Redirect
 from hardpack_airflow import actions, report_pages, stored
 from hardpack_airflow.catalog_calls import call
 from hardpack_airflow.config import page_path, setting
-from hardpack_airflow.rendering import PAGES, PER_PAGE, page, part, said_of, status_of
+from hardpack_airflow.rendering import PAGES, PER_PAGE, is_framed, page, part, said_of, status_of
 
 if TYPE_CHECKING:
     from hardpack.operations.status import LogStatus
@@ -132,10 +132,10 @@ async def table(
 ) -> HTMLResponse:
     """Returns one table: its logs, its history, its settings; and how a run stands that was started here."""
     started = await actions.state(request, dag, run) if dag and run else ""
-    return await said_of(name, lambda: _table_page(name, sort, at, (dag, run, started)))
+    return await said_of(name, lambda: _table_page(name, sort, at, (dag, run, started), is_framed(request)))
 
 
-def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str]) -> HTMLResponse:
+def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str], framed: bool) -> HTMLResponse:
     from hardpack.rules.causes import removed_by_cause
 
     from hardpack_airflow.charts import charts
@@ -152,7 +152,7 @@ def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str]) ->
     causes = list(removed_by_cause(log for m in passes if m.report for log in m.report.logs))
     return page(
         "table.html", page=found, logs=logs, sort=sort, number=at, last=last, summary=found.summary,
-        charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started,
+        charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started, framed=framed,
         next_run=_next_runs([name])[name], validations=stored.newest_docs(PER_PAGE, name), actions=actions.MEANINGS,
     )  # fmt: skip
 

@@ -61,7 +61,8 @@ def test_every_route_needs_a_login(site, topic, cleaned, capsys):
     name = name_of(topic)
     wanted = {
         "/": 200, "/api/tables": 200, f"/tables/{name}": 200, f"/api/tables/{name}": 200, "/tables/no.such": 404,
-        "/reports": 200, f"/reports/{report.name}": 200, f"/docs/{page}": 200, "/style.css": 200,
+        "/reports": 200, f"/reports/{report.stem}": 200, f"/api/reports/{report.stem}": 200, f"/docs/{page}": 200,
+        "/style.css": 200, "/reports/no.such": 404,
         "/docs/%2e%2e/airflow/passwords.json": 404, "/docs/..%2fairflow%2fpasswords.json": 404,
         "/reports/..%2fairflow%2fpasswords.json": 404, "/docs//etc/passwd": 404, "/openapi.json": 404, "/docs": 404,
     }  # fmt: skip
@@ -78,6 +79,10 @@ def test_every_route_needs_a_login(site, topic, cleaned, capsys):
         # what is no route at all is answered with 404 to anybody, as it tells nothing
         assert nobody == 401 or (nobody == status == 404 and route in NO_ROUTES), route
         assert set(seen.values()) == {status}, route
+    for token, status in ((None, 401), (tokens["viewer"], 403)):
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        answer = httpx.post(f"{site.airflow.url}/hardpack/tables/{name}/pause", headers=headers, timeout=30)
+        assert answer.status_code == status, answer.text
     with capsys.disabled():
         print("\nroute, then status without a login, as viewer, as admin:", *lines, sep="\n")
 
@@ -106,13 +111,53 @@ def test_a_visit_with_a_browser(site, topic, cleaned, page):
     frame = page.frame_locator("iframe")
     frame.get_by_role("link", name=name).click()
     frame.get_by_role("heading", name=name).wait_for()
-    assert frame.locator("svg").count() == 3
+    assert frame.locator("svg").count() == 4
     assert frame.get_by_text("nothing dirty below the bound (active segment)").count() == 2
     frame.get_by_role("link", name="Reports").click()
-    frame.get_by_role("link", name="published").first.click()
+    frame.get_by_role("link", name=cleaned).click()
+    frame.get_by_role("heading", name="1 table cleaned.").wait_for()
+    assert frame.get_by_role("link", name=cleaned).count() == 0, "it would open Airflow inside Airflow's frame"
+    frame.get_by_role("link", name="Data Docs").first.click()
     frame.get_by_text("the latest record of every key is kept").first.wait_for()
     assert {re.sub(r"^(https?://[^/]+).*", r"\1", url) for url in asked if url.startswith("http")} == {site.airflow.url}
     assert [r.offset for r in rows_of(topic)] == [1, 2]
+
+
+def test_what_an_alert_asks_for_is_done_from_the_page(site, topic, cleaned, page):
+    if not page:
+        pytest.skip("Debian's package chromium is not installed")
+    name = name_of(topic)
+    append(topic, {0: [row(3, "a")]})
+    page.goto(f"{site.airflow.url}/plugin/hardpack/hardpack/tables/{name}")
+    frame = page.frame_locator("iframe")
+    press(page, frame, "Pause")
+    assert frame.get_by_text("paused").count() >= 2
+    press(page, frame, "Resume")
+    assert frame.get_by_text("paused").count() == 0
+    press(page, frame, "Verify")
+    press(page, frame, "Dry run")
+    assert [r.offset for r in rows_of(topic)] == [1, 2, 3]
+    append(topic, {0: [row(4, "b")]})
+    press(page, frame, "Clean now")
+    assert [r.offset for r in rows_of(topic)] == [1, 3, 4]
+
+
+def press(page, frame, button):
+    """As a person does: the button, then a look now and then at how its run stands."""
+    from playwright.sync_api import expect
+
+    page.wait_for_timeout(1000)  # Airflow's own page follows what its frame shows
+    told = frame.locator(".told b").first
+    before = told.text_content() if told.count() else ""
+    frame.get_by_role("button", name=button).click()
+    expect(told).not_to_have_text(before, timeout=30_000)
+    for _ in range(100):
+        frame.get_by_role("link", name="Look again").click()
+        if frame.get_by_text(": success").count():
+            return
+        assert not frame.get_by_text(": failed").count()
+        page.wait_for_timeout(1000)
+    raise AssertionError(f"{button} did not end")
 
 
 def runs(site):

@@ -89,9 +89,18 @@ def test_the_image_has_the_executor_that_is_named():
         "LocalExecutor": "apache-airflow", "CeleryExecutor": "apache-airflow-providers-celery",
         "KubernetesExecutor": "apache-airflow-providers-cncf-kubernetes",
     }  # fmt: skip
-    named = yaml.safe_load((INFRA / "kubernetes" / "airflow-values.yaml").read_text())["executor"]
+    values = yaml.safe_load((INFRA / "kubernetes" / "airflow-values.yaml").read_text())
     lock = (INFRA / "container" / "requirements.lock").read_text()
-    assert re.search(rf"^{homes[named]}==", lock, re.MULTILINE)
+    # the chart sets Fab's auth manager, and logs go to S3 by way of the connection to AWS
+    assert values["config"]["logging"]["remote_base_log_folder"].startswith("s3://")
+    for package in (homes[values["executor"]], "apache-airflow-providers-fab", "apache-airflow-providers-amazon"):
+        assert re.search(rf"^{package}==", lock, re.MULTILINE), package
+
+
+def test_on_kubernetes_no_disk_is_shared():
+    values = (INFRA / "kubernetes" / "airflow-values.yaml").read_text()
+    assert "persistentVolumeClaim" not in values
+    assert "s3://" in yaml.safe_load(values)["config"]["hardpack"]["reports_s3"]
 
 
 def test_executors_can_call_the_driver_back():
@@ -154,7 +163,7 @@ def test_who_runs_the_image_cannot_change_its_code():
     folders = {word for line in owned for word in line.split() if word.startswith("/")}
     assert folders == {
         "/opt/airflow",
-        *(f"/var/lib/hardpack/{name}" for name in ("reports", "data_docs", "validations")),
+        *(f"/var/lib/hardpack/{name}" for name in ("adopted", "data_docs", "plans", "reports", "validations")),
     }
     assert re.search(r"^USER 50000$", text, re.MULTILINE)
 
