@@ -87,8 +87,9 @@ def plan_units(
         work = find_work(hp, cache, own, tables, now, partitions, force, span)
     again = work.refused + [plan.table for plan in work.plans if plan.has_work]
     whole = not (partitions or interval) and set(tables) == set(own.tables)
-    since = None if previous is None else clock() - previous
-    gauges = dict(sensed(work.plans, len(work.refused), since)) if whole else {}
+    looked = clock()
+    since = None if previous is None else looked - previous
+    gauges = dict(sensed(work.plans, looked, len(work.refused), since)) if whole else {}
     units, waiting = work.units(own)
     reasons = [*work.reasons, waiting] if waiting else work.reasons
     mapped = [_mapped(unit) for unit in units]

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -78,6 +79,7 @@ def test_the_main_job_from_nothing_and_again(home):
     assert gauges["uncleanable-partitions-count"] == "0.0|g"
     assert 0 < float(gauges["cleaner-recopy-percent"].removesuffix("|g")) < 50
     assert {"max-compaction-delay-secs", "uncleanable-bytes", "max-clean-time-secs"} <= set(gauges)
+    assert abs(float(gauges["last-look-time-secs"].removesuffix("|g")) - time.time()) < 1000
     assert "demo.flights: every guarantee holds" in first
     before = snapshot(home)
     assert before.summary.additional_properties["hardpack.plan"].startswith("one:")

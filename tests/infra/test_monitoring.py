@@ -19,7 +19,7 @@ def sent():
         bytes_before=1, bytes_after=1,
     )  # fmt: skip
     report = PassReport(table="t", phase="one", plan="p", now=1, base=1, snapshot=2, logs=(entry,))
-    gauges = {**sensed([plan(log())], since=1), **cleaned([report])}
+    gauges = {**sensed([plan(log())], 0, since=1), **cleaned([report])}
     return {f"hardpack_{name.replace('-', '_')}" for name in gauges}
 
 

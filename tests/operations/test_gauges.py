@@ -23,30 +23,31 @@ def plan(*logs, now=1000):
 
 
 def test_the_dirtiest_and_the_latest_of_all_tables():
-    found = sensed([plan(log(ratio=0.25, overdue_ms=1500)), plan(log(ratio=0.5))], since=300)
+    found = sensed([plan(log(ratio=0.25, overdue_ms=1500)), plan(log(ratio=0.5))], 9_500, since=300)
     assert found == {
         "max-dirty-percent": 50.0, "max-compaction-delay-secs": 1.5, "uncleanable-partitions-count": 0.0,
         "uncleanable-bytes": 0.0, "paused-partitions-count": 0.0, "time-since-last-run-ms": 300.0,
+        "last-look-time-secs": 9,
     }  # fmt: skip
 
 
 def test_a_log_that_is_uncleanable_counts_apart():
-    found = sensed([plan(log(ratio=0.9, overdue_ms=9, held=True), log(ratio=0.1))])
+    found = sensed([plan(log(ratio=0.9, overdue_ms=9, held=True), log(ratio=0.1))], 0)
     assert found["max-dirty-percent"] == 10.0
     assert found["max-compaction-delay-secs"] == 0
     assert (found["uncleanable-partitions-count"], found["uncleanable-bytes"]) == (1.0, 10.0)
     assert "time-since-last-run-ms" not in found
-    assert sensed([])["max-dirty-percent"] == 0
+    assert sensed([], 0)["max-dirty-percent"] == 0
 
 
 def test_a_paused_log_is_no_candidate_and_not_uncleanable():
-    found = sensed([plan(log(ratio=0.9, overdue_ms=9, paused=True), log(ratio=0.1))])
+    found = sensed([plan(log(ratio=0.9, overdue_ms=9, paused=True), log(ratio=0.1))], 0)
     assert (found["max-dirty-percent"], found["max-compaction-delay-secs"]) == (10.0, 0.0)
     assert (found["paused-partitions-count"], found["uncleanable-partitions-count"]) == (1.0, 0.0)
 
 
 def test_a_table_that_cannot_be_read_counts_as_one_log():
-    assert sensed([plan(log(held=True))], unreadable=2)["uncleanable-partitions-count"] == 3.0
+    assert sensed([plan(log(held=True))], 0, unreadable=2)["uncleanable-partitions-count"] == 3.0
 
 
 def report(snapshot, read, written, seconds, repeated=False):
@@ -71,7 +72,7 @@ def test_what_was_copied_of_what_was_read():
 
 def test_files_that_nobody_splits_are_dirty_and_late():
     split = Split(files=1, bytes=10, overdue_ms=5000)
-    gauges = sensed([plan().model_copy(update={"split": split})])
+    gauges = sensed([plan().model_copy(update={"split": split})], 0)
     assert (gauges["max-dirty-percent"], gauges["max-compaction-delay-secs"]) == (100, 5)
 
 

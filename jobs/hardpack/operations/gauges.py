@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 Gauges = Mapping[str, float]
 
 
-def sensed(plans: Iterable[Plan], unreadable: int = 0, since: int | None = None) -> Gauges:
+def sensed(plans: Iterable[Plan], looked: int, unreadable: int = 0, since: int | None = None) -> Gauges:
     """Returns what a look at all tables of a policy says.
 
     Args:
         plans: those of the tables that could be read.
+        looked: when the look ended by the clock, ms.
         unreadable: adopted tables that could not. Each counts as one log, as nobody knows how many it has.
         since: ms since the last run began that ended well; None when there was none.
 
@@ -27,8 +28,9 @@ def sensed(plans: Iterable[Plan], unreadable: int = 0, since: int | None = None)
         `uncleanable-partitions-count` and `uncleanable-bytes` of the logs that stay as they are until somebody does
         something; `paused-partitions-count`, which Kafka has not: to its cleaner a paused log is neither a candidate
         nor uncleanable (LogCleanerManager.grabFilthiestCompactedLog); `max-dirty-percent` and
-        `max-compaction-delay-secs` of the logs that may be cleaned, and after the first run `time-since-last-run-ms`,
-        `since` (LogCleanerManager.timeOfLastRun).
+        `max-compaction-delay-secs` of the logs that may be cleaned; `last-look-time-secs`, seconds since the epoch,
+        which Kafka needs not as its cleaner looks every 15 s; and after the first run `time-since-last-run-ms`, `since`
+        (LogCleanerManager.timeOfLastRun).
     """
     found = list(plans)
     logs = [log for plan in found for log in plan.logs]
@@ -43,6 +45,7 @@ def sensed(plans: Iterable[Plan], unreadable: int = 0, since: int | None = None)
         "uncleanable-partitions-count": float(len(held) + unreadable),
         "uncleanable-bytes": float(sum(log.cleanable_bytes for log in held)),
         "paused-partitions-count": float(sum(log.paused for log in logs)),
+        "last-look-time-secs": looked // 1000,
     }
     return gauges if since is None else gauges | {"time-since-last-run-ms": float(since)}
 
