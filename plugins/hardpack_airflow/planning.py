@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from hardpack.operations.units import Unit
 
 LONGEST_LABEL, MOST_REASONS = 200, 20
-_PLAN_CACHES: dict[str, PlanCache] = {}
-"""What this process saw of each catalog."""
-_ONE_AT_A_TIME = threading.Lock()
+_LOOKING: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
+"""By catalog and policy, so that a look that hangs holds up no other policy's."""
+_PLAN_CACHES: dict[tuple[str, str], PlanCache] = {}
+"""What this process saw of each catalog's tables, by policy."""
 
 
 def run_time(context: Mapping[str, Any]) -> int:
@@ -55,7 +57,7 @@ def plan_units(
 ) -> dict[str, Any]:
     """Plan every adopted table of a policy that one of some globs matches.
 
-    What a process saw it remembers, so that its next look reads only what is new.
+    What was seen is remembered, by this process and in hardpack's home, so that the next look reads only what is new.
 
     Args:
         catalog: name in pyiceberg's configuration.
@@ -75,16 +77,22 @@ def plan_units(
     """
     from hardpack import Hardpack
     from hardpack.clock import clock
+    from hardpack.home import default_home, file_name
     from hardpack.operations.gauges import sensed
     from hardpack.operations.plan_tables import PlanCache
     from hardpack.operations.units import find_work
     from hardpack.policy import Policy
 
     own, span = Policy.model_validate(policy), (interval[0], interval[1]) if interval else None
-    with _ONE_AT_A_TIME:
-        cache = _PLAN_CACHES.setdefault(catalog, PlanCache())
+    which = catalog, own.name
+    with _LOOKING[which]:
+        if which not in _PLAN_CACHES:
+            file = ".".join(file_name(part, dots=False) for part in which)
+            _PLAN_CACHES[which] = PlanCache(default_home() / "looks" / f"{file}.jsonl")
+        cache = _PLAN_CACHES[which]
         hp = Hardpack.connect(catalog, memory=cache.memory)
         work = find_work(hp, cache, own, tables, now, partitions, force, span)
+        cache.keep()
     again = work.refused + [plan.table for plan in work.plans if plan.has_work]
     whole = not (partitions or interval) and set(tables) == set(own.tables)
     looked = clock()

@@ -163,7 +163,7 @@ def test_who_runs_the_image_cannot_change_its_code():
     folders = {word for line in owned for word in line.split() if word.startswith("/")}
     assert folders == {
         "/opt/airflow",
-        *(f"/var/lib/hardpack/{name}" for name in ("adopted", "data_docs", "plans", "reports", "validations")),
+        *(f"/var/lib/hardpack/{name}" for name in ("adopted", "data_docs", "looks", "plans", "reports", "validations")),
     }
     assert re.search(r"^USER 50000$", text, re.MULTILINE)
 

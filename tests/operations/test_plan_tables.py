@@ -97,9 +97,42 @@ def test_a_table_that_cannot_be_read_is_a_failure_only_when_adopted_or_named(cat
     assert name_of(ours) not in adopted_tables(Hardpack(catalog).home, catalog.name)
 
 
+def test_a_new_process_goes_on_from_what_others_saw(catalog, opened, tmp_path):
+    file = tmp_path / "looks" / "c.p.jsonl"
+    kept, changed, stranger = new_topic(catalog), new_topic(catalog), new_topic(catalog)
+    with stranger.transaction() as change:
+        change.remove_properties(*[name for name in stranger.properties if name.startswith("hardpack.")])
+
+    def look(now, *patterns):
+        """As a new process."""
+        opened.clear()
+        cache = PlanCache(file)
+        found = dict(cache.plans(Hardpack(catalog, memory=cache.memory), patterns or ["t.*"], now))
+        cache.keep()
+        return found
+
+    first = look(T0)
+    append(changed, {0: [row(0, "a")]})
+    assert look(T0 + 1).keys() == first.keys()
+    assert opened == [name_of(changed)]
+    # of tables that were not asked for, what was seen stays
+    look(T0 + 2, name_of(kept))
+    assert opened == []
+    catalog.drop_table(name_of(changed))
+    assert name_of(changed) not in look(T0 + 3)
+    assert name_of(changed) not in file.read_text()
+    for spoilt in ("", "{}", "x", file.read_text().replace("hardpack looks", "of a version to come"), "[]\n[1]\n"):
+        file.write_text(spoilt)
+        look(T0 + 4)
+        assert {name_of(kept), name_of(stranger)} <= set(opened), spoilt
+    file.parent.chmod(0o500)
+    look(T0 + 5)
+
+
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed):
-    rng, cache, now, end = random.Random(seed), PlanCache(), T0, 0
+def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed, tmp_path):
+    file = tmp_path / "looks.jsonl"
+    rng, cache, now, end = random.Random(seed), PlanCache(file), T0, 0
     settings = rng.choice([{"min_compaction_lag_ms": 40}, {"max_compaction_lag_ms": 60}, {"idle_tombstones": "expire"}])
     table = new_topic(catalog, min_cleanable_dirty_ratio=rng.choice([0.3, 0.9]), **settings)
     hp, name = Hardpack(catalog, memory=cache.memory), name_of(table)
@@ -115,6 +148,10 @@ def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed):
             state = LogState(rng.randrange(end + 1), None, end, horizons, snapshot=made, last_clean=last)
             with table.transaction() as change:
                 change.set_properties({STATE_PROPERTY: write_state({"0": state})})
+        elif rng.randrange(4) == 0:  # another process
+            cache.keep()
+            cache = PlanCache(file)
+            hp = Hardpack(catalog, memory=cache.memory)
         now += rng.randrange(15)
         (_, seen), *_ = cache.plans(hp, [name], now)
         fresh = Hardpack(catalog).plan(name, now)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hardpack.compaction.plan import Plan
 from hardpack.errors import Unavailable
+from hardpack.operations.kept_looks import Known, read_looks, write_looks
 from hardpack.operations.known_tables import adopted_tables, note_adopted
 from hardpack.rules.model import Partition
 from hardpack.table.catalog import find_tables, metadata_locations, open_table
@@ -51,16 +52,6 @@ class Planner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A table as it was when it was looked at last."""
-
-    location: str
-    policy: str
-    plan: Plan | None
-    """None when it is no topic."""
-
-
-@dataclass(frozen=True, slots=True)
 class NotAdopted:
     """A table that cannot be read and that nobody adopted, as far as is known; it is nobody's failure."""
 
@@ -68,11 +59,23 @@ class NotAdopted:
 
 
 class PlanCache:
-    """What earlier looks at the tables of one catalog left. For one thread at a time."""
+    """What earlier looks at the tables of one catalog left. For one thread at a time.
 
-    def __init__(self) -> None:
+    Args:
+        file: where looks of processes before this one are kept; None where none are.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
         self.memory = ManifestCache()
-        self._known: dict[str, _Known] = {}
+        self._file = file
+        self._known = read_looks(file) if file else {}
+        self._kept = dict(self._known)
+
+    def keep(self) -> None:
+        """Writes what was found for processes to come."""
+        if self._file and self._known != self._kept:
+            write_looks(self._file, self._known)
+            self._kept = dict(self._known)
 
     def plans(
         self,
@@ -135,10 +138,17 @@ class PlanCache:
                     strangers.append((name, error))
                 continue
             if usual:
-                self._known[name] = _Known(table.metadata_location, policy, plan)
+                self._known[name] = Known(table.metadata_location, policy, plan)
             if plan:
                 yield name, plan
+        self._forget(patterns, names)
         for name, unread in strangers:
             # where nobody can read any table something else is wrong
             yield name, unread if len(strangers) == len(names) else NotAdopted(unread)
         note_adopted(hp.home, hp.catalog.name, seen)
+
+    def _forget(self, patterns: Sequence[str], there: Sequence[str]) -> None:
+        """Forgets tables that are no longer where some globs look."""
+        for name in set(self._known).difference(there):
+            if any(fnmatchcase(name, pattern) for pattern in patterns):
+                del self._known[name]
