@@ -13,8 +13,8 @@ from airflow.sdk import DAG, Param, get_current_context, task, task_group
 
 from hardpack_airflow.airflow_names import schedule
 from hardpack_airflow.config import default_policy
+from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import VERBS, HardpackOperator
-from hardpack_airflow.plan_files import handed_on
 from hardpack_airflow.planning import plan_units
 from hardpack_airflow.report_task import ReportOperator
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
@@ -194,7 +194,7 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     if seen["errors"] and not seen["units"]:
         raise ValueError("; ".join(seen["errors"]))
     units: list[dict[str, Any]] = seen["units"]
-    handed = handed_on(units, context["dag_run"].dag_id, context["dag_run"].run_id)
+    handed = plans_handed_on(units, context["dag_run"].dag_id, context["dag_run"].run_id)
     if not params["dry_run"]:
         return handed
     few = all("plans" in unit for unit in handed)

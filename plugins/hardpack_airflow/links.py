@@ -9,6 +9,7 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperatorLink
 
 from hardpack_airflow.config import framed_path, setting
+from hardpack_airflow.handover import results_of
 from hardpack_airflow.publish import pages_of
 
 
@@ -58,7 +59,12 @@ class SparkLink(BaseOperatorLink):
 
 def _results(ti_key: Any) -> list[dict[str, Any]]:
     """Returns a report or failure for each plan; empty while the task has not ended."""
-    return _result(ti_key) or []
+    from hardpack_airflow.airflow_names import AirflowFailException
+
+    try:
+        return results_of(_result(ti_key))
+    except AirflowFailException:  # without its results a task has no link
+        return []
 
 
 def _result(ti_key: Any) -> Any:

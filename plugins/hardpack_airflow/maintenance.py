@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Param, get_current_context, task
 
 from hardpack_airflow.airflow_names import schedule
 from hardpack_airflow.config import default_policy, globs, setting
+from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import HardpackOperator
 from hardpack_airflow.planning import run_time, shortened
 
@@ -60,7 +61,8 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
             """Returns the adopted tables, so many a task as one Spark application takes."""
             context = get_current_context()
             params = context["params"]
-            return table_requests(globs(params["tables"]), run_time(context), params["dry_run"])
+            requests = table_requests(globs(params["tables"]), run_time(context), params["dry_run"])
+            return plans_handed_on(requests, context["dag_run"].dag_id, context["dag_run"].run_id)
 
         HardpackOperator.partial(
             task_id="maintain", verb="maintain", map_index_template="{{ task.unit['label'] }}",

@@ -16,8 +16,8 @@ from hardpack_airflow.airflow_names import AirflowException, AirflowFailExceptio
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
 from hardpack_airflow.failures import task_failure
+from hardpack_airflow.handover import plans_of, results_handed_on, results_of
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
-from hardpack_airflow.plan_files import plans_of
 from hardpack_airflow.planning import run_time, unit_of_table
 from hardpack_airflow.publish import pages_of, publish_or_warn
 
@@ -42,7 +42,7 @@ class HardpackOperator(SparkSubmitOperator):
     there is to do is then planned when the task runs, and the task does nothing when nothing is due.
 
     :param verb: phase_one, phase_two, verify or maintain
-    :param unit: `label` and `plans`, or the `file` that holds them, as `hardpack_airflow.plan_files` has it (templated)
+    :param unit: `label` and `plans`, or the `file` that holds them, as `hardpack_airflow.handover` has it (templated)
     :param table: in the place of a unit, a table (templated)
     :param partitions: of the table only these logs; none for all
     :param force: clean whatever is cleanable of the table, whatever the dirty ratio
@@ -75,7 +75,7 @@ class HardpackOperator(SparkSubmitOperator):
         self.plans: list[str] = []
 
     # the operator it builds on returns nothing
-    def execute(self, context: Context) -> list[dict[str, Any]]:  # type: ignore[override]
+    def execute(self, context: Context) -> Any:
         """Submits, waits, and reads for each plan the report or what ended the work on it."""
         if self.unit is None:
             self.unit = self._planned(run_time(context))
@@ -100,11 +100,16 @@ class HardpackOperator(SparkSubmitOperator):
         told = self.verb == VERIFY and not again
         if (failures and not told) or all("error" in result for result in results):
             # the next verb goes on with the others, and the run's report wants what was done
-            context["ti"].xcom_push(key="return_value", value=results)
+            context["ti"].xcom_push(key="return_value", value=self._handed_on(context, results))
             raise (AirflowException if again else AirflowFailException)(_said(failures or results))
         for failure in failures:
             self.log.error("%s", failure["error"])
-        return results
+        return self._handed_on(context, results)
+
+    @staticmethod
+    def _handed_on(context: Context, results: list[dict[str, Any]]) -> Any:
+        ti = context["ti"]
+        return results_handed_on(results, ti.dag_id, ti.run_id, f"{ti.task_id}.{max(ti.map_index or 0, 0)}")
 
     def _planned(self, now: int) -> dict[str, Any]:
         try:
@@ -123,7 +128,7 @@ class HardpackOperator(SparkSubmitOperator):
         if found is None and task in self.upstream_task_ids:
             raise AirflowFailException(f"{task} was ended before it left a result; see its log, then clear it.")
         # of a unit planned anew since, other tables may be told of
-        results: list[dict[str, Any]] = found or []
+        results = results_of(found)
         fits = [result["table"] for result in results] == [table_of(plan) for plan in self.plans]
         return results if fits else []
 

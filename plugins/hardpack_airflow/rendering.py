@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from hardpack_airflow.catalog_calls import call
 from hardpack_airflow.config import airflow_path, page_path, setting
+from hardpack_airflow.patience import Asked
 
 PAGES = Path(__file__).parent / "pages"
 UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
@@ -29,12 +29,12 @@ def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(_templates().get_template(template).render(now=clock(), **values), status)
 
 
-async def said_of(name: str, shown: Callable[[], HTMLResponse]) -> HTMLResponse:
+async def said_of(name: str, asked: Asked, shown: Callable[[], HTMLResponse]) -> HTMLResponse:
     """Returns a page, or one that says why there is none."""
     from hardpack.failures import of_table
 
     try:
-        return await call(shown)
+        return await asked.answer(shown)
     except HTTPException:
         raise
     except Exception as error:  # whatever it is, the page says it

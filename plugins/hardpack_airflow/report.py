@@ -38,15 +38,15 @@ def write_report(
 
 
 def forget_reports(home: Path, before: float) -> int:
-    """Remove plans, reports, results and pages of Data Docs last written before a time, in seconds since the epoch.
+    """Remove plans, results, reports and pages of Data Docs last written before a time, in seconds since the epoch.
 
     Returns:
         How many files went.
     """
     gone, times = 0, dict[Path, float]()
     # another run may be at the same, or filling a folder that it has just made
-    for folder in (home / "plans", home / "reports", home / "validations", home / "data_docs" / "validations"):
-        for path in folder.rglob("*"):
+    for name in ("plans", "results", "reports", "validations", "data_docs/validations"):
+        for path in (home / name).rglob("*"):
             with suppress(OSError):
                 times[path] = path.stat().st_mtime
     # the deepest first, so that a folder is empty by the time it comes

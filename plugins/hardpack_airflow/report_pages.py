@@ -9,8 +9,8 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from hardpack_airflow import stored
-from hardpack_airflow.catalog_calls import call
 from hardpack_airflow.config import page_path
+from hardpack_airflow.patience import REPORTS
 from hardpack_airflow.rendering import PER_PAGE, is_framed, page, part, said_of
 from hardpack_airflow.run_view import tables_of, verdict
 
@@ -23,7 +23,7 @@ router = APIRouter()
 @router.get("/reports")
 async def reports(at: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
     """Returns the reports of runs and the pages of Data Docs, the newest first."""
-    return await said_of("Reports", lambda: _reports_page(at))
+    return await said_of("Reports", REPORTS, lambda: _reports_page(at))
 
 
 def _reports_page(at: int) -> HTMLResponse:
@@ -36,7 +36,7 @@ def _reports_page(at: int) -> HTMLResponse:
 @router.get("/reports/{name}")
 async def report(request: Request, name: str) -> HTMLResponse:
     """Returns the report of one run."""
-    return await said_of("Report", lambda: _report_page(name, is_framed(request)))
+    return await said_of("Report", REPORTS, lambda: _report_page(name, is_framed(request)))
 
 
 def _report_page(name: str, framed: bool) -> HTMLResponse:
@@ -49,7 +49,7 @@ def _report_page(name: str, framed: bool) -> HTMLResponse:
 @router.get("/api/reports/{name}")
 async def report_json(name: str) -> Response:
     """Returns the report of one run as JSON, by the published schema."""
-    return Response(await call(lambda: _file(stored.REPORTS, f"{name}.json")), media_type="application/json")
+    return Response(await REPORTS.answer(lambda: _file(stored.REPORTS, f"{name}.json")), media_type="application/json")
 
 
 @router.get("/docs/{path:path}", response_model=None)
@@ -61,7 +61,7 @@ async def docs(path: str) -> Response:
     if path == "index.html":
         return RedirectResponse(page_path("/reports"))
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return Response(await call(lambda: _file(stored.DOCS, path)), media_type=kind)
+    return Response(await REPORTS.answer(lambda: _file(stored.DOCS, path)), media_type=kind)
 
 
 def _file(folder: str, path: str) -> bytes:

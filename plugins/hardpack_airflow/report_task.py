@@ -9,6 +9,7 @@ from airflow.sdk import BaseOperator, Context
 
 from hardpack_airflow.airflow_names import AirflowFailException
 from hardpack_airflow.config import setting
+from hardpack_airflow.handover import results_of
 from hardpack_airflow.links import ReportLink
 from hardpack_airflow.metrics import send
 from hardpack_airflow.operators import VERBS
@@ -36,7 +37,7 @@ class ReportOperator(BaseOperator):
         ti = context["ti"]
         units = ti.xcom_pull(task_ids="plan")
         numbers = list(range(len(units or ())))
-        pulled = {v: [r or [] for r in ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=numbers)] for v in VERBS}
+        pulled = {v: [*map(results_of, ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=numbers))] for v in VERBS}
         results = {v: [one for unit in found for one in unit if "error" not in one] for v, found in pulled.items()}
         errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
         if units is None and not errors:

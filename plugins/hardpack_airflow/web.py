@@ -21,8 +21,8 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
 from hardpack_airflow import actions, report_pages, stored
-from hardpack_airflow.catalog_calls import call
 from hardpack_airflow.config import page_path, setting
+from hardpack_airflow.patience import CATALOG
 from hardpack_airflow.rendering import PAGES, PER_PAGE, is_framed, page, part, said_of, status_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ async def table(
 ) -> HTMLResponse:
     """Returns one table: its logs, its history, its settings; and how a run stands that was started here."""
     started = await actions.state(request, dag, run) if dag and run else ""
-    return await said_of(name, lambda: _table_page(name, sort, at, (dag, run, started), is_framed(request)))
+    return await said_of(name, CATALOG, lambda: _table_page(name, sort, at, (dag, run, started), is_framed(request)))
 
 
 def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str], framed: bool) -> HTMLResponse:
@@ -172,7 +172,7 @@ async def table_json(name: str) -> JSONResponse:
     from hardpack.failures import of_table
 
     try:
-        found = await call(lambda: table_cache().table(name))
+        found = await CATALOG.answer(lambda: table_cache().table(name))
     except Exception as error:  # whatever it is, the answer says it
         return JSONResponse({"detail": of_table(name, error)}, status_of(error))
     return JSONResponse(

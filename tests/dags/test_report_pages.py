@@ -62,7 +62,7 @@ def test_a_report_is_read_by_people(client, tmp_path, monkeypatch):
     text = [re.sub(r"<[^>]*>", "", cell).strip() for cell in cells]
     assert text[:5] == ["db.orders", "1", "100", "39", "superseded 60, expired 1"]
     assert text[5:8] == ["100.0 GB", "39.0 GB", "61.0 GB (30.50 a month)"]
-    assert text[11] == "a guarantee is broken Data Docs"
+    assert text[11] == "a guarantee is broken · Data Docs"
     assert text[13] == "one! two!"
     assert 'href="/hardpack/docs/validations/s/t/time/x.html"' in page
     assert 'href="/dags/hardpack_orders/runs/manual__1"' in page

@@ -23,6 +23,7 @@ class Instance:
     """A task instance of which the earlier verbs returned this."""
 
     map_index, max_tries = 0, 2
+    dag_id, run_id, task_id = "hardpack", "run", "unit.verb"
 
     def __init__(self, returned, try_number):
         self.returned, self.try_number = returned, try_number

@@ -161,10 +161,8 @@ def test_who_runs_the_image_cannot_change_its_code():
     assert "chown" not in text
     owned = re.findall(r"install -d -o airflow [^&\n]*", text)
     folders = {word for line in owned for word in line.split() if word.startswith("/")}
-    assert folders == {
-        "/opt/airflow",
-        *(f"/var/lib/hardpack/{name}" for name in ("adopted", "data_docs", "looks", "plans", "reports", "validations")),
-    }
+    written = ("adopted", "data_docs", "looks", "plans", "reports", "results", "validations")
+    assert folders == {"/opt/airflow", *(f"/var/lib/hardpack/{name}" for name in written)}
     assert re.search(r"^USER 50000$", text, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Plans go through XCom while they are few, else through files that any worker can read."""
+"""Plans and results go through XCom while they are few, else through files that any worker can read."""
 
 import json
 
@@ -17,18 +17,18 @@ def home(tmp_path, monkeypatch):
 
 
 def test_few_plans_are_handed_on_as_they_are(home):
-    from hardpack_airflow.plan_files import handed_on, plans_of
+    from hardpack_airflow.handover import plans_handed_on, plans_of
 
-    handed = handed_on(UNITS[:3], "hardpack", "run")
+    handed = plans_handed_on(UNITS[:3], "hardpack", "run")
     assert handed == UNITS[:3]
     assert [plans_of(unit) for unit in handed] == [unit["plans"] for unit in UNITS[:3]]
     assert not (home / "plans").exists()
 
 
 def test_many_plans_are_handed_on_by_name_and_fit_airflows_database(home):
-    from hardpack_airflow.plan_files import handed_on, plans_of
+    from hardpack_airflow.handover import plans_handed_on, plans_of
 
-    handed = handed_on(UNITS, "hardpack", "manual__2026-01-01T00:00:00+00:00")
+    handed = plans_handed_on(UNITS, "hardpack", "manual__2026-01-01T00:00:00+00:00")
     assert len(json.dumps(handed)) < 100_000
     assert [plans_of(unit) for unit in handed] == [unit["plans"] for unit in UNITS]
     assert all(unit["label"].startswith(f"db.table_{n} ") for n, unit in enumerate(handed))
@@ -37,12 +37,12 @@ def test_many_plans_are_handed_on_by_name_and_fit_airflows_database(home):
 def test_a_worker_without_the_folder_gets_them_from_s3_or_says_what_is_missing(home, monkeypatch, tmp_path):
     import boto3
     from airflow.sdk.exceptions import AirflowFailException
-    from hardpack_airflow.plan_files import handed_on, plans_of
+    from hardpack_airflow.handover import plans_handed_on, plans_of
     from moto import mock_aws
 
-    here = handed_on(UNITS, "hardpack", "first")
+    here = plans_handed_on(UNITS, "hardpack", "first")
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path / "elsewhere"))
-    with pytest.raises(AirflowFailException, match="is not here, which the task `plan` has written"):
+    with pytest.raises(AirflowFailException, match="is not here, which an earlier task of the run has written"):
         plans_of(here[0])
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
@@ -51,8 +51,22 @@ def test_a_worker_without_the_folder_gets_them_from_s3_or_says_what_is_missing(h
     with mock_aws():
         boto3.client("s3").create_bucket(Bucket="reports")
         monkeypatch.setenv("HARDPACK_HOME", str(home))
-        there = handed_on(UNITS, "hardpack", "second")
+        there = plans_handed_on(UNITS, "hardpack", "second")
         monkeypatch.setenv("HARDPACK_HOME", str(tmp_path / "elsewhere"))
         assert plans_of(there[7]) == UNITS[7]["plans"]
         with pytest.raises(AirflowFailException, match="is not here"):
             plans_of(here[7])
+
+
+def test_results_are_handed_on_likewise(home):
+    from hardpack_airflow.handover import results_handed_on, results_of
+
+    few, many = ([{"table": f"db.t{n}", "rest": "x" * 3000} for n in range(number)] for number in (3, 50))
+    assert results_of(None) == []
+    assert results_handed_on(few, "hardpack", "run", "unit.verify.0") == few == results_of(few)
+    handed = [results_handed_on(many[at:], "hardpack", "run", f"unit.verify.{at}") for at in (0, 1)]
+    assert handed[0] != handed[1]
+    assert [results_of(json.loads(json.dumps(one))) for one in handed] == [many, many[1:]]
+    # another try of a task takes the place of the one before
+    assert results_handed_on(many[2:], "hardpack", "run", "unit.verify.0") == handed[0]
+    assert results_of(handed[0]) == many[2:]

@@ -35,7 +35,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     from hardpack.table import catalog as module
-    from hardpack_airflow import catalog_calls, web
+    from hardpack_airflow import patience, web
 
     hanging = Hanging()
 
@@ -44,7 +44,7 @@ def site(tmp_path, monkeypatch):
         return hanging
 
     monkeypatch.setattr(module, "open_catalog", open_catalog)
-    monkeypatch.setattr(catalog_calls, "PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 3.0)
     web._table_cache.cache_clear()
     for dependency in web.app.router.dependencies:
         web.app.dependency_overrides[dependency.dependency] = lambda: None
@@ -84,7 +84,7 @@ def test_a_hanging_catalog_holds_up_no_other_page(site):
 
 
 def test_all_pages_share_one_catalog_and_go_on_when_it_answers_again(site):
-    from hardpack_airflow.catalog_calls import AT_ONCE
+    from hardpack_airflow.patience import AT_ONCE
 
     app, hanging = site
     asyncio.run(visit(app, *(f"/tables/db.t{n}" for n in range(VISITORS))))

@@ -1,0 +1,106 @@
+"""What a task hands on to others: a little through XCom, much in files of hardpack's home, of which XCom has the names.
+
+Airflow keeps XCom in its database. The files are copied to S3 as reports are, so that any worker finds them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hardpack_airflow.planning import shortened
+from hardpack_airflow.publish import fetch, publish
+
+MOST_XCOM = 64_000
+"""Characters that a task hands on through XCom."""
+SHORT_LABEL = 80
+PLANS, RESULTS = "plans", "results"
+
+
+def plans_handed_on(units: Sequence[dict[str, Any]], dag: str, run: str) -> list[dict[str, Any]]:
+    """Returns units as a task may return them: with their plans while these are few, else each with a file's name.
+
+    Args:
+        units: each a `label` and `plans` as JSON text.
+        dag: Airflow's id of the DAG.
+        run: Airflow's id of the run.
+    """
+    if _is_little(units):
+        return list(units)
+    files = [_written(PLANS, dag, run, f"{number}", unit["plans"]) for number, unit in enumerate(units)]
+    publish(files)
+    return [
+        {"label": shortened(unit["label"], SHORT_LABEL), "file": _place(file)}
+        for unit, file in zip(units, files, strict=True)
+    ]
+
+
+def plans_of(unit: Mapping[str, Any]) -> list[str]:
+    """Returns the plans of a unit as JSON text.
+
+    Raises:
+        AirflowFailException: its file is neither in this machine's home nor on S3.
+    """
+    return list(unit["plans"]) if "plans" in unit else _read(unit["file"])
+
+
+def results_handed_on(results: list[dict[str, Any]], dag: str, run: str, task: str) -> Any:
+    """Returns what a verb found as its task may return it: as it is while it is little, else with a file's name.
+
+    Args:
+        results: for each plan a report or what ended the work on it.
+        dag: Airflow's id of the DAG.
+        run: Airflow's id of the run.
+        task: Airflow's id of the task, with its map index.
+    """
+    if _is_little(results):
+        return results
+    file = _written(RESULTS, dag, run, task, results)
+    publish([file])
+    return {"file": _place(file)}
+
+
+def results_of(returned: Any) -> list[dict[str, Any]]:
+    """Returns what a verb found, of what its task returned; nothing while it has not ended.
+
+    Raises:
+        AirflowFailException: its file is neither in this machine's home nor on S3.
+    """
+    return _read(returned["file"]) if isinstance(returned, dict) else list(returned or ())
+
+
+def _is_little(value: Sequence[Any]) -> bool:
+    return len(json.dumps(value)) <= MOST_XCOM
+
+
+def _written(kind: str, dag: str, run: str, name: str, value: Any) -> Path:
+    from hardpack.home import default_home, file_name
+
+    folder = default_home() / kind / f"{file_name(dag, dots=False)}.{file_name(run)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{file_name(name)}.json"
+    file.write_text(json.dumps(value))
+    return file
+
+
+def _place(file: Path) -> str:
+    from hardpack.home import default_home
+
+    return file.relative_to(default_home()).as_posix()
+
+
+def _read(place: str) -> list[Any]:
+    from hardpack.home import default_home
+
+    from hardpack_airflow.airflow_names import AirflowFailException
+
+    file = default_home() / place
+    if not file.is_file() and not fetch(file):
+        raise AirflowFailException(
+            f"{file} is not here, which an earlier task of the run has written; let HARDPACK_HOME be one folder for "
+            "all workers, or name a place on S3 in [hardpack] reports_s3."
+        )
+    found: list[Any] = json.loads(file.read_text())
+    return found
