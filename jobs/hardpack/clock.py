@@ -35,6 +35,23 @@ def not_ahead(now: int, at: int) -> int:
     return now
 
 
+def time_of(text: str) -> int:
+    """Returns a time that people or programs wrote, ms since the epoch: as such a number, or ISO 8601, UTC by default.
+
+    Raises:
+        BadInput: it is neither.
+    """
+    try:
+        if text.strip().lstrip("-").isdecimal():
+            return int(text)
+        date = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise BadInput(
+            f"{text!r} is no time, expected ms as in 1767225600000, or ISO 8601, as in 2026-01-31T12:00Z."
+        ) from None
+    return round((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 def moment(ms: int | None) -> str:
     """Returns a time as text; `never` of one that no calendar reaches, as of Kafka's Long.MAX, `-` of none."""
     if ms is None:

@@ -57,7 +57,7 @@ def far_horizon(catalog, ms):
 @pytest.mark.parametrize("ms", [FIFTEEN_NINES, LONG_MAX])
 def test_a_horizon_beyond_all_calendars_is_shown_as_never(catalog, lake, monkeypatch, ms):
     table = far_horizon(catalog, ms)
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
     said = CliRunner().invoke(cli.app, ["status", name_of(table)], env={"COLUMNS": "200"})
     assert said.exit_code == 0, said.exception
     assert "never" in said.stdout
@@ -106,7 +106,7 @@ def test_a_forged_history_can_be_shown(catalog, summary, at):
     (seen,) = history(table.refresh())
     assert 0 <= seen.bytes <= LONG_MAX
     assert 0 <= seen.added <= LONG_MAX
-    assert len(charts([seen])) == 4
+    assert len(charts([seen])) == (4 if seen.report else 2)
 
 
 def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch):
@@ -121,7 +121,7 @@ def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch
         return real(self, name, now) if name == name_of(good) else []
 
     monkeypatch.setattr(Hardpack, "status", status)
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
 
     def ends():
         said = CliRunner().invoke(cli.app, ["status", "t.*"], env={"COLUMNS": "200"})

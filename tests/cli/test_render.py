@@ -24,7 +24,7 @@ CLEANED = LogReport(
 def test_why_a_log_of_the_plan_was_left_alone_is_told(catalog, lake, monkeypatch, logs, found):
     table = new_topic(catalog)
     append(table, {0: [row(0, "a")], 1: [row(0, "a")]})
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
     monkeypatch.setattr(
         Hardpack, "clean",
         lambda _, plan, dry_run=False: PassReport(
@@ -39,7 +39,7 @@ def test_why_a_log_of_the_plan_was_left_alone_is_told(catalog, lake, monkeypatch
 
 def test_a_name_is_shown_as_it_is(monkeypatch, catalog, lake):
     hostile_topic(catalog, "t.shown", ("partition", "offset", "timestamp", "key", "value"), ["[/x]", ":key:", "a\x1bb"])
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
     for verb in ("status", "plan"):
         said = CliRunner().invoke(cli.app, [verb, "t.shown"], env={"COLUMNS": "200"})
         assert said.exit_code == 0, said.exception
@@ -57,7 +57,7 @@ def test_a_plan_tells_when_files_stay(catalog):
 
 def test_files_of_several_logs_are_told_by_every_verb_that_meets_them(catalog, lake, monkeypatch):
     table = MIXED.adopted(catalog, "t.several")
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
     run = CliRunner()
 
     def said(*arguments):

@@ -88,7 +88,7 @@ def test_the_command_says_that_nothing_was_changed(hp, catalog, lake, monkeypatc
     append(table, {0: [row(0, "a"), row(1, "a")]})
     append(table, {0: [row(2, "b")]})
     before = place(table)
-    monkeypatch.setattr(cli, "connect", lambda: hp)
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: hp)
     monkeypatch.setattr("sys.argv", ["hardpack", "clean", name_of(table), "--dry-run"])
     with pytest.raises(SystemExit) as ended:
         cli.main()

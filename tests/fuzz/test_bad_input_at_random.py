@@ -114,7 +114,7 @@ VALUES = [
 @pytest.fixture
 def command(lake, home, monkeypatch, capsys):
     """Runs the command line in this process: exit code and what it said."""
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake, home=home))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake, home=home))
 
     def run(*words, also=()):
         monkeypatch.setattr("sys.argv", ["hardpack", *words])

@@ -183,7 +183,7 @@ def test_the_command_says_it_in_one_sentence_with_exit_code_2(lake, monkeypatch,
     from hardpack.cli import main as cli
 
     monkeypatch.setattr("sys.argv", ["hardpack", "plan", "no.such"])
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
@@ -191,23 +191,21 @@ def test_the_command_says_it_in_one_sentence_with_exit_code_2(lake, monkeypatch,
 
 
 def test_status_as_json(catalog, lake, monkeypatch):
-    from hardpack.cli import main as cli
 
     table = new_topic(catalog)
     append(table, {0: [row(0, "a")], 1: [row(0, "a")]})
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
     done = CliRunner().invoke(app, ["status", name_of(table), "--json", "--now", str(T0)])
     assert done.exit_code == 0
     assert [s["partition"] for s in json.loads(done.stdout)] == [0, 1]
 
 
 def test_a_broken_table_does_not_hide_the_others(catalog, lake, monkeypatch):
-    from hardpack.cli import main as cli
 
     good, broken = new_topic(catalog), new_topic(catalog, min_cleanable_dirty_ratio=9)
     append(good, {0: [row(0, "a")]})
     append(broken, {0: [row(0, "a")]})
-    monkeypatch.setattr(cli, "connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
     done = CliRunner().invoke(app, ["status", "t.*", "--json", "--now", str(T0)])
     assert done.exit_code == 2
     assert name_of(good) in {s["table"] for s in json.loads(done.stdout.splitlines()[0])}

@@ -120,7 +120,7 @@ def test_keys_as_text_and_as_hexadecimal(hp, catalog, monkeypatch):
     rows = {"partition": [0, 0], "offset": [0, 1], "timestamp": [T0, T0], "key": ["ä", "ä"], "value": ["v", "v"]}
     arrow = table.schema().as_arrow()
     table.append(pa.table({n: pa.array(v, arrow.field(n).type) for n, v in rows.items()}, schema=arrow))
-    monkeypatch.setattr(cli, "connect", lambda: hp)
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: hp)
 
     def asked(*arguments):
         return CliRunner().invoke(cli.app, ["explain", name, "--now", str(T0), *arguments])

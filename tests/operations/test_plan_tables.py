@@ -114,7 +114,8 @@ def test_a_new_process_goes_on_from_what_others_saw(catalog, opened, tmp_path):
     first = look(T0)
     append(changed, {0: [row(0, "a")]})
     assert look(T0 + 1).keys() == first.keys()
-    assert opened == [name_of(changed)]
+    # other tests have tables here that nobody can read
+    assert {name_of(kept), name_of(changed), name_of(stranger)}.intersection(opened) == {name_of(changed)}
     # of tables that were not asked for, what was seen stays
     look(T0 + 2, name_of(kept))
     assert opened == []

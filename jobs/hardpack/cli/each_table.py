@@ -1,0 +1,87 @@
+"""A verb on one table, or on several one after another: one that fails does not stop the others."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import typer
+from pydantic import BaseModel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from hardpack.api import Hardpack
+from hardpack.cli.console import err
+from hardpack.cli.options import print_json, say
+from hardpack.errors import BadInput
+from hardpack.failures import sentence
+
+R = TypeVar("R", bound=BaseModel)
+
+
+def each_table(
+    hp: Hardpack, patterns: Sequence[str], doing: str, work: Callable[[str], R], shown: Callable[[R], None] | None
+) -> list[R]:
+    """Works on the adopted tables that names or globs match, and shows each result as it comes.
+
+    Args:
+        hp: the library.
+        patterns: tables or globs.
+        doing: what is done, for the progress.
+        work: what is done to a table.
+        shown: prints a result; None prints JSON: of one table that is named plainly an object, else a list, in which a
+            table that failed has `table`, `error` and `exit_code`.
+
+    Returns:
+        The results of the tables that went well.
+
+    Raises:
+        BadInput: a glob matches no adopted table.
+        HardpackError: what ended the work on the only table that is named.
+        typer.Exit: some of several tables failed, with the highest of their exit codes.
+    """
+    names = _names(hp, patterns)
+    if names == list(patterns) and len(names) == 1:
+        with err.status(doing):
+            result = work(names[0])
+        print_json(result) if shown is None else shown(result)
+        return [result]
+    results: list[R] = []
+    told: list[dict[str, object]] = []
+    codes: list[int] = []
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=err, transient=True) as progress:
+        bar = progress.add_task(doing, total=len(names))
+        for name in names:
+            progress.update(bar, description=f"{doing} {name}")
+            try:
+                result = work(name)
+            except Exception as error:  # one table must not stop the others
+                logging.getLogger("hardpack").info("the trace:", exc_info=error)
+                refusal = sentence(error)
+                codes.append(refusal.exit_code)
+                told.append({"table": name, "error": f"{refusal}", "exit_code": refusal.exit_code})
+                say(refusal)
+            else:
+                results.append(result)
+                told.append(result.model_dump(mode="json", by_alias=True))
+                if shown:
+                    shown(result)
+            progress.advance(bar)
+    if shown is None:
+        sys.stdout.write(json.dumps(told) + "\n")
+    if codes:
+        raise typer.Exit(max(codes))
+    return results
+
+
+def _names(hp: Hardpack, patterns: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for pattern in patterns:
+        found = hp.tables(pattern)
+        if not found:
+            raise BadInput(f"{pattern}: no adopted table matches; `hardpack status '*.*'` lists those there are.")
+        names += found
+    return list(dict.fromkeys(names))

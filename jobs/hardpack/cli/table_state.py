@@ -1,0 +1,89 @@
+"""The verbs that change what a table says of itself: adopt, pause, resume."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from hardpack.cli import console
+from hardpack.cli.arguments import name_and_value
+from hardpack.cli.console import out
+from hardpack.cli.options import AsJson, Partitions, TableName, print_json
+from hardpack.cli.render import settings_table, split_table, writer_table
+from hardpack.operations.writers import RECOGNISERS
+from hardpack.rules.model import LogState
+from hardpack.rules.settings import Settings
+
+app = typer.Typer()
+
+
+def _settings_help() -> str:
+    lines = [f"- {field.alias} = {field.default}: {field.description}" for field in Settings.model_fields.values()]
+    return (
+        "Recognise the sink that wrote a table, map its columns, check them and set the table's properties; nothing "
+        "changes when a check fails."
+        "\n\nSettings, with their defaults (table properties under `hardpack.`):\n\n" + "\n\n".join(lines)
+    )
+
+
+@app.command("adopt", help=_settings_help())
+def adopt(
+    table: TableName,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE, as in delete.retention.ms=3600000; empty unsets")
+    ] = None,
+    writer: Annotated[
+        str | None, typer.Option("--from", help=f"the sink that wrote the table: {', '.join(RECOGNISERS)}")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="only check")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a table and set its properties."""
+    pairs, hp = dict(name_and_value(s) for s in settings or []), console.connect()
+    found = hp.writer_of(table, pairs, writer)
+    result = hp.adopt(table, pairs, dry_run, writer)
+    if as_json:
+        print_json(result)
+        return
+    if found:
+        out.print(writer_table(table, found))
+    out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
+    if not dry_run and (waiting := hp.split(table, dry_run=True)).files:
+        out.print(split_table(waiting, dry_run=True))
+
+
+@app.command()
+def pause(table: TableName, partition: Partitions = None, as_json: AsJson = False) -> None:
+    """Keep logs from being cleaned until they are resumed as often as they were paused."""
+    states = console.connect().pause(table, partition)
+    if as_json:
+        _print_states(table, states)
+    else:
+        out.print(f"{table}: paused {', '.join(states)}")
+
+
+@app.command()
+def resume(
+    table: TableName,
+    partition: Partitions = None,
+    trust_late_rows: Annotated[
+        bool, typer.Option(help="clean rows that arrived below removed tombstones; a deleted key may come back")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Undo one pause, and let logs be cleaned again that a failure had made uncleanable."""
+    states = console.connect().resume(table, partition, trust_late_rows)
+    if as_json:
+        _print_states(table, states)
+        return
+    free = [p for p, state in states.items() if not state.paused]
+    out.print(f"{table}: cleaned again from now on: {', '.join(free) or 'none, some pauses are left'}")
+
+
+def _print_states(table: str, states: Mapping[str, LogState]) -> None:
+    logs = {name: {"paused": state.paused, "uncleanable": state.uncleanable or ""} for name, state in states.items()}
+    sys.stdout.write(json.dumps({"table": table, "logs": logs}) + "\n")
