@@ -74,7 +74,7 @@ class Policy(BaseModel):
     @field_validator("name")
     @classmethod
     def _not_taken(cls, name: str) -> str:
-        if name in ("maintenance", "by_hand"):
+        if name in ("maintenance", "quality", "by_hand"):
             raise ValueError(f"hardpack_{name} is a DAG of hardpack's own; give the policy another name")
         return name
 

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 def policy_dags() -> dict[str, DAG]:
-    """Returns all DAGs by id, for `globals().update(…)` in a DAG file: of policies, of maintenance, for work by hand.
+    """Returns all DAGs by id, for `globals().update(…)` in a DAG file: of policies, over all tables, by hand.
 
     Raises:
         BadInput: the policy file is wrong; Airflow shows the sentence as an import error of the DAG file.
     """
     # Airflow asks this package for its settings before it can be imported itself
+    from hardpack_airflow.all_tables import maintenance_dag, quality_dag
     from hardpack_airflow.by_hand import by_hand_dag
     from hardpack_airflow.factory import compaction_dags
-    from hardpack_airflow.maintenance import maintenance_dag
 
-    return {dag.dag_id: dag for dag in (*compaction_dags(), maintenance_dag(), by_hand_dag())}
+    return {dag.dag_id: dag for dag in (*compaction_dags(), maintenance_dag(), quality_dag(), by_hand_dag())}

@@ -14,7 +14,7 @@ from airflow.sdk import DAG, Param, get_current_context, task, task_group
 from hardpack_airflow.airflow_names import schedule
 from hardpack_airflow.config import default_policy
 from hardpack_airflow.handover import plans_handed_on
-from hardpack_airflow.operators import VERBS, HardpackOperator
+from hardpack_airflow.operators import VERBS, VERIFY, HardpackOperator
 from hardpack_airflow.planning import plan_units
 from hardpack_airflow.report_task import ReportOperator
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
@@ -168,6 +168,7 @@ def _tasks(policy: Policy) -> None:
                 map_index_template="{{ task.unit['label'] }}",
                 # of several tables those go on that did not fail
                 trigger_rule="all_success" if verb == VERBS[0] else "all_done",
+                fails_in_report=verb == VERIFY,
                 **spark,
             )
             for verb in VERBS

@@ -36,7 +36,7 @@ class HardpackOperator(SparkSubmitOperator):
 
     A broken guarantee or bad input fails at once; a conflict or a service that does not answer is retried. Of several
     tables those that cannot be cleaned do not stop the others: the task fails when all is done, and the verb after it,
-    with trigger rule `all_done`, goes on with the others. Only `verify` leaves it to the run's report to fail.
+    with trigger rule `all_done`, goes on with the others.
 
     In a DAG of your own name a table: `HardpackOperator(task_id="clean", table="db.orders", verb="phase_one")`. What
     there is to do is then planned when the task runs, and the task does nothing when nothing is due.
@@ -46,6 +46,7 @@ class HardpackOperator(SparkSubmitOperator):
     :param table: in the place of a unit, a table (templated)
     :param partitions: of the table only these logs; none for all
     :param force: clean whatever is cleanable of the table, whatever the dirty ratio
+    :param fails_in_report: of several tables that some cannot be worked on is left to a later task to say, which fails
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit", "table")
@@ -59,6 +60,7 @@ class HardpackOperator(SparkSubmitOperator):
         table: str = "",
         partitions: Sequence[str] = (),
         force: bool = False,
+        fails_in_report: bool = False,
         **kwargs: Any,
     ) -> None:
         if verb not in (*VERBS, MAINTAIN):
@@ -72,6 +74,7 @@ class HardpackOperator(SparkSubmitOperator):
             kwargs.setdefault("outlets", [COMPACTED])
         super().__init__(**kwargs)
         self.verb, self.unit, self.table, self.partitions, self.force = verb, unit, table, list(partitions), force
+        self.fails_in_report = fails_in_report
         self.plans: list[str] = []
 
     # the operator it builds on returns nothing
@@ -97,7 +100,7 @@ class HardpackOperator(SparkSubmitOperator):
                 if self.verb == VERIFY and "error" not in result:
                     self._tell(context, number, result["table"])
         # where it failed Airflow would drop the events of the tables whose guarantees hold; the report fails then
-        told = self.verb == VERIFY and not again
+        told = self.fails_in_report and not again
         if (failures and not told) or all("error" in result for result in results):
             # the next verb goes on with the others, and the run's report wants what was done
             context["ti"].xcom_push(key="return_value", value=self._handed_on(context, results))

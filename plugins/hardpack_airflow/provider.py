@@ -43,11 +43,15 @@ OPTIONS = {
     ),
     "maintenance_pool": (
         "",
-        "The maintenance DAG's pool; empty: that of `pool`.",
+        "The pool of the DAGs over all tables, maintenance and quality; empty: that of `pool`.",
     ),
     "maintenance_schedule": (
         "0 3 * * *",
         "When storage is freed, as cron in UTC; empty: only by hand.",
+    ),
+    "quality_schedule": (
+        "",
+        "When the guarantees are checked on all tables, as cron in UTC; empty: only by hand.",
     ),
     "report_days": (
         "90",

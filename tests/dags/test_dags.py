@@ -64,8 +64,9 @@ def test_the_folder_is_valid_and_light(airflow_env, capsys):
     assert errors == {}
     assert heavy == []
     assert seconds < 3
-    assert set(dags) == {"hardpack", "hardpack_maintenance", "hardpack_by_hand"}
+    assert set(dags) == {"hardpack", "hardpack_maintenance", "hardpack_quality", "hardpack_by_hand"}
     assert list(dags["hardpack_maintenance"]) == ["tables", "maintain"]
+    assert list(dags["hardpack_quality"]) == ["tables", "verify"]
     order = ["sense", "plan", "unit.phase_one", "unit.phase_two", "unit.verify", "report"]
     assert list(dags["hardpack"]) == order
     assert set(dags["hardpack_by_hand"]) == {"choose", "change", "verify"}
@@ -87,7 +88,8 @@ def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
     env = airflow_env[2] | {"HARDPACK_POLICIES": str(path)}
     _, errors, heavy, dags, _ = json.loads(python(PARSE, env).split("##")[1])
     assert (errors, heavy) == ({}, [])
-    assert set(dags) == {"hardpack_orders", "hardpack_rest", "hardpack_maintenance", "hardpack_by_hand"}
+    names = ("orders", "rest", "maintenance", "quality", "by_hand")
+    assert set(dags) == {f"hardpack_{name}" for name in names}
     assert dags["hardpack_orders"]["unit.verify"] == ["orders", 5, "shop", 60]
     assert dags["hardpack_orders"]["sense"] == ["default_pool", 5, "shop", 5]
     path.write_text("policies: [{name: orders, tables: [shop.orders], shedule: x}]")

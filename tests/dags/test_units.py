@@ -44,7 +44,7 @@ def unit(monkeypatch):
 
     asked = []
 
-    def run(verb, ends, returned=None, try_number=1, after=""):
+    def run(verb, ends, returned=None, try_number=1, after="", reported=False):
         def execute(self, context):
             arguments = self.application_args
             plans = [json.loads(Path(file).read_text()) for file in arguments[arguments.index("--plan") + 1 :]]
@@ -62,7 +62,7 @@ def unit(monkeypatch):
 
         monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
         task = HardpackOperator(
-            task_id=f"unit.{verb}", verb=verb,
+            task_id=f"unit.{verb}", verb=verb, fails_in_report=reported,
             unit={"label": "some", "plans": [json.dumps({"table": table}) for table in ends]},
         )  # fmt: skip
         task.upstream_task_ids |= {after} - {""}
@@ -94,7 +94,7 @@ def test_an_error_in_one_table_does_not_keep_the_others_from_going_on(unit):
     ran = unit("phase_two", {"a": GOOD, "b": GOOD, "c": WRONG}, {"phase_one": one})
     two = failed(ran)
     assert (two, ran.asked[-1]) == ([of("a", GOOD), of("b", WRONG), of("c", WRONG)], "ac")
-    last = unit("verify", {"a": GOOD, "b": GOOD, "c": GOOD}, {"phase_one": one, "phase_two": two})
+    last = unit("verify", {"a": GOOD, "b": GOOD, "c": GOOD}, {"phase_one": one, "phase_two": two}, reported=True)
     assert (last.run(), last.asked[-1]) == (two, "a")
     assert last.events == [("hardpack.a", ["phase_one", "phase_two"])]
 
@@ -168,9 +168,11 @@ def test_a_table_that_cannot_be_maintained_fails_its_task_when_the_others_are_do
 
 
 def test_a_guarantee_that_broke_in_one_table_takes_no_event_from_the_others(unit):
-    last = unit("verify", {"a": GOOD, "b": REFUSED}, {"phase_one": [of("a", GOOD), of("b", GOOD)]})
+    last = unit("verify", {"a": GOOD, "b": REFUSED}, {"phase_one": [of("a", GOOD), of("b", GOOD)]}, reported=True)
     assert last.run() == [of("a", GOOD), of("b", REFUSED)]
     assert last.events == [("hardpack.a", ["phase_one"])]
+    # where no report fails for it, the task does
+    assert failed(unit("verify", {"a": GOOD, "b": REFUSED})) == [of("a", GOOD), of("b", REFUSED)]
 
 
 def test_a_verb_after_one_that_had_nothing_to_do_goes_on(unit):

@@ -1,4 +1,4 @@
-"""Which tables the maintenance DAG works on."""
+"""Which tables the DAGs over all of them work on."""
 
 import json
 
@@ -16,7 +16,7 @@ def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, t
     from hardpack.errors import Unreadable
     from hardpack.operations import known_tables
     from hardpack.operations.known_tables import note_adopted
-    from hardpack_airflow.maintenance import table_requests
+    from hardpack_airflow.all_tables import table_requests
 
     good, ours, foreign = (name_of(new_topic(catalog)) for _ in range(3))
     real = known_tables.open_table
@@ -46,7 +46,7 @@ def test_tables_share_applications_and_there_are_never_too_many_of_these(catalog
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     from hardpack import Hardpack
-    from hardpack_airflow.maintenance import MOST_TASKS, table_requests
+    from hardpack_airflow.all_tables import MOST_TASKS, table_requests
 
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
     for number, share in ((0, 0), (1, 1), (120, 50), (30_000, 60)):

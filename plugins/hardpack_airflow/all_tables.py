@@ -1,0 +1,116 @@
+"""The DAGs that go over all adopted tables, some tables a task: maintenance, and checks of the guarantees."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_current_context, task
+
+from hardpack_airflow.airflow_names import schedule
+from hardpack_airflow.config import default_policy, globs, setting
+from hardpack_airflow.handover import plans_handed_on
+from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator
+from hardpack_airflow.planning import run_time, shortened
+
+log = logging.getLogger(__name__)
+MOST_TASKS = 500
+"""Spark applications of a run; Airflow maps 1,024 tasks at most, if nobody changed that."""
+MAINTENANCE = """Frees the storage that compaction made superfluous, some adopted tables a task: retention of tables
+whose policy names `delete`, snapshots older than the table's `history.expire.max-snapshot-age-ms`, orphan files older
+than three days (`hardpack.orphan.age.ms`), key filters of files that are gone, and manifests where there are too many.
+
+Snapshots by which Kafka Connect, Flink or Spark's streaming find their way back stay. A table with
+`hardpack.maintenance=off` is left alone. Trigger it with *dry run* to see what would go.
+"""
+QUALITY = """Checks the guarantees on the adopted tables as they are published, some tables a task, and changes nothing.
+Each check leaves a page of Data Docs. A task fails when a guarantee of one of its tables is broken.
+
+Runs of compaction check what they publish themselves; this finds what others have done to the tables since.
+"""
+
+
+def maintenance_dag(**dag_arguments: Any) -> DAG:
+    """Returns the DAG that maintains all adopted tables.
+
+    Args:
+        dag_arguments: for the DAG, over those that the settings make; of `default_args` each by itself.
+    """
+    description = "Old snapshots, orphan files, manifests: what compaction freed leaves the storage"
+    dry_run = Param(False, type="boolean", title="Dry run", description="only say what could go")
+    arguments = {"description": description, "doc_md": MAINTENANCE} | dag_arguments
+    return _over_tables(MAINTAIN, "maintenance", arguments, {"dry_run": dry_run})
+
+
+def quality_dag(**dag_arguments: Any) -> DAG:
+    """Returns the DAG that verifies all adopted tables.
+
+    Args:
+        dag_arguments: for the DAG, over those that the settings make; of `default_args` each by itself.
+    """
+    arguments = {"description": "The guarantees, checked on what is published", "doc_md": QUALITY} | dag_arguments
+    return _over_tables(VERIFY, "quality", arguments, {})
+
+
+def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str, Param]) -> DAG:
+    tables = Param(
+        setting("tables"), type="string", title="Tables", minLength=1,
+        description="tables or globs such as db.*, with commas between",
+    )  # fmt: skip
+    usual = {
+        "dag_id": f"hardpack_{name}",
+        "schedule": schedule(setting(f"{name}_schedule")),
+        "start_date": datetime(2026, 1, 1),
+        "catchup": False,
+        "max_active_runs": 1,
+        "tags": ["hardpack", name],
+        "dagrun_timeout": timedelta(days=7),
+        "params": {"tables": tables} | form,
+    }
+    defaults = {
+        "owner": "hardpack", "retries": 2, "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(minutes=10), **arguments.pop("default_args", {}),
+    }  # fmt: skip
+    with DAG(**usual | arguments | {"default_args": defaults}) as dag:
+
+        @task(task_id="tables")
+        def found() -> list[dict[str, Any]]:
+            """Returns the adopted tables, so many a task as one Spark application takes."""
+            context = get_current_context()
+            params, run = context["params"], context["dag_run"]
+            requests = table_requests(globs(params["tables"]), run_time(context), params.get("dry_run", False))
+            return plans_handed_on(requests, run.dag_id, run.run_id)
+
+        HardpackOperator.partial(
+            task_id=verb, verb=verb, map_index_template="{{ task.unit['label'] }}",
+            pool=setting("maintenance_pool") or default_policy().pool, execution_timeout=timedelta(hours=6),
+        ).expand(unit=found())  # fmt: skip
+    return dag
+
+
+def table_requests(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
+    """Returns what the operator is given for the adopted tables that names or globs match, several at a time.
+
+    Others cannot fail a run.
+
+    Args:
+        patterns: tables or globs.
+        now: ms since the epoch.
+        dry_run: whether to say only what could go.
+    """
+    from hardpack import Hardpack
+    from hardpack.cli.spark_submit import TableRequest
+    from hardpack.operations.known_tables import adopted_tables
+    from hardpack.operations.units import SHARED_PLANS
+
+    hp = Hardpack.connect(setting("catalog"))
+    adopted = adopted_tables(hp.home, hp.catalog.name)
+    names = sorted({name for pattern in patterns for name in hp.tables(pattern, adopted)})
+    requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
+    # Spark takes longer to start than to maintain a table; more of these than Airflow maps at most go together
+    share = max(SHARED_PLANS, -(-len(names) // MOST_TASKS))
+    starts = range(0, len(names), share)
+    return [
+        {"label": shortened("; ".join(names[at : at + share])), "plans": requests[at : at + share]} for at in starts
+    ]
