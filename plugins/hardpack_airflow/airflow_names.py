@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow import __version__
 
 __all__ = [
-    "FRAMES_DEEP", "AirflowException", "AirflowFailException", "AirflowSkipException", "conf", "schedule", "stats",
+    "FRAMES_DEEP", "AirflowException", "AirflowFailException", "AirflowSkipException", "AirflowTaskTimeout", "conf",
+    "schedule", "stats",
 ]  # fmt: skip
 FRAMES_DEEP = tuple(map(int, __version__.split(".")[:2])) >= (3, 3)
 """Whether an address can name the page that Airflow opens in its frame; before 3.3 it opens the first page."""
@@ -26,12 +27,17 @@ def _first(name: str, *modules: str) -> Any:
 
 if TYPE_CHECKING:
     from airflow.sdk import conf
-    from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+    from airflow.sdk.exceptions import (
+        AirflowException,
+        AirflowFailException,
+        AirflowSkipException,
+        AirflowTaskTimeout,
+    )
 else:
     conf = _first("conf", "airflow.sdk", "airflow.configuration")
-    AirflowException, AirflowFailException, AirflowSkipException = (
+    AirflowException, AirflowFailException, AirflowSkipException, AirflowTaskTimeout = (
         _first(name, "airflow.sdk.exceptions", "airflow.exceptions")
-        for name in ("AirflowException", "AirflowFailException", "AirflowSkipException")
+        for name in ("AirflowException", "AirflowFailException", "AirflowSkipException", "AirflowTaskTimeout")
     )
 
 

@@ -13,6 +13,7 @@ from airflow.sdk import DAG, Param, get_current_context, task, task_group
 
 from hardpack_airflow.airflow_names import schedule
 from hardpack_airflow.config import default_policy
+from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import VERBS, VERIFY, HardpackOperator
 from hardpack_airflow.planning import plan_units
@@ -186,7 +187,8 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
     # only what was found due is read again, by a process that has read nothing yet
     found = (ti.xcom_pull(task_ids="sense") or {}).get("tables")
-    seen = plan_units(**asked(policy, ",".join(found or [params["tables"]]), partitions, force, context))
+    with within("look.timeout.ms"):
+        seen = plan_units(**asked(policy, ",".join(found or [params["tables"]]), partitions, force, context))
     for line in seen["reasons"]:
         log.info("%s", line)
     for line in seen["errors"]:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowTaskTimeout
+
+log = logging.getLogger(__name__)
+LATE = {
+    "look.timeout.ms": "the look at the tables' metadata took longer than {0} allows; see that catalog and storage "
+    "answer, or raise {0} in the policy",
+    "unit.timeout.ms": "the Spark application took longer than {0} allows, and was ended; see in its log whether it "
+    "went on to the end, then raise {0} in the policy, or lower unit.bytes",
+}
+"""By the setting of a policy, what is said when its time is over."""
 
 
 def hopeless(error: Exception) -> bool:
@@ -16,3 +29,17 @@ def task_failure(error: Exception) -> AirflowException:
 
     told = sentence(error)
     return (AirflowFailException if hopeless(told) else AirflowException)(str(told))
+
+
+@contextmanager
+def within(setting: str) -> Iterator[None]:
+    """Says in the task's log whose time is over, when Airflow ends what is done meanwhile; it says only that it did.
+
+    Args:
+        setting: of the policy, one of `LATE`.
+    """
+    try:
+        yield
+    except AirflowTaskTimeout:
+        log.error("%s.", LATE[setting].format(setting))
+        raise

@@ -15,7 +15,7 @@ from airflow.sdk import Context
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
-from hardpack_airflow.failures import task_failure
+from hardpack_airflow.failures import task_failure, within
 from hardpack_airflow.handover import plans_of, results_handed_on, results_of
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.planning import run_time, unit_of_table
@@ -174,7 +174,8 @@ class HardpackOperator(SparkSubmitOperator):
             ]  # fmt: skip
             died = ""
             try:
-                super().execute(context)
+                with within("unit.timeout.ms"):
+                    super().execute(context)
             except AirflowException as error:
                 # it names the command line with all jars first
                 self.log.warning("%s", error)

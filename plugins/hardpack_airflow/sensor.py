@@ -11,6 +11,7 @@ from airflow.sdk import BaseSensorOperator, Context
 
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException
 from hardpack_airflow.config import globs, setting
+from hardpack_airflow.failures import within
 from hardpack_airflow.metrics import send
 from hardpack_airflow.planning import plan_units, run_interval, run_time
 from hardpack_airflow.trigger import DirtyLogsTrigger, failed, found, patient
@@ -48,7 +49,8 @@ class DirtyLogsSensor(BaseSensorOperator):
         """Look once; hand over to the trigger only when nothing is due yet and there is time to wait."""
         question = asked(self.policy, self.tables, self.partitions, self.force, context)
         try:
-            event = found(patient(plan_units)(**question))
+            with within("look.timeout.ms"):
+                event = found(patient(plan_units)(**question))
         except Exception as error:  # whatever it is, the task fails with its sentence
             event = failed(error)
         if self.wait > 0 and not ("failure" in event or event["due"] or event["errors"]):

@@ -27,7 +27,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, request):
-    """On the schedule that the module names in SCHEDULE, else none."""
+    """On the schedule that the module names in SCHEDULE, else none; by the policy file that it has in POLICIES."""
     from hardpack_airflow.demo.lakehouse import make_lakehouse
     from hardpack_airflow.demo.local_airflow import LocalAirflow
     from pyiceberg.catalog import load_catalog
@@ -36,6 +36,8 @@ def site(tmp_path_factory, request):
 
     home = tmp_path_factory.mktemp("site")
     (home / "jars").symlink_to(ROOT / ".hardpack" / "jars")
+    if policies := getattr(request.module, "POLICIES", ""):
+        (home / "hardpack.yaml").write_text(policies)
     properties = make_lakehouse(home, home)
     settings = {"tables": "t.*", "schedule": getattr(request.module, "SCHEDULE", "")}
     airflow = LocalAirflow(home, free_ports(1)[0], settings, home, ROLES)
