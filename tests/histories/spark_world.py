@@ -53,6 +53,9 @@ class RealHardpack(Telling):
 class SparkTab:
     """A real table, with what steps and oracle ask of one in memory."""
 
+    by_log = True
+    """At this level a partition always keeps logs apart."""
+
     def __init__(self, world: Any, name: str) -> None:
         self.world, self.name, self.sql_name = world, name, f"`{world.catalog.name}`.{name}"
         self.sizes: dict[str, int] = {}
@@ -209,7 +212,9 @@ def _where(key: str | None, log: int | None = None) -> str:
     return keyed if log is None else f"{keyed} AND partition = {log}"
 
 
-def binpack(world: Any, tab: SparkTab, mode: str, share: int, by_key: bool = False, logs: Any = None) -> None:
+def binpack(
+    world: Any, tab: SparkTab, mode: str, share: int, by_key: bool = False, logs: Any = None, across: bool = False
+) -> None:
     if tab.current is None:
         return
     if mode == "overwrite" or by_key:
