@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock dist screenshots clean
+.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -127,6 +127,9 @@ lock: env ## resolve the dependencies anew
 	$(BIN)/uv pip compile -q infra/uv.in --generate-hashes --universal --python-version 3.11 --no-header -o infra/uv.lock.txt --upgrade
 	$(BIN)/uv pip compile -q setup.cfg --extra airflow --extra demo --extra dev --extra postgres --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock --upgrade
 	$(BIN)/uv pip compile -q setup.cfg --extra airflow --extra kubernetes --extra postgres --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -c requirements.lock -o infra/container/requirements.lock
+
+changelog: env ## put the notes of docs/changes into docs/changelog.md, as VERSION=0.2.0 says
+	$(BIN)/towncrier build --yes --version $(VERSION)
 
 dist: env ## build sdist and wheel into dist/
 	rm -rf dist

@@ -208,3 +208,23 @@ def test_a_lock_or_name_that_cannot_be_meant_is_refused(write, given, words):
     write(json.dumps({"policies": [{"name": "a", "tables": ["x.y"], **given}]}))
     with pytest.raises(BadInput, match=re.escape(words)):
         policies_in_force()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (
+            ["shop.*"],
+            ["shop.orders"],
+            "all tables of shop.orders are those of policy a, which comes first and names shop.*",
+        ),
+        (["*.*"], ["x.?", "y.z"], "all tables of x.? are those of policy a"),
+        (["shop.o*"], ["shop.orders*"], "all tables of shop.orders* are those of policy a"),
+        (["shop.orders"], ["shop.*"], ""),
+        (["shop.o*"], ["*.orders"], ""),
+        (["shop.[ab]"], ["shop.[ab]c"], ""),
+    ],
+)
+def test_a_policy_that_gets_no_table_is_told_of(first, second, said):
+    policies = Policies.model_validate({"policies": [{"name": "a", "tables": first}, {"name": "b", "tables": second}]})
+    assert any(said in doubt for doubt in policies.doubts()) if said else policies.doubts() == []

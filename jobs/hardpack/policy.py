@@ -143,6 +143,16 @@ class Policies(BaseModel):
         policy = self.of(table)
         return policy.given if policy else {}
 
+    def doubts(self) -> list[str]:
+        """Returns what is legal and yet hardly meant, a sentence each: globs whose tables are all another policy's."""
+        return [
+            f"policy {policy.name}: all tables of {glob} are those of policy {before.name}, which comes first and "
+            f"names {wider}; put {policy.name} before it, or take {glob} out."
+            for at, policy in enumerate(self.policies)
+            for glob in policy.tables
+            for before, wider in [(p, w) for p in self.policies[:at] for w in p.tables if fnmatchcase(glob, w)][:1]
+        ]
+
 
 def policy_file() -> Path | None:
     """Returns the file in force: HARDPACK_POLICIES, else `hardpack.yaml` in the home when it is there."""

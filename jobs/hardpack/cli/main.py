@@ -151,7 +151,10 @@ def policies(
     schema: Annotated[bool, typer.Option(help="print the JSON schema of the policy file")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """The policies of the policy file: which tables each names, when they are cleaned, and by which settings."""
+    """The policies of the policy file: which tables each names, when they are cleaned, and by which settings.
+
+    A file that passes here makes DAGs. What is legal and yet hardly meant is said beside.
+    """
     from hardpack.policy import VARIABLE, Policies, load_policies, policy_file
 
     if schema:
@@ -165,6 +168,8 @@ def policies(
     if not chosen:
         raise BadInput(f"{table}: no policy of {path} names this table.")
     show(chosen, as_json, policies_table)
+    for doubt in found.doubts():
+        err.print(f"hardpack: {doubt}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 for verbs in (passes, table_state):
