@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock changelog dist screenshots clean
+.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -117,6 +117,10 @@ fmt: env ## format and mend what can be mended
 
 docs: env ## make the pages of the docs that follow from the code
 	$(BIN)/python -m infra.docs.settings_page
+	$(BIN)/python -m infra.docs.policies_page
+
+site: env ## the docs as a site, in build/site
+	$(BIN)/python -m infra.docs.site
 
 env: .venv/.done ## make the environment from the lock
 

@@ -48,7 +48,7 @@ REPLANS = 2
 class Hardpack:
     """Log compaction for the tables of one catalog.
 
-    Example:
+    Examples:
         >>> hp = Hardpack.connect("lake")                          # doctest: +SKIP
         >>> report = hp.clean(hp.plan("db.topic"))                 # doctest: +SKIP
     """

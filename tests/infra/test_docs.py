@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.docs.settings_page import PAGE, page
+from infra.docs import policies_page, settings_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -13,8 +13,9 @@ WIDEST = 100
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
-def test_the_page_of_settings_is_made_of_the_model():
-    assert PAGE.read_text() == page(), "make docs"
+@pytest.mark.parametrize("made", [settings_page, policies_page], ids=["settings", "policies"])
+def test_pages_that_are_made_of_a_model_are_as_it_is(made):
+    assert made.PAGE.read_text() == made.page(), "make docs"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
