@@ -17,6 +17,7 @@ from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
 from hardpack_airflow.failures import task_failure, within
 from hardpack_airflow.handover import plans_of, results_handed_on, results_of
+from hardpack_airflow.lineage import lineage_of
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.planning import run_time, unit_of_table
 from hardpack_airflow.publish import pages_of, publish_or_warn
@@ -76,6 +77,7 @@ class HardpackOperator(SparkSubmitOperator):
         self.verb, self.unit, self.table, self.partitions, self.force = verb, unit, table, list(partitions), force
         self.fails_in_report = fails_in_report
         self.plans: list[str] = []
+        self.results: list[dict[str, Any]] = []
 
     # the operator it builds on returns nothing
     def execute(self, context: Context) -> Any:
@@ -93,6 +95,7 @@ class HardpackOperator(SparkSubmitOperator):
         for number, result in zip(going, done, strict=True):
             results[number] = result
             publish_or_warn(pages_of(result))
+        self.results = results
         failures = [result for result in done if "error" in result]
         again = self._may_help(context, failures)
         if not again:
@@ -113,6 +116,10 @@ class HardpackOperator(SparkSubmitOperator):
     def _handed_on(context: Context, results: list[dict[str, Any]]) -> Any:
         ti = context["ti"]
         return results_handed_on(results, ti.dag_id, ti.run_id, f"{ti.task_id}.{max(ti.map_index or 0, 0)}")
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+        """Returns the tables that the task read and wrote, for Airflow's OpenLineage provider."""
+        return lineage_of(setting("catalog"), self.results)
 
     def _planned(self, now: int) -> dict[str, Any]:
         try:

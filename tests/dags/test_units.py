@@ -70,7 +70,7 @@ def unit(monkeypatch):
         events = []
         outlet = SimpleNamespace(add=lambda asset, extra: events.append((asset.name, sorted(extra))))
         context = {"ti": instance, "outlet_events": {task.outlets[0]: outlet} if task.outlets else {}}
-        return SimpleNamespace(run=lambda: task.execute(context), ti=instance, events=events, asked=asked)
+        return SimpleNamespace(run=lambda: task.execute(context), ti=instance, events=events, asked=asked, task=task)
 
     return run
 
@@ -173,6 +173,18 @@ def test_a_guarantee_that_broke_in_one_table_takes_no_event_from_the_others(unit
     assert last.events == [("hardpack.a", ["phase_one"])]
     # where no report fails for it, the task does
     assert failed(unit("verify", {"a": GOOD, "b": REFUSED})) == [of("a", GOOD), of("b", REFUSED)]
+
+
+def test_lineage_names_what_was_read_and_what_was_written(unit):
+    log = {"bytes_written": 70, "files_written": 2}
+    cleaned = {"snapshot": 9, "logs": [log, log]}
+    ran = unit("phase_one", {"a": cleaned, "b": GOOD | {"snapshot": None, "logs": []}, "c": WRONG})
+    failed(ran)
+    told = ran.task.get_openlineage_facets_on_complete(None)
+    assert [(d.namespace, d.name) for d in told.inputs] == [("iceberg://hardpack", "a"), ("iceberg://hardpack", "b")]
+    (written,) = told.outputs
+    facet = written.outputFacets["outputStatistics"]
+    assert (written.name, facet.size, facet.fileCount) == ("a", 140, 4)
 
 
 def test_a_verb_after_one_that_had_nothing_to_do_goes_on(unit):
