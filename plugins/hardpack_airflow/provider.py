@@ -84,7 +84,7 @@ def get_provider_info() -> dict[str, Any]:
         for name, (default, description) in OPTIONS.items()
     }
     section = {"description": "Kafka's log compaction for Iceberg tables.", "options": options}
-    modules = {"operators": ["operators"], "sensors": ["sensor"], "triggers": ["trigger"]}
+    modules = {"operators": ["operators"], "sensors": ["sensor", "compacted_sensor"], "triggers": ["trigger"]}
     return {
         "package-name": "hardpack",
         "name": "hardpack",

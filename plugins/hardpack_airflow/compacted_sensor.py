@@ -1,0 +1,67 @@
+"""The sensor for DAGs of your own: is a table compacted up to a time or an offset? Reads metadata, starts no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator, Context
+
+from hardpack_airflow.airflow_names import AirflowFailException
+from hardpack_airflow.config import setting
+from hardpack_airflow.failures import task_failure
+
+if TYPE_CHECKING:
+    from hardpack.operations.status import LogStatus
+
+
+class CompactedSensor(BaseSensorOperator):
+    """Ends well when passes have covered every row of a table that is older than a time, or below an offset.
+
+    Where a log's newest file is its active segment, no pass covers it; ask for a time or offset before it.
+
+    :param table: namespace.table (templated)
+    :param up_to: a time, ms since the epoch or ISO 8601, as `{{ data_interval_end }}` is (templated)
+    :param offset: in its place, the least checkpoint that each log has to have
+    :param partitions: of the table only these logs; none for all
+    """
+
+    template_fields: Sequence[str] = ("table", "up_to")
+
+    def __init__(
+        self, *, table: str, up_to: str = "", offset: int | None = None, partitions: Sequence[str] = (), **kwargs: Any
+    ) -> None:
+        if bool(up_to) == (offset is not None):
+            raise ValueError("CompactedSensor waits for a time or for an offset; give it up_to or offset.")
+        super().__init__(**{"mode": "reschedule", **kwargs})
+        self.table, self.up_to, self.offset, self.partitions = table, up_to, offset, list(partitions)
+
+    def poke(self, context: Context) -> bool:
+        """Looks once, and logs which logs are not there yet."""
+        from hardpack import Hardpack
+        from hardpack.clock import clock, time_of
+
+        now = clock()
+        try:
+            until = time_of(self.up_to) if self.up_to else None
+            found = Hardpack.connect(setting("catalog")).status(self.table, now)
+        except Exception as error:  # whatever it is, the task fails with its sentence
+            raise task_failure(error) from error
+        chosen = [log for log in found if not self.partitions or str(log.partition) in self.partitions]
+        if lost := sorted(set(self.partitions) - {str(log.partition) for log in found}):
+            raise AirflowFailException(f"{self.table}: there is no log {lost[0]}; expected one that `status` lists.")
+        waiting = list(_behind(chosen, now, until, self.offset))
+        for line in waiting:
+            self.log.info("%s/%s", self.table, line)
+        return not waiting
+
+
+def _behind(logs: Iterable[LogStatus], now: int, until: int | None, offset: int | None) -> Iterable[str]:
+    """Yields what is said of each log that is not compacted as far."""
+    from hardpack.clock import moment
+
+    for log in logs:
+        if offset is not None and (log.checkpoint is None or log.checkpoint < offset):
+            yield f"{log.partition}: the checkpoint is {log.checkpoint}, {log.reason}"
+        elif until is not None and log.dirty_age_ms and now - log.dirty_age_ms < until:
+            yield f"{log.partition}: rows from {moment(now - log.dirty_age_ms)} on wait for a pass, {log.reason}"

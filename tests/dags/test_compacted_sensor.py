@@ -1,0 +1,69 @@
+"""Waiting until a table is compacted up to a time or an offset."""
+
+import pytest
+from hardpack.rules.model import LogState
+from hardpack.table.state import STATE_PROPERTY, write_state
+
+from tests.topics import T0, append, name_of, new_topic, row
+
+pytestmark = pytest.mark.dags
+
+
+@pytest.fixture
+def looks(catalog, tmp_path, monkeypatch):
+    """Whether the sensor is content with a table, cleaned up to offset 2, whose rows came a minute apart."""
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    from hardpack import Hardpack
+    from hardpack_airflow.compacted_sensor import CompactedSensor
+
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
+    table = new_topic(catalog)
+    for offset in range(4):
+        append(table, {0: [row(offset, "a")], 1: [row(offset, "b")]}, at=T0 + offset * 60_000)
+
+    def covered(*checkpoints):
+        snapshot = table.refresh().current_snapshot()
+        made = snapshot.snapshot_id, snapshot.sequence_number
+        states = {str(log): LogState(to, None, 4, (), snapshot=made) for log, to in enumerate(checkpoints)}
+        with table.transaction() as change:
+            change.set_properties({STATE_PROPERTY: write_state(states)})
+
+    def look(**arguments):
+        return CompactedSensor(task_id="any", **{"table": name_of(table)} | arguments).poke({})
+
+    return covered, look
+
+
+def test_a_table_is_compacted_up_to_an_offset_when_every_log_is(looks):
+    covered, look = looks
+    assert not look(offset=1)
+    covered(2, 3)
+    assert look(offset=2)
+    assert not look(offset=3)
+    assert look(offset=3, partitions=["1"])
+
+
+def test_a_table_is_compacted_up_to_a_time_when_all_older_rows_are_covered(looks):
+    covered, look = looks
+    assert not look(up_to=str(T0 + 1))
+    covered(2, 3)
+    assert look(up_to=str(T0 + 120_000))
+    assert not look(up_to=str(T0 + 120_001))
+    assert look(up_to="2020-09-13T12:29:40+00:00", partitions=["1"])
+
+
+def test_what_cannot_be_waited_for_is_refused(looks):
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow.compacted_sensor import CompactedSensor
+
+    _, look = looks
+    for given in ({}, {"up_to": "1", "offset": 1}):
+        with pytest.raises(ValueError, match="give it up_to or offset"):
+            CompactedSensor(task_id="any", table="a.b", **given)
+    with pytest.raises(AirflowFailException, match="there is no log 7"):
+        look(offset=1, partitions=["7"])
+    with pytest.raises(AirflowFailException, match="is no time"):
+        look(up_to="soon")
+    with pytest.raises(AirflowFailException, match="no such table"):
+        look(table="t.nowhere", offset=1)
