@@ -9,6 +9,7 @@ from typing import Annotated
 
 import httpx
 import typer
+from hardpack_airflow.config import framed_path
 from hardpack_airflow.demo.__main__ import CONFIG, DAG, HOME, LIVE
 from hardpack_airflow.demo.local_airflow import USER, LocalAirflow
 from playwright.sync_api import Page, sync_playwright
@@ -36,7 +37,8 @@ def main(port: Annotated[int, typer.Option(help="port of Airflow on loopback")] 
         take(page, f"{airflow.url}/dags/{DAG}/runs/{run}", "grid.png")
         take(page, f"{airflow.url}{page_address}", "data_docs.png")
         take(page, f"{airflow.url}/plugin/hardpack", "page_tables.png")
-        take(page, f"{airflow.url}/hardpack/tables/{LIVE}", "page_table.png", whole=False)
+        take(page, f"{airflow.url}{framed_path(f'/tables/{LIVE}')}", "page_table.png")
+        take(page, f"{airflow.url}{report_address(airflow, run)}", "page_report.png")
         browser.close()
 
 
@@ -54,11 +56,17 @@ def last_full_run(airflow: LocalAirflow) -> tuple[str, str]:
     sys.exit("no run has cleaned anything yet; wait for the next.")
 
 
-def take(page: Page, address: str, name: str, whole: bool = True) -> None:
-    """Open a page, wait until it is drawn, save its picture, whole or as much as a screen shows."""
+def report_address(airflow: LocalAirflow, run: str) -> str:
+    """Returns the address of a run's report."""
+    path = f"dags/{DAG}/dagRuns/{run}/taskInstances/report/links"
+    return str(airflow.call("GET", path)["extra_links"]["Report"])
+
+
+def take(page: Page, address: str, name: str) -> None:
+    """Open a page, wait until it is drawn, save its picture."""
     page.goto(address)
     page.wait_for_timeout(4000)
-    page.screenshot(path=PICTURES / name, full_page=whole)
+    page.screenshot(path=PICTURES / name)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,24 @@ async def report(request: Request, name: str) -> HTMLResponse:
     return await said_of("Report", REPORTS, lambda: _report_page(name, is_framed(request)))
 
 
+def runs_of(table: str, newest: int = 30) -> list[tuple[str, RunReport, str]]:
+    """Returns the runs that worked on a table: the report's name, the report, and what became of the table, in words.
+
+    Args:
+        table: its name.
+        newest: so many reports are looked at.
+    """
+    found = []
+    for name in stored.newest_reports()[:newest]:
+        if not (run := _report(name)):
+            continue
+        said = [error for error in run.errors if error.startswith(f"{table}: ")]
+        said += [f"{one.removed:,} rows removed, {one.verdict}" for one in tables_of(run) if one.name == table]
+        if said:
+            found.append((name, run, "; ".join(said)))
+    return found
+
+
 def _report_page(name: str, framed: bool) -> HTMLResponse:
     found = _report(name)
     if not found:

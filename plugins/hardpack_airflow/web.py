@@ -153,7 +153,8 @@ def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str], fr
     return page(
         "table.html", page=found, logs=logs, sort=sort, number=at, last=last, summary=found.summary,
         charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started, framed=framed,
-        next_run=_next_runs([name])[name], validations=stored.newest_docs(PER_PAGE, name), actions=actions.MEANINGS,
+        next_run=_next_runs([name])[name], validations=stored.newest_docs(PER_PAGE, name),
+        runs=report_pages.runs_of(name), actions=actions.MEANINGS,
     )  # fmt: skip
 
 

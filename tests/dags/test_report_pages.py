@@ -70,6 +70,23 @@ def test_a_report_is_read_by_people(client, tmp_path, monkeypatch):
     assert client.get("/reports/nothing").status_code == 404
 
 
+def test_a_tables_page_names_the_runs_that_worked_on_it(client, topics, tmp_path):
+    (tmp_path / "reports").mkdir()
+    cleaned = run_report()
+    passes = [one.model_copy(update={"table": topics[0]}) for one in cleaned.phase_one]
+    told = {
+        "good": cleaned.model_copy(update={"phase_one": passes, "phase_two": [], "verify": [], "errors": []}),
+        "bad": run_report(errors=[f"{topics[0]}: the catalog is away."]), "other": cleaned,
+    }  # fmt: skip
+    for name, report in told.items():
+        (tmp_path / "reports" / f"{name}.json").write_text(report.model_dump_json())
+    page = client.get(f"/tables/{topics[0]}").text
+    assert "60 rows removed, not verified" in page
+    assert f"{topics[0]}: the catalog is away." in page
+    assert re.findall(r"/hardpack/reports/(\w+)", page).count("other") == 0
+    assert "<h2>Runs</h2>" not in client.get(f"/tables/{topics[1]}").text
+
+
 def test_pages_show_what_lies_on_s3_alone(client, bucket, tmp_path, monkeypatch):
     place = "data_docs/validations/log_guarantees/db.orders_partition_0_published_7/20260102T030405.000000Z/x.html"
     bucket.put_object(Bucket="audit", Key="lake/reports/hardpack.other.json", Body=run_report().model_dump_json())
