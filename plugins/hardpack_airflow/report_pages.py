@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -39,13 +39,22 @@ async def report(request: Request, name: str) -> HTMLResponse:
     return await said_of("Report", REPORTS, lambda: _report_page(name, is_framed(request)))
 
 
-def runs_of(table: str, newest: int = 30) -> list[tuple[str, RunReport, str]]:
-    """Returns the runs that worked on a table: the report's name, the report, and what became of the table, in words.
+def kept_of(table: str) -> dict[str, Any]:
+    """Returns what is kept of a table, as its page shows it; of a place that does not answer, why.
 
-    Args:
-        table: its name.
-        newest: so many reports are looked at.
+    Returns:
+        `runs`: of each run that worked on it the report's name, the report, and in words what became of the table;
+        `validations`: title and path of its pages of Data Docs; `problem`: why there is neither, else empty.
     """
+    from hardpack.errors import Unavailable
+
+    try:
+        return {"runs": _runs_of(table), "validations": stored.newest_docs(PER_PAGE, table), "problem": ""}
+    except Unavailable as error:  # the table itself can be shown
+        return {"runs": [], "validations": [], "problem": f"{error}"}
+
+
+def _runs_of(table: str, newest: int = 30) -> list[tuple[str, RunReport, str]]:
     found = []
     for name in stored.newest_reports()[:newest]:
         if not (run := _report(name)):

@@ -71,7 +71,7 @@ class TableOfRun:
 
     @property
     def seconds(self) -> float:
-        """Of all passes and verifications together."""
+        """Seconds of all passes and verifications together."""
         return sum(one.seconds for one in self.passes) + sum(one.seconds for one in self.verified)
 
     @property

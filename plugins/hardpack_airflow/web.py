@@ -20,7 +20,7 @@ from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
-from hardpack_airflow import actions, report_pages, stored
+from hardpack_airflow import actions, report_pages
 from hardpack_airflow.config import page_path, setting
 from hardpack_airflow.patience import CATALOG
 from hardpack_airflow.rendering import PAGES, PER_PAGE, is_framed, page, part, said_of, status_of
@@ -153,8 +153,7 @@ def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str], fr
     return page(
         "table.html", page=found, logs=logs, sort=sort, number=at, last=last, summary=found.summary,
         charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started, framed=framed,
-        next_run=_next_runs([name])[name], validations=stored.newest_docs(PER_PAGE, name),
-        runs=report_pages.runs_of(name), actions=actions.MEANINGS,
+        next_run=_next_runs([name])[name], actions=actions.MEANINGS, **report_pages.kept_of(name),
     )  # fmt: skip
 
 

@@ -103,8 +103,11 @@ def test_pages_show_what_lies_on_s3_alone(client, bucket, tmp_path, monkeypatch)
     assert client.get("/reports/nothing").status_code == 404
 
 
-def test_s3_that_refuses_is_a_sentence(client, bucket, monkeypatch):
+def test_s3_that_refuses_is_a_sentence(client, topics, bucket, monkeypatch):
     monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://not-there/lake/")
     answer = client.get("/reports")
     assert answer.status_code == 503
     assert "reports_s3 cannot be read" in answer.text
+    # a table's own page has the rest
+    answer = client.get(f"/tables/{topics[0]}")
+    assert (answer.status_code, "reports_s3 cannot be read" in answer.text) == (200, True)

@@ -21,7 +21,7 @@ class Known:
     """A table as it was when it was looked at last."""
 
     location: str
-    """Of its metadata file."""
+    """Where its metadata file was."""
     policy: str
     """All that the policy file said of it."""
     plan: Plan | None
