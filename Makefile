@@ -118,6 +118,7 @@ fmt: env ## format and mend what can be mended
 docs: env ## make the pages of the docs that follow from the code
 	$(BIN)/python -m infra.docs.settings_page
 	$(BIN)/python -m infra.docs.policies_page
+	$(BIN)/python -m infra.docs.report_schema
 
 site: env ## the docs as a site, in build/site
 	$(BIN)/python -m infra.docs.site

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.docs import policies_page, settings_page
+from infra.docs import policies_page, report_schema, settings_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -13,7 +13,7 @@ WIDEST = 100
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
-@pytest.mark.parametrize("made", [settings_page, policies_page], ids=["settings", "policies"])
+@pytest.mark.parametrize("made", [settings_page, policies_page, report_schema], ids=["settings", "policies", "schema"])
 def test_pages_that_are_made_of_a_model_are_as_it_is(made):
     assert made.PAGE.read_text() == made.page(), "make docs"
 
