@@ -297,7 +297,8 @@ print("##" + json.dumps([known == {name: default for name, (default, _) in OPTIO
 """
     same, links, jobs, catalog = json.loads(python(code, airflow_env[2]).split("##")[1])
     assert same
-    assert links == [f"hardpack_airflow.links.{name}" for name in ("DataDocsLink", "SparkLink", "TableLink")]
+    names = ("DataDocsLink", "ReportLink", "SparkLink", "TableLink")
+    assert links == [f"hardpack_airflow.links.{name}" for name in names]
     assert jobs == [True] * 4
     assert catalog == "hardpack"
 
