@@ -59,7 +59,7 @@ async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
     # a cookie goes with what other sites send, unless it is SameSite; this holds for those that are not
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HTTPException(403, "Another site asked for this; go to the table's page and ask there.")
-    answer = await _ask(request, "POST", f"dags/{quote(dag)}/dagRuns", {"logical_date": None, "conf": form})
+    answer = await _ask(request, "POST", f"dags/{quote(dag, safe='')}/dagRuns", {"logical_date": None, "conf": form})
     if answer.status_code != 200:
         raise HTTPException(answer.status_code, f"Airflow did not start {dag}: {_detail(answer)}")
     return str(answer.json()["dag_run_id"])
@@ -67,10 +67,10 @@ async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
 
 async def state(request: Request, dag: str, run: str) -> str:
     """Returns how a run stands, in words; empty when there is none, or who asked may not see it."""
-    answer = await _ask(request, "GET", f"dags/{quote(dag)}/dagRuns/{quote(run, safe='')}")
+    answer = await _ask(request, "GET", f"dags/{quote(dag, safe='')}/dagRuns/{quote(run, safe='')}")
     if answer.status_code != 200:
         return ""
-    about = await _ask(request, "GET", f"dags/{quote(dag)}")
+    about = await _ask(request, "GET", f"dags/{quote(dag, safe='')}")
     paused = about.status_code == 200 and about.json()["is_paused"]
     return f"{answer.json()['state']}{', and waits until somebody unpauses the DAG' if paused else ''}"
 

@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperatorLink
 from hardpack_airflow.config import framed_path, setting
 from hardpack_airflow.handover import results_of
 from hardpack_airflow.publish import pages_of
+from hardpack_airflow.stored import path_in_docs
 
 
 class DataDocsLink(BaseOperatorLink):
@@ -76,5 +77,5 @@ def _result(ti_key: Any) -> Any:
 
 def docs_address(page: str) -> str:
     """Address of a page given as a path inside a folder `data_docs`."""
-    _, inside, rest = page.partition("/data_docs/")
-    return framed_path(f"/docs/{quote(rest)}") if inside else ""
+    inside = path_in_docs(page)
+    return framed_path(f"/docs/{quote(inside)}") if inside else ""

@@ -5,7 +5,7 @@ import json
 import pytest
 from hardpack.cli.main import app
 from hardpack.clock import time_of
-from hardpack.compaction.report import PassReport
+from hardpack.compaction.report import PassReport, VerifyReport
 from hardpack.errors import BadInput, Conflict, Unavailable
 from typer.testing import CliRunner
 
@@ -48,6 +48,18 @@ def test_one_that_fails_does_not_stop_the_others_and_the_highest_code_counts(lib
     ]  # fmt: skip
     assert told[1]["error"] == "db.away: no answer."
     assert "hardpack: db.busy: others commit." in done.stderr
+
+
+def test_a_broken_guarantee_is_told_also_beside_a_table_that_failed_for_less(library):
+    def verify(table, now, partitions):
+        if table == "db.busy":
+            raise BadInput("db.busy: it is wrong.")
+        return VerifyReport(table=table, now=0, success=False, passes_hold=table != "db.z")
+
+    library.verify = verify
+    assert CliRunner().invoke(app, ["verify", "db.*", "--json"]).exit_code == 3
+    assert CliRunner().invoke(app, ["verify", "db.z"]).exit_code == 3
+    assert CliRunner().invoke(app, ["verify", "db.a"]).exit_code == 0
 
 
 def test_people_read_a_table_for_each(library):

@@ -22,8 +22,13 @@ R = TypeVar("R", bound=BaseModel)
 
 
 def each_table(
-    hp: Hardpack, patterns: Sequence[str], doing: str, work: Callable[[str], R], shown: Callable[[R], None] | None
-) -> list[R]:
+    hp: Hardpack,
+    patterns: Sequence[str],
+    doing: str,
+    work: Callable[[str], R],
+    shown: Callable[[R], None] | None,
+    code_of: Callable[[R], int] = lambda _: 0,
+) -> None:
     """Works on the adopted tables that names or globs match, and shows each result as it comes.
 
     Args:
@@ -33,22 +38,21 @@ def each_table(
         work: what is done to a table.
         shown: prints a result; None prints JSON: of one table that is named plainly an object, else a list, in which a
             table that failed has `table`, `error` and `exit_code`.
-
-    Returns:
-        The results of the tables that went well.
+        code_of: the exit code that a result stands for.
 
     Raises:
         BadInput: a glob matches no adopted table.
         HardpackError: what ended the work on the only table that is named.
-        typer.Exit: some of several tables failed, with the highest of their exit codes.
+        typer.Exit: with the highest exit code of all tables, where it is not 0.
     """
     names = _names(hp, patterns)
     if names == list(patterns) and len(names) == 1:
         with err.status(doing):
             result = work(names[0])
         print_json(result) if shown is None else shown(result)
-        return [result]
-    results: list[R] = []
+        if code := code_of(result):
+            raise typer.Exit(code)
+        return
     told: list[dict[str, object]] = []
     codes: list[int] = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -65,16 +69,15 @@ def each_table(
                 told.append({"table": name, "error": f"{refusal}", "exit_code": refusal.exit_code})
                 say(refusal)
             else:
-                results.append(result)
+                codes.append(code_of(result))
                 told.append(result.model_dump(mode="json", by_alias=True))
                 if shown:
                     shown(result)
             progress.advance(bar)
     if shown is None:
         sys.stdout.write(json.dumps(told) + "\n")
-    if codes:
-        raise typer.Exit(max(codes))
-    return results
+    if code := max(codes):
+        raise typer.Exit(code)
 
 
 def _names(hp: Hardpack, patterns: Sequence[str]) -> list[str]:

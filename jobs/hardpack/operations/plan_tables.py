@@ -137,7 +137,7 @@ class PlanCache:
                 else:
                     strangers.append((name, error))
                 continue
-            if usual:
+            if usual and name in locations:
                 self._known[name] = Known(table.metadata_location, policy, plan)
             if plan:
                 yield name, plan
