@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -69,49 +69,106 @@ def validate(
         BadInput: a file of the evidence is missing or damaged.
         Unavailable: the evidence could not be read for another reason, so nothing is known of the guarantees.
     """
-    import great_expectations as gx
     import hardpack_expectations.guarantees  # noqa: F401  registers the classes that the suites name
-    from great_expectations.data_context.types.resource_identifiers import ExpectationSuiteIdentifier
-    from hardpack_expectations.pages import ABOUT
 
-    context = gx.get_context(mode="ephemeral", project_config=_config(home))
-    context.variables.progress_bars = {"globally": False}
+    context = context_of(home)
+    # as a text: Great Expectations copies a list of many logs again and again, part by part
+    outcome = run(context, context.suites.get(suite), evidence, asset, run_name, "SUMMARY", {"logs": json.dumps(logs)})
+    if failure := exception(outcome.results):
+        raise not_measured(asset, failure)
+    return outcome.keep(home, about, lambda result: (result.result or {}).get("observed_value", ""))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A suite's results, which nobody but this process has yet."""
+
+    context: Any
+    identifier: Any
+    result: Any
+    asset: str
+
+    @property
+    def results(self) -> list[Any]:
+        """One for each expectation, in the suite's order."""
+        return list(self.result.results)
+
+    def keep(self, home: Path, about: Mapping[str, str], observed: Callable[[Any], str]) -> Verdict:
+        """Write the results and their page.
+
+        Args:
+            home: folder for validation results and Data Docs.
+            about: what the page says at its top beside the table, by heading.
+            observed: tells in words what an expectation's result observed.
+        """
+        from great_expectations.data_context.types.resource_identifiers import ExpectationSuiteIdentifier
+        from hardpack_expectations.pages import ABOUT
+
+        context, identifier = self.context, self.identifier
+        self.result.meta[ABOUT] = {"Table": self.asset, **about}
+        for store in (RESULTS, KEPT):
+            context.stores[store].set(identifier, self.result)
+        suite = ExpectationSuiteIdentifier(self.result.suite_name)
+        context.build_data_docs(resource_identifiers=[identifier, suite], build_index=False)
+        try:
+            write_index(home / "data_docs")
+        except OSError as error:  # the page is there, and the table is what matters
+            log.warning("the index of Data Docs was not written: %s", error)
+        urls = context.get_docs_sites_urls(resource_identifier=identifier)
+        results = [
+            {
+                "expectation": r.expectation_config.type,
+                "success": bool(r.success),
+                "observed": observed(r),
+                "partitions": (r.result or {}).get("details", {}).get("partitions", []),
+            }
+            for r in self.results
+        ]
+        page = unquote(urlparse(urls[0]["site_url"]).path) if urls else ""
+        return Verdict(bool(self.result.success), results, page)
+
+
+def run(
+    context: Any,
+    suite: Any,
+    rows: DataFrame,
+    asset: str,
+    run_name: str,
+    result_format: str | dict[str, Any],
+    parameters: dict[str, Any],
+) -> Outcome:
+    """Run a suite of a context on rows; see `validate` for the names."""
+    import great_expectations as gx
+
     source = context.data_sources.add_spark("hardpack", persist=False)
     batch = source.add_dataframe_asset(file_name(asset)).add_batch_definition_whole_dataframe("logs")
-    definition = gx.ValidationDefinition(name=suite, data=batch, suite=context.suites.get(suite))
+    definition = gx.ValidationDefinition(name=suite.name, data=batch, suite=suite)
     checkpoint = gx.Checkpoint(
-        name=suite,
+        name=suite.name,
         validation_definitions=[context.validation_definitions.add(definition)],
-        result_format="SUMMARY",
+        result_format=result_format,
     )
     outcome = context.checkpoints.add(checkpoint).run(
-        batch_parameters={"dataframe": evidence},
-        # as a text: Great Expectations copies a list of many logs again and again, part by part
-        expectation_parameters={"logs": json.dumps(logs)},
+        batch_parameters={"dataframe": rows},
+        expectation_parameters=parameters,
         run_id=gx.RunIdentifier(run_name=_named(run_name)),
     )
     identifier, result = next(iter(outcome.run_results.items()))
-    if failure := _exception(result.results):
-        raise not_measured(asset, failure)
-    result.meta[ABOUT] = {"Table": asset, **about}
-    for store in (RESULTS, KEPT):
-        context.stores[store].set(identifier, result)
-    context.build_data_docs(resource_identifiers=[identifier, ExpectationSuiteIdentifier(suite)], build_index=False)
-    try:
-        write_index(home / "data_docs")
-    except OSError as error:  # the page is there, and the table is what matters
-        log.warning("the index of Data Docs was not written: %s", error)
-    urls = context.get_docs_sites_urls(resource_identifier=identifier)
-    results = [
-        {
-            "expectation": r.expectation_config.type,
-            "success": bool(r.success),
-            "observed": (r.result or {}).get("observed_value", ""),
-            "partitions": (r.result or {}).get("details", {}).get("partitions", []),
-        }
-        for r in result.results
-    ]
-    return Verdict(bool(outcome.success), results, unquote(urlparse(urls[0]["site_url"]).path) if urls else "")
+    return Outcome(context, identifier, result, asset)
+
+
+def context_of(home: Path, own: bool = False) -> Any:
+    """Returns Great Expectations' context over our folders.
+
+    Args:
+        home: folder for validation results and Data Docs.
+        own: whether the suite is made in memory; else it is one of this folder.
+    """
+    import great_expectations as gx
+
+    context = gx.get_context(mode="ephemeral", project_config=_config(home, own))
+    context.variables.progress_bars = {"globally": False}
+    return context
 
 
 def _named(text: str) -> str:
@@ -119,7 +176,7 @@ def _named(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text)
 
 
-def _exception(results: Any) -> str:
+def exception(results: Any) -> str:
     """Returns what was raised while measuring; Great Expectations catches it and calls the guarantee broken."""
     for result in results:
         info = result.exception_info or {}
@@ -131,7 +188,7 @@ def _exception(results: Any) -> str:
     return ""
 
 
-def _config(home: Path) -> Any:
+def _config(home: Path, suites_in_memory: bool) -> Any:
     from great_expectations.data_context.types.base import DataContextConfig
 
     def files(folder: Path) -> dict[str, Any]:
@@ -149,7 +206,9 @@ def _config(home: Path) -> Any:
 
     return DataContextConfig(
         stores={
-            "suites": {"class_name": "ExpectationsStore", "store_backend": files(SUITES)},
+            "suites": in_memory("ExpectationsStore")
+            if suites_in_memory
+            else {"class_name": "ExpectationsStore", "store_backend": files(SUITES)},
             # Great Expectations looks through all results there are for each page, so that it may know this one only
             RESULTS: in_memory("ValidationResultsStore"),
             KEPT: {"class_name": "ValidationResultsStore", "store_backend": files(home / "validations")},

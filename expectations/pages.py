@@ -13,8 +13,12 @@ from great_expectations.render.renderer.page_renderer import ValidationResultsPa
 from great_expectations.render.view import DefaultJinjaPageView
 from hardpack_expectations.index import CSP
 
-HEADINGS = ("Pass", "Snapshot", "Compared with", "Partitions", "Time of the pass", "Checked")
+HEADINGS = ("Pass", "Expectations", "Snapshot", "Compared with", "Partitions", "Time of the pass", "Checked")
 """In the order in which they are shown; the result store sorts names."""
+OWN = "own_expectations"
+"""Name of the suite that a user's own expectations make."""
+SAID = "Every guarantee holds", "A GUARANTEE IS BROKEN"
+SAID_OF_OWN = "Every expectation of your own holds", "AN EXPECTATION OF YOUR OWN FAILED"
 ABOUT = "about"
 """The place in a result's metadata of what it is about, by heading."""
 
@@ -32,7 +36,9 @@ class ResultsPage(ValidationResultsPageRenderer):
     @classmethod
     def _render_validation_header(cls, validation_results: Any) -> RenderedHeaderContent:
         held = validation_results.success
-        text = {"template": "Every guarantee holds" if held else "A GUARANTEE IS BROKEN", "tag": "h2"}
+        own = validation_results.suite_name == OWN
+        good, bad = SAID_OF_OWN if own else SAID
+        text = {"template": good if held else bad, "tag": "h2"}
         header = RenderedStringTemplateContent(content_block_type="string_template", string_template=text)
         classes = ["col-12", "p-0", "held" if held else "broken"]
         return RenderedHeaderContent(content_block_type="header", header=header, styling={"classes": classes})

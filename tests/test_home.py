@@ -130,7 +130,7 @@ def test_tables_with_long_and_alike_names_have_pages_of_their_own(tmp_path):
     )  # fmt: skip
     tables = ["db.t", "db.t_partition_x", "db." + "t" * 250, "db." + "t" * 251, "db.a b", "db.a_b"]
     for table in tables:
-        folder = page_title(table, [log], "published 1").replace(" ", "_")
+        folder = page_title(table, [log.partition], "published 1").replace(" ", "_")
         assert len(folder) < 255
         page = tmp_path / "validations" / "suite" / folder / "20261122T075923.725887Z"
         page.mkdir(parents=True)

@@ -56,6 +56,21 @@ class GateRefused(HardpackError):
         self.partitions, self.pages = partitions, pages
 
 
+class ExpectationFailed(HardpackError):
+    """Every guarantee holds, and a user's own critical expectation of a table's rows does not.
+
+    Args:
+        message: the sentence.
+        pages: files of Data Docs that show it.
+    """
+
+    exit_code = 6
+
+    def __init__(self, message: str, pages: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.pages = pages
+
+
 class Conflict(HardpackError):
     """Somebody else changed the input files or the log's state meanwhile; nothing was published, plan again."""
 

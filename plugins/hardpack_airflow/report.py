@@ -107,5 +107,7 @@ def lines(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
             ]
     for report in results["verify"]:
         found = "every guarantee holds" if report["success"] else "A GUARANTEE IS BROKEN"
+        if failed := sum(not one["success"] for one in report.get("own", ())):
+            found += f", {failed} of {len(report['own'])} of your own expectations failed"
         out.append(f"{report['table']}: {found}; Data Docs {', '.join(report['data_docs'])}")
     return out

@@ -79,7 +79,9 @@ class TableOfRun:
         """What verification found, in words."""
         if not self.verified:
             return "not verified"
-        return "every guarantee holds" if self.holds else "a guarantee is broken"
+        said = "every guarantee holds" if self.holds else "a guarantee is broken"
+        own = [one.success for report in self.verified for one in report.own]
+        return said if all(own) else f"{said}, {own.count(False)} of {len(own)} of your own expectations failed"
 
     @property
     def holds(self) -> bool:

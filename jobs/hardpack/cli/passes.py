@@ -13,14 +13,12 @@ from hardpack.cli.arguments import read_plan
 from hardpack.cli.console import err, out
 from hardpack.cli.each_table import each_table
 from hardpack.cli.options import AsJson, DryRun, Now, Partitions, TableName, TableNames, print_json, show
-from hardpack.cli.render import maintenance_table, pass_table, plan_table, split_table, verify_table
+from hardpack.cli.render import maintenance_table, own_table, pass_table, plan_table, split_table, verify_table
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.report import MaintenanceReport, PassReport, VerifyReport
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, ExpectationFailed, GateRefused
 
 app = typer.Typer()
-BROKEN = 3
-"""The exit code of a guarantee that does not hold."""
 
 
 @app.command()
@@ -96,18 +94,25 @@ def retention(
 
 @app.command()
 def verify(tables: TableNames, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
-    """Check the guarantees on published tables and write Data Docs; exit code 3 when one is broken."""
+    """Check the guarantees on published tables and write Data Docs; exit code 3 when one is broken.
+
+    Your own expectations in HARDPACK_HOME/expectations are checked too; exit code 6 when a critical one fails.
+    """
     hp = console.connect()
     shown = None if as_json else _show_verified
 
     def code_of(report: VerifyReport) -> int:
-        return 0 if report.passes_hold else BROKEN
+        if not report.passes_hold:
+            return GateRefused.exit_code
+        return ExpectationFailed.exit_code if report.failed_own else 0
 
     each_table(hp, tables, "verifying", lambda name: hp.verify(name, now, partition), shown, code_of)
 
 
 def _show_verified(report: VerifyReport) -> None:
     out.print(verify_table(report))
+    if report.own:
+        out.print(own_table(report))
     for page in report.data_docs:
         out.print(f"Data Docs: {page}", soft_wrap=True)
 

@@ -198,6 +198,14 @@ def verify_table(report: VerifyReport) -> Table:
     return grid(title, ("expectation", "finding", "observed"), rows)
 
 
+def own_table(report: VerifyReport) -> Table:
+    """Returns what the user's own expectations found."""
+    failed = sum(not one.success for one in report.own)
+    title = f"{report.table}: {failed} of {len(report.own)} of your own expectations failed"
+    rows = ((c.expectation, c.severity, "holds" if c.success else "FAILED", c.observed) for c in report.own)
+    return grid(title, ("expectation", "severity", "finding", "observed"), rows)
+
+
 def key_table(report: KeyReport) -> Table:
     """Returns what becomes of the rows of a key."""
     title = f"{report.table}: {len(report.rows):,} rows of the key" if report.rows else f"{report.table}: no such key"

@@ -18,7 +18,7 @@ from hardpack.cli.arguments import read_plan
 from hardpack.cli.log_output import begin_logging
 from hardpack.cli.task_process import end_with
 from hardpack.compaction.plan import Plan
-from hardpack.errors import BadInput, GateRefused, Unavailable, Unforeseen
+from hardpack.errors import BadInput, ExpectationFailed, GateRefused, Unavailable, Unforeseen
 from hardpack.failures import of_table, sentence
 from hardpack.table.redaction import redacted
 
@@ -126,6 +126,6 @@ def _done(
         if isinstance(told, Unforeseen):
             # reports are kept and copied, and what others say may quote a row
             text = f"{table}: {type(error).__name__}, which nobody foresaw; see the task's log, and report it."
-        pages = told.pages if isinstance(told, GateRefused) else ()
+        pages = told.pages if isinstance(told, GateRefused | ExpectationFailed) else ()
         return Failure(table=table, error=text, exit_code=told.exit_code, data_docs=pages).model_dump(mode="json")
     return report.model_dump(mode="json") | {"spark_application": hp.spark_application}

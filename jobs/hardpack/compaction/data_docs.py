@@ -7,26 +7,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from hardpack.home import file_name
-
-if TYPE_CHECKING:
-    from hardpack.compaction.report import LogReport
+from hardpack.rules.model import Partition
 
 PARTITION = "_partition_"
 """Stands behind the table's name in a page's path."""
 
 
-def page_title(table: str, logs: Sequence[LogReport], what: str) -> str:
+def page_title(table: str, logs: Sequence[Partition], what: str) -> str:
     """Names a page of Data Docs by table, partitions and run; it becomes part of a path, so it is short."""
-    few = file_name(partitions(logs, "-").replace(" ", "-"), 80)
+    few = file_name(partitions(logs, "-").replace(" ", "-"), 80) if logs else "all"
     return f"{file_name(table, also=PARTITION)} partition {few} {what}"
 
 
-def partitions(logs: Sequence[LogReport], between: str = ", ") -> str:
-    """Returns the names of some logs' partitions, of many the first and the last."""
-    names = [str(entry.partition) for entry in logs]
+def partitions(logs: Sequence[Partition], between: str = ", ") -> str:
+    """Returns the names of some logs, of many the first and the last."""
+    names = list(map(str, logs))
     return between.join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]} of {len(names)}"
 
 

@@ -42,11 +42,12 @@ def judge_pass(session: TableSession, ledger: Ledger) -> Verdict:
     with ExitStack() as hold:
         columns = ledger.choice.work.columns
         rows = evidence(jvm, columns, chosen.sides, hold, published=False, sample=chosen.sample)
-        title = page_title(request.table, ledger.logs, f"phase {request.phase} gate {request.plan}")
+        names = [entry.partition for entry in ledger.logs]
+        title = page_title(request.table, names, f"phase {request.phase} gate {request.plan}")
         promises = [promise(entry, chosen) for entry in ledger.logs]
         about = {
             "Pass": f"phase {request.phase}, plan {request.plan}, before it was published",
-            "Partitions": partitions(ledger.logs),
+            "Partitions": partitions(names),
             "Time of the pass": moment(request.now),
         }
         verdict = judge(rows, request.table, title, promises, session.home, about)

@@ -107,6 +107,12 @@ class Check(BaseModel):
     partitions: list[dict[str, int | str]]
 
 
+class OwnCheck(Check):
+    """What one of a user's own expectations found."""
+
+    severity: Literal["critical", "warning", "info"] = "critical"
+
+
 class VerifyReport(BaseModel):
     """What the expectations found on a published table."""
 
@@ -120,8 +126,15 @@ class VerifyReport(BaseModel):
     """Whether the passes themselves kept the guarantees; false blames hardpack, not those who changed rows since."""
     seconds: float = 0.0
     checks: tuple[Check, ...] = ()
+    own: tuple[OwnCheck, ...] = ()
+    """What a user's own expectations found; `success` is that of the guarantees alone."""
     data_docs: tuple[str, ...] = ()
     note: str = ""
+
+    @property
+    def failed_own(self) -> list[str]:
+        """Names of the user's own critical expectations that failed."""
+        return sorted({one.expectation for one in self.own if not one.success and one.severity == "critical"})
 
 
 class KeyRow(BaseModel):

@@ -12,9 +12,10 @@ from pyiceberg.table import Table
 
 from hardpack.compaction.data_docs import page_title, partitions
 from hardpack.compaction.gate import judge, promise
+from hardpack.compaction.own_expectations import with_own_expectations
 from hardpack.compaction.report import Check, LogReport, PassReport, VerifyReport
 from hardpack.compaction.session import TableSession
-from hardpack.errors import GateRefused
+from hardpack.errors import ExpectationFailed, GateRefused
 from hardpack.rules.causes import CAUSES, rows_removed
 from hardpack.rules.model import Partition
 from hardpack.spark.evidence import Side, evidence
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from hardpack.spark.jvm_table import JvmTable
 
 
-def verify(session: TableSession, now: int, partitions: Iterable[Partition] | None = None) -> VerifyReport:
-    """Runs the expectations on the current snapshot, against the one before each log's last phase one.
+def verify(session: TableSession, now: int, partitions: Collection[Partition] | None = None) -> VerifyReport:
+    """Runs the expectations on the current snapshot, against the one before each log's last phase one; the user's too.
 
     Args:
         session: the table's.
@@ -75,7 +76,7 @@ def verify(session: TableSession, now: int, partitions: Iterable[Partition] | No
             blame = "which kept every guarantee" if held else "which had broken a guarantee itself"
             note = f"rows came, or others changed some, after the pass of snapshot {end}, {blame}"
         passes_hold = passes_hold and held
-    return VerifyReport(
+    report = VerifyReport(
         table=session.name,
         now=now,
         success=all(c.success for c in checks),
@@ -85,6 +86,7 @@ def verify(session: TableSession, now: int, partitions: Iterable[Partition] | No
         data_docs=tuple(pages),
         note=note,
     )
+    return with_own_expectations(session, report, partitions)
 
 
 def must_hold(report: VerifyReport) -> VerifyReport:
@@ -92,6 +94,7 @@ def must_hold(report: VerifyReport) -> VerifyReport:
 
     Raises:
         GateRefused: naming what broke.
+        ExpectationFailed: a user's own critical expectation failed.
     """
     if not report.passes_hold:
         broken = ", ".join(sorted({c.expectation for c in report.checks if not c.success}))
@@ -99,6 +102,12 @@ def must_hold(report: VerifyReport) -> VerifyReport:
             f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)}, and look at the "
             "task's log for an error of Spark before anything is undone.",
             pages=report.data_docs,
+        )
+    if report.failed_own:
+        raise ExpectationFailed(
+            f"{report.table}: your own expectations {', '.join(report.failed_own)} failed, and every guarantee holds; "
+            f"see {report.data_docs[-1]}.",
+            report.data_docs,
         )
     return report
 
@@ -218,8 +227,8 @@ def _compare(
     """
     jvm, name = session.jvm, session.name
     base, current = snapshots
-    title = page_title(name, logs, f"published {current}")
     values = [p.partition for p in logs]
+    title = page_title(name, values, f"published {current}")
     among = columns.log.among(values)
     before, after = jvm.scan_tasks(base, among), jvm.scan_tasks(current, among)
     if own:
@@ -244,5 +253,5 @@ def _compare(
         rows = rows.where(rows["p"].isin([str(value) for value in values]))
         about = {"Pass": did, "Snapshot": f"{current}, as published", "Compared with": f"snapshot {base}"}
         return judge(
-            rows, name, title, [promise(p) for p in logs], session.home, about | {"Partitions": partitions(logs)}
+            rows, name, title, [promise(p) for p in logs], session.home, about | {"Partitions": partitions(values)}
         )
