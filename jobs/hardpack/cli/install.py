@@ -19,11 +19,12 @@ def jars(
     ] = False,
 ) -> None:
     """Fetch Iceberg's runtime and the drivers that Spark needs into HARDPACK_HOME/jars, from Maven Central."""
-    from hardpack.spark.jars import EMBEDDED, PRODUCTION, fetch
+    from hardpack.spark.jars import fetch, needed
+    from hardpack.spark.versions import TESTED, installed_spark
 
     folder = default_home() / "jars"
     with err.status("fetching jars"):
-        found = fetch(folder, EMBEDDED + PRODUCTION if production else EMBEDDED)
+        found = fetch(folder, needed(installed_spark() or TESTED[0].spark, production))
     for jar in found:
         out.print(f"{jar}", soft_wrap=True, highlight=False)
 

@@ -23,7 +23,7 @@ def installed() -> str:
     if client and client != spark:
         raise BadInput(
             f"pyspark {spark} and pyspark-client {client} own the same files, expected both at one version; mend it by "
-            "`pip install --force-reinstall --no-deps pyspark==X pyspark-client==X`, X being 4.1.3."
+            f"`pip install --force-reinstall --no-deps pyspark=={spark} pyspark-client=={spark}`."
         )
     said = f"Python {platform.python_version()}, " + ", ".join(f"{name} {version(name)}" for name in NAMES)
     airflow = _version(AIRFLOW)

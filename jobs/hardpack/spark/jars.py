@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardpack.errors import BadInput, Unavailable
+from hardpack.spark.versions import fit_of
 
 
 @dataclass(frozen=True)
@@ -33,17 +34,11 @@ class Jar:
         return f"{self.name}-{self.version}.jar"
 
 
-EMBEDDED = (
-    Jar(
-        "org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0",
-        "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
-    ),
-    Jar(
-        "org.xerial", "sqlite-jdbc", "3.50.3.0",
-        "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
-    ),
+DRIVER = Jar(
+    "org.xerial", "sqlite-jdbc", "3.50.3.0",
+    "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
 )  # fmt: skip
-"""What Spark needs for a catalog in SQLite and files on a local disk."""
+"""What Spark needs for a catalog in SQLite."""
 PRODUCTION = (
     Jar(
         "org.apache.iceberg", "iceberg-aws-bundle", "1.12.0",
@@ -55,6 +50,17 @@ PRODUCTION = (
     ),
 )  # fmt: skip
 """Jars that Spark needs in production besides: for PostgreSQL, S3 and Glue."""
+
+
+def needed(spark: str, production: bool = False) -> list[Jar]:
+    """Returns the jars for a version of Spark: Iceberg's runtime, the driver for SQLite, and what production needs.
+
+    Raises:
+        BadInput: hardpack does not work with that version.
+    """
+    fit = fit_of(spark)
+    runtime = Jar("org.apache.iceberg", fit.runtime, fit.iceberg, fit.runtime_sha256)
+    return [runtime, DRIVER, *(PRODUCTION if production else ())]
 
 
 def fetch(folder: Path, jars: Iterable[Jar]) -> list[Path]:

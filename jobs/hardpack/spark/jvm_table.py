@@ -1,7 +1,7 @@
 """A table by Iceberg's JVM API: staged reads of chosen files, and the one commit.
 
 Every Py4J call to Iceberg stands here. The classes behind it are internal to Iceberg's Spark module
-(tested with 1.12.0 for Spark 4.1): scans are staged by group id, and reading or writing that id selects them.
+(tested as `hardpack.spark.versions` says): scans are staged by group id, and reading or writing that id selects them.
 """
 
 from __future__ import annotations
@@ -193,7 +193,8 @@ class JvmTable(Procedures):
 
     def read(self, group: str) -> DataFrame:
         """Returns the rows of the staged tasks, on format v3 with the two lineage columns."""
-        return self.spark.read.format("iceberg").load(group)
+        # Iceberg for Spark 3.5 and 4.0 goes by the option, for 4.1 by the name alone
+        return self.spark.read.format("iceberg").option("scan-task-set-id", group).load(group)
 
     def commit(self, base: int, change: CommitChange) -> int:
         """Publish a change as one metadata swap; see `hardpack.spark.commit.Commits.commit`."""

@@ -18,6 +18,7 @@ from hardpack.errors import BadInput, HardpackError, Unavailable
 from hardpack.failures import FULL, java_error, sentence
 from hardpack.home import default_home, trusted
 from hardpack.spark.catalog_conf import CATALOGS, spark_conf
+from hardpack.spark.versions import fit_of, installed_spark
 from hardpack.table.redaction import SECRET
 
 if TYPE_CHECKING:
@@ -46,10 +47,10 @@ DEFAULTS = {
     # read only when the driver's JVM is still to start; spark-submit has its own option
     "spark.driver.memory": os.environ.get("HARDPACK_DRIVER_MEMORY", "4g"),
 }
-SPARK, SCALA, ICEBERG = "4.1", "2.13", "1.12"
-"""The versions that hardpack was tested with."""
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 RUNTIME = re.compile(r"iceberg-spark-runtime-(?P<spark>[0-9.]+)_(?P<scala>[0-9.]+)-")
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+"""What teaches Spark 3 the statement CALL, which Spark 4 knows by itself."""
 _STARTED: dict[str, str] = {}
 """What this process started its JVM with; to the next session there it looks as if a user had given it."""
 
@@ -63,7 +64,14 @@ def jar_paths() -> list[Path]:
     found = sorted((default_home() / "jars").glob("*.jar"))
     if found:
         trusted(default_home() / "jars")
-    return [trusted(jar) for jar in found]
+    # runtimes for other versions of Spark may lie beside
+    spark = installed_spark()
+    return [trusted(jar) for jar in found if not spark or _is_for(jar.name, spark)]
+
+
+def _is_for(jar: str, spark: str) -> bool:
+    runtime = RUNTIME.match(jar)
+    return runtime is None or runtime["spark"] == fit_of(spark).spark
 
 
 @cache
@@ -97,6 +105,8 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
         "spark.jars": ",".join(map(str, jar_paths())),
     }
     wanted |= DEFAULTS | {"spark.python.unix.domain.socket.dir": _sockets()} | spark_conf(catalog)
+    if needs_extensions(installed_spark()):
+        wanted["spark.sql.extensions"] = EXTENSIONS
     given = SparkConf()
     conf = {k: v for k, v in wanted.items() if v and (not given.contains(k) or given.get(k) == _STARTED.get(k))}
     try:
@@ -128,34 +138,28 @@ def fit(spark: SparkSession) -> None:
     Raises:
         BadInput: another version of Spark, Scala or Iceberg's runtime, or no such runtime.
     """
-    check_version("Spark", spark.version, SPARK)
+    tested = fit_of(spark.version)
     jvm: Any = spark._jvm
     utils = jvm.org.apache.spark.util.Utils
-    check_version("Scala", jvm.scala.util.Properties.versionNumberString(), SCALA)
+    tested.check("Scala", jvm.scala.util.Properties.versionNumberString(), tested.scala)
     if not utils.classIsLoadable(SPARK_CATALOG):
         raise BadInput(
             "Iceberg's Spark runtime is not on the class path; `hardpack jars` fetches it into HARDPACK_HOME/jars."
         )
-    check_version("Iceberg", jvm.org.apache.iceberg.IcebergBuild.version(), ICEBERG)
+    tested.check_iceberg(jvm.org.apache.iceberg.IcebergBuild.version())
     source = utils.classForName(SPARK_CATALOG, True, False).getProtectionDomain().getCodeSource()
     if source is not None and (runtime := RUNTIME.search(source.getLocation().toString())):
-        check_version("Iceberg's runtime for Spark", runtime["spark"], SPARK)
-        check_version("Iceberg's runtime for Scala", runtime["scala"], SCALA)
+        tested.check("Iceberg's runtime for Spark", runtime["spark"], tested.spark)
+        tested.check("Iceberg's runtime for Scala", runtime["scala"], tested.scala)
+    if needs_extensions(spark.version) and EXTENSIONS not in spark.conf.get("spark.sql.extensions", ""):
+        raise BadInput(f"Spark {spark.version} knows no CALL, expected spark.sql.extensions to name {EXTENSIONS}.")
     # it would be done after quoting
     spark.conf.set("spark.sql.variable.substitute", "false")
 
 
-def check_version(what: str, found: str, tested: str) -> None:
-    """See that a version begins as the tested one.
-
-    Raises:
-        BadInput: it does not.
-    """
-    if not f"{found}.".startswith(f"{tested}."):
-        raise BadInput(
-            f"this is {what} {found}, but hardpack works with {what} {tested} only; use Spark {SPARK} with "
-            f"Scala {SCALA} and the jar iceberg-spark-runtime-{SPARK}_{SCALA}-{ICEBERG}.0.jar."
-        )
+def needs_extensions(spark: str) -> bool:
+    """Returns whether this version of Spark has no statement CALL of its own."""
+    return spark.startswith("3.")
 
 
 def _start_jvm(conf: SparkConf) -> JavaGateway:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
+import numpy as np
 from pyroaring import BitMap
 
 from hardpack.files.content_file import ContentFile
@@ -144,23 +146,43 @@ def collect(dead: DataFrame) -> dict[str, FileDeadRows]:
 
 def _positions(rows: DataFrame) -> Iterator[tuple[str, str, str, BitMap]]:
     """Yields cause, partition, path and positions."""
-    for row in rows.groupBy("file").applyInArrow(_bitmaps, PER_FILE).collect():
+    # a group for each file, which Spark 3.5 cannot hand on in Arrow
+    together = rows.repartition("file").sortWithinPartitions("file", "cause")
+    for row in together.mapInArrow(_bitmaps, PER_FILE).collect():
         yield row.cause, row.partition, row.file, BitMap.deserialize(bytes(row.positions))
 
 
-def _bitmaps(table: pa.Table) -> pa.Table:
+def _bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the bitmap of each file and cause, which lie together and may begin in one batch and end in another."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    def rows() -> Iterator[dict[str, Any]]:
-        file, partition = table["file"][0].as_py(), table["p"][0].as_py()
-        for cause in table["cause"].unique().to_pylist():
-            positions = table.filter(pc.equal(table["cause"], cause))["pos"].to_numpy()
-            found = bitmap(positions)
-            found.run_optimize()
-            yield {"partition": partition, "file": file, "cause": cause, "positions": found.serialize()}
-
-    schema = pa.schema(
+    columns = pa.schema(
         [("partition", pa.string()), ("file", pa.string()), ("cause", pa.string()), ("positions", pa.binary())]
     )
-    return pa.Table.from_pylist(list(rows()), schema)
+
+    def whole(of: tuple[str, str, str], positions: BitMap) -> pa.RecordBatch:
+        positions.run_optimize()
+        return pa.RecordBatch.from_pylist(
+            [dict(zip(columns.names, (*of, positions.serialize()), strict=True))], columns
+        )
+
+    last, positions = None, BitMap()
+    for batch in batches:
+        for begin, end in _runs(batch):
+            of = (batch["p"][begin].as_py(), batch["file"][begin].as_py(), batch["cause"][begin].as_py())
+            if last and of != last:
+                yield whole(last, positions)
+                positions = BitMap()
+            positions |= bitmap(batch["pos"][begin:end].to_numpy())
+            last = of
+    if last:
+        yield whole(last, positions)
+
+
+def _runs(batch: pa.RecordBatch) -> list[tuple[int, int]]:
+    """Returns from where to where file and cause are the same."""
+    if not batch.num_rows:
+        return []
+    file, cause = (batch[name].dictionary_encode().indices.to_numpy() for name in ("file", "cause"))
+    cuts = np.flatnonzero((np.diff(file) != 0) | (np.diff(cause) != 0)) + 1
+    return list(pairwise([0, *cuts.tolist(), batch.num_rows]))
