@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock changelog dist screenshots clean
+.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -34,7 +34,7 @@ check: env ## lint, format and types
 	$(BIN)/mypy
 
 test-fast: env ## pure rules and structure, no JVM, on two cores
-	$(BIN)/pytest -q -n 2 -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories and not sinks and not install"
+	$(BIN)/pytest -q -n 2 -m "not spark and not dags and not system and not kafka and not equivalence and not scheduler and not services and not production and not neighbours and not crashes and not histories and not sinks and not install and not versions"
 
 test-spark: env jars ## the engine on one Spark session
 	$(BIN)/pytest -q --durations=12 -m "spark and not histories"
@@ -87,6 +87,9 @@ test-sinks: env jars ## Kafka Connect and Spark's streaming write tables while t
 
 test-install: env ## the wheel by plain pip in an empty environment, and the main job from there (minutes)
 	$(BIN)/pytest -q -s -m install
+
+test-versions: env ## the main job with each Airflow, Spark and Python of docs/airflow.md (half an hour)
+	$(BIN)/pytest -q -s -m versions
 
 test-crashes: env jars ## 1,000 passes that end at random points, 100 that are killed (about three hours)
 	$(BIN)/pytest -q -s -m crashes

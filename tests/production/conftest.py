@@ -59,13 +59,15 @@ def cluster(tmp_path_factory):
 @pytest.fixture
 def production_home(tmp_path) -> Callable[[dict[str, str]], dict[str, str]]:
     """Writes a home whose pyiceberg configuration has the properties given; returns what the environment must name."""
-    from hardpack.spark.jars import PRODUCTION, fetch
+    from hardpack.spark.jars import fetch, needed
     from hardpack.spark.session import jar_paths
+    from hardpack.spark.versions import installed_spark
 
     def make(properties: dict[str, str]) -> dict[str, str]:
         (tmp_path / "jars").mkdir()
         far = any(name.startswith("s3.") or value.startswith("s3://") for name, value in properties.items())
-        wanted = [jar for jar in PRODUCTION if far or "aws" not in jar.name]
+        more = needed(installed_spark(), production=True)[len(needed(installed_spark())) :]
+        wanted = [jar for jar in more if far or "aws" not in jar.name]
         for jar in (*fetch(DOWNLOADS, wanted), *jar_paths()):
             (tmp_path / "jars" / jar.name).symlink_to(jar)
         config = tmp_path / ".pyiceberg.yaml"

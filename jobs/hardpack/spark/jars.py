@@ -39,28 +39,33 @@ DRIVER = Jar(
     "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
 )  # fmt: skip
 """What Spark needs for a catalog in SQLite."""
-PRODUCTION = (
-    Jar(
-        "org.apache.iceberg", "iceberg-aws-bundle", "1.12.0",
-        "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
-    ),
-    Jar(
-        "org.postgresql", "postgresql", "42.7.14",
-        "73914527305a40cce504b0d3d90b23caf565136912d607ae8ae7c5895512332c",
-    ),
+POSTGRESQL = Jar(
+    "org.postgresql", "postgresql", "42.7.14",
+    "73914527305a40cce504b0d3d90b23caf565136912d607ae8ae7c5895512332c",
 )  # fmt: skip
-"""Jars that Spark needs in production besides: for PostgreSQL, S3 and Glue."""
+AWS_BUNDLES = {
+    "1.12.0": "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+    "1.11.0": "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
+}
+"""Checksums of what Iceberg needs for S3 and Glue, by its version."""
 
 
 def needed(spark: str, production: bool = False) -> list[Jar]:
-    """Returns the jars for a version of Spark: Iceberg's runtime, the driver for SQLite, and what production needs.
+    """Returns the jars for a version of Spark: Iceberg's runtime and the driver for SQLite.
+
+    Args:
+        spark: its version.
+        production: also what PostgreSQL, S3 and Glue need.
 
     Raises:
         BadInput: hardpack does not work with that version.
     """
     fit = fit_of(spark)
     runtime = Jar("org.apache.iceberg", fit.runtime, fit.iceberg, fit.runtime_sha256)
-    return [runtime, DRIVER, *(PRODUCTION if production else ())]
+    if not production:
+        return [runtime, DRIVER]
+    bundle = Jar("org.apache.iceberg", "iceberg-aws-bundle", fit.iceberg, AWS_BUNDLES[fit.iceberg])
+    return [runtime, DRIVER, bundle, POSTGRESQL]
 
 
 def fetch(folder: Path, jars: Iterable[Jar]) -> list[Path]:

@@ -1,0 +1,53 @@
+"""The main job with each Airflow, Spark, Iceberg and Python that docs/airflow.md names."""
+
+import re
+import shutil
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.install.company import Company, build
+
+CELLS = {
+    # Airflow's minor version, Python, Spark's and Iceberg's, the extra, what pip must be told besides
+    ("3.3", "3.11", "4.1", "1.12.0"): ("airflow",),
+    ("3.3", "3.11", "4.0", "1.11.0"): ("airflow-spark40",),
+    ("3.3", "3.11", "3.5", "1.12.0"): ("airflow-spark35",),
+    ("3.2", "3.12", "4.1", "1.12.0"): ("airflow", "fastapi<0.131", "cadwyn<7"),
+    ("3.1", "3.13", "4.1", "1.12.0"): ("airflow",),
+}
+VERSIONS = """
+from importlib.metadata import version
+from hardpack.spark.session import jar_paths
+import platform
+print(version("apache-airflow-core"), platform.python_version(), version("pyspark"), *(j.name for j in jar_paths()))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("wheel"), sys.executable)
+
+
+@pytest.mark.versions
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("cell", CELLS, ids="-".join)
+def test_the_main_job(cell, wheel, tmp_path):
+    airflow, python, spark, iceberg = cell
+    extra, *more = CELLS[cell]
+    program = shutil.which(f"python{python}") or pytest.skip(f"no python{python} here")
+    company = Company.of(tmp_path, program, f"{wheel}[{extra},demo]", f"apache-airflow=={airflow}.*", *more)
+    said = company.main_job()
+    found = company.run("python", "-c", VERSIONS)
+    print(f"\nrun: {found}", end="")
+    assert "demo.flights: every guarantee holds" in said
+    assert re.match(
+        rf"{airflow}\.\S+ {python}\.\S+ {spark}\.\S+ iceberg-spark-runtime-{spark}_\S+-{iceberg}\.jar", found
+    )
+
+
+def test_the_docs_tell_of_each():
+    table = [re.split(r"\s*\|\s*", line.strip("| ")) for line in (ROOT / "docs/airflow.md").read_text().splitlines()]
+    told = {(row[0].rpartition(".")[0], row[1], *row[2].split(", ")) for row in table if row[-1].startswith("run")}
+    assert {(a, p, s.rpartition(".")[0], i) for a, p, s, i in told} == set(CELLS)
