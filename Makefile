@@ -109,9 +109,10 @@ bench-layouts: env jars ## a pass on tables as sinks leave them, against the pla
 bench-cluster: env jars ## one and two workers of a Spark cluster, tables of several sizes
 	$(BIN)/python -m tests.benchmarks.cluster
 
-monitoring: ## the alert rules through Prometheus' own promtool (Debian's package prometheus)
+monitoring: env jars ## each alert in its situation, by Prometheus' own promtool (Debian's package prometheus)
 	promtool check rules --lint=all --lint-fatal infra/monitoring/alerts.yml
 	promtool test rules infra/monitoring/alerts_test.yml
+	$(BIN)/pytest -q tests/dags/test_alerts.py
 
 ##@ Develop
 fmt: env ## format and mend what can be mended
