@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import mimetypes
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,9 @@ def found(beginning: str) -> dict[str, float]:
         raise _unavailable(error) from error
 
 
+@cache
 def _patient_client() -> Any:
-    """Returns a client for a page, which somebody waits for."""
+    """Returns a client for a page, which somebody waits for; boto3's serve many threads, but making them does not."""
     import boto3
     from botocore.config import Config
 
