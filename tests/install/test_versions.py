@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
-from tests.install.company import Company, build
+from tests.install.company import Company, build, run
 
 CELLS = {
     # Airflow's minor version, Python, Spark's and Iceberg's, the extra, what pip must be told besides
@@ -47,7 +47,22 @@ def test_the_main_job(cell, wheel, tmp_path):
     )
 
 
+@pytest.mark.versions
+@pytest.mark.timeout(2400)
+def test_the_lower_ends_of_all_dependencies(wheel, tmp_path):
+    lowest = tmp_path / "lowest.txt"
+    resolve = [sys.executable, "-m", "uv", "pip", "compile", "-q", "--resolution", "lowest-direct", "--extra", "demo"]
+    run(*resolve, "--python-version", "3.11", "--no-header", "-o", str(lowest), str(ROOT / "setup.cfg"))
+    company = Company.of(tmp_path, sys.executable, "-r", str(lowest), f"{wheel}[demo]")
+    lake = {"URI": f"sqlite:///{tmp_path}/catalog.db", "WAREHOUSE": f"file://{tmp_path}/lake", "TYPE": "sql"}
+    company.env.update({f"PYICEBERG_CATALOG__HARDPACK__{name}": value for name, value in lake.items()})
+    for command in ("jars", "demo flights", "clean demo.flights", "expire-tombstones demo.flights"):
+        company.run("hardpack", *command.split())
+    assert "every guarantee holds" in company.run("hardpack", "verify", "demo.flights")
+
+
 def test_the_docs_tell_of_each():
     table = [re.split(r"\s*\|\s*", line.strip("| ")) for line in (ROOT / "docs/airflow.md").read_text().splitlines()]
-    told = {(row[0].rpartition(".")[0], row[1], *row[2].split(", ")) for row in table if row[-1].startswith("run")}
+    rows = [row for row in table if len(row) == 4 and row[3].startswith("run,")]
+    told = {(row[0].rpartition(".")[0], row[1], *row[2].split(", ")) for row in rows}
     assert {(a, p, s.rpartition(".")[0], i) for a, p, s, i in told} == set(CELLS)
