@@ -29,6 +29,7 @@ def test_the_grammar_of_tombstones():
         ("op=D", 0, "I", "I", 0),
         ("op=D", None, "I", "I", 0),
         ("op=D", 0, "D", "I", None),
+        ("op=D", 0, "C", "I", None),
         ("op=D", 10, None, None, 0),
         ("op=D", 0, None, None, None),
         ("v empty", 0, b"", b"", 10),
