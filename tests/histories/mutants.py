@@ -22,8 +22,7 @@ from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance
 from hardpack.rules import model, selection
-from hardpack.table import columns as layout
-from hardpack.table import lineage
+from hardpack.table import layout, lineage
 from hardpack.table import log_views as sensing
 from hardpack.table.history import ancestors, is_append, is_ours, is_split, summary_of, trusted_states
 from hardpack.table.lineage import SEEN, Lineage

@@ -7,7 +7,7 @@ import pytest
 
 from tests.histories.engine import simulated
 from tests.histories.generator import generate
-from tests.histories.mutants import MUTANTS, find
+from tests.histories.mutants import MUTANTS, find, planted
 from tests.histories.oracle import Violation
 from tests.histories.shrink import shrink
 from tests.histories.steps import Step, from_json, to_json, to_script
@@ -84,3 +84,9 @@ def test_a_few_histories_break_no_promise():
     """What CI can afford; `make test-histories` and `make soak` play more."""
     for seed in range(1, 61):
         play(generate(seed))
+
+
+def test_what_is_planted_has_a_place():
+    for mutant in MUTANTS:
+        with planted(mutant):
+            pass
