@@ -76,6 +76,8 @@ class Line:
     horizon may be set once more."""
     untold: bool = False
     """Whether the snapshot that its last pass worked from has expired: what others rewrite then is not told by row."""
+    bounded: bool = False
+    """Whether its last pass had an offset map of a given size, so that it may have ended inside a segment."""
     gone: Mapping[str, int] = field(default_factory=dict)
     """By key the offset of its removed tombstone."""
     updated: frozenset[int] = frozenset()

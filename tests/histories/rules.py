@@ -28,7 +28,7 @@ def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
     # first dirty may rise by itself: a file of which others hid every row counts until it is gone; I9 judges the rest
 
 
-def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any]) -> None:
+def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any], bounded: bool) -> None:
     """A log is not due by its ratio when far fewer of its rows are dirty; a third allows for sizes of files."""
     if not now.due or not now.reason.startswith("dirty ratio"):
         return
@@ -37,9 +37,11 @@ def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any]) -
         return
     newest = rows.newest(log)
     closed = [r for r in own if rows.file[r.rid] != newest or settings["active.segment"] == "none"]
-    # a segment in which a full map ended counts whole, as in Kafka
-    open_files = {rows.file[r.rid] for r in closed if r.offset >= now.first_dirty}
-    dirty = sum(rows.file[r.rid] in open_files for r in closed)
+    dirty = sum(r.offset >= now.first_dirty for r in closed)
+    if bounded:
+        # a segment in which a full map ended counts whole, as in Kafka
+        open_files = {rows.file[r.rid] for r in closed if r.offset >= now.first_dirty}
+        dirty = sum(rows.file[r.rid] in open_files for r in closed)
     shown = set(rows.file.values())
     if any(path not in shown for path in rows.sizes):
         # as do files of which others hid all
