@@ -90,7 +90,7 @@ class Outcome:
 
     @property
     def results(self) -> list[Any]:
-        """One for each expectation, in the suite's order."""
+        """One for each expectation; Great Expectations brings those of a column together."""
         return list(self.result.results)
 
     def keep(self, home: Path, about: Mapping[str, str], observed: Callable[[Any], str]) -> Verdict:

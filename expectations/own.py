@@ -86,9 +86,10 @@ def _read(file: Path, columns: Iterable[str]) -> Suite:
         ) from None
     known = set(columns)
     for one in suite.expectations:
-        arguments = one.get("kwargs") or {}
+        # what is no mapping is refused when the expectation is made
+        arguments = one["kwargs"] if isinstance(one.get("kwargs"), dict) else {}
         named = [value for key in COLUMNS if (value := arguments.get(key))]
-        for name in (n for value in named for n in (value if isinstance(value, list) else [value])):
+        for name in (str(n) for value in named for n in (value if isinstance(value, list) else [value])):
             if name not in known:
                 raise BadInput(
                     f"{file}: {one.get('type')} names column {name}, expected one of {', '.join(sorted(known))}; mend "
@@ -107,7 +108,7 @@ def _suite(file: Path, read: Suite) -> ExpectationSuite:
         try:
             # its own ways of adding pass over what is wrong, or over a second one of a kind
             suite.expectations.append(ExpectationConfiguration(**one).to_domain_obj())
-        except (GreatExpectationsError, ValueError, TypeError) as error:
+        except (GreatExpectationsError, ValueError, TypeError, AttributeError) as error:
             raise BadInput(
                 f"{file}: {one.get('type')} is no expectation of Great Expectations with these arguments "
                 f"({_why(error)}); mend the file."

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from hardpack import Hardpack
+from hardpack.compaction.own_expectations import with_own_expectations
+from hardpack.compaction.report import VerifyReport
 from hardpack.compaction.verify import must_hold
 from hardpack.errors import BadInput, ExpectationFailed
 
@@ -101,6 +103,10 @@ def test_no_value_is_kept(hp, own, home, caplog):
             "names column nope, expected one of",
         ),
         (
+            '{"expectations": [{"type": "expect_column_values_to_be_unique", "kwargs": ["value"]}]}',
+            "is no expectation of",
+        ),
+        (
             '{"expectations": [{"type": "expect_column_values_to_be_unique", "kwargs": {"colum": "value"}}]}',
             "is no expectation of Great Expectations with these arguments",
         ),
@@ -128,3 +134,10 @@ def test_the_page_says_whose_they_are(catalog, spark, home, own):
     assert "AN EXPECTATION OF YOUR OWN FAILED" in page
     assert f"<td>{name}.json</td>" in page
     assert SECRET not in page
+
+
+def test_a_wrong_file_hides_no_broken_guarantee(hp, own, home):
+    name, _ = own
+    (home / "expectations" / f"{name}.json").write_text("{")
+    broken = VerifyReport(table=name, now=1, success=False, passes_hold=False)
+    assert with_own_expectations(hp.session(name), broken, None) == broken
