@@ -212,7 +212,8 @@ class _Past:
 
 def summary_of(snapshot: Snapshot) -> dict[str, str]:
     """Returns what the snapshot's summary says beside the operation."""
-    return snapshot.summary.additional_properties if snapshot.summary else {}
+    # an empty summary is false, and asking costs a count of all its entries
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
 
 
 def is_ours(snapshot: Snapshot) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import IcebergType, StructType
+from pyiceberg.types import IcebergType, NestedField, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class LogColumn:
         return ".".join(self.path)
 
 
-def _fields(kind: StructType, path: tuple[str, ...] = (), required: bool = True) -> Iterator[LogColumn]:
+def _fields(fields: tuple[NestedField, ...], path: tuple[str, ...] = (), required: bool = True) -> Iterator[LogColumn]:
     """Yields all fields but those inside lists and maps, of which a row may have any number."""
-    for one in kind.fields:
+    for one in fields:
         column = LogColumn(one.field_id, one.field_type, (*path, one.name), required and one.required)
         yield column
         if isinstance(one.field_type, StructType):
-            yield from _fields(one.field_type, column.path, column.required)
+            yield from _fields(one.field_type.fields, column.path, column.required)
 
 
 def find_column(schema: Schema, name: str) -> LogColumn | None:
@@ -42,8 +42,18 @@ def find_column(schema: Schema, name: str) -> LogColumn | None:
         schema: the table's.
         name: with dots between the names of structs and fields.
     """
-    found = [column for column in _fields(schema.as_struct()) if column.name == name]
-    return min(found, key=lambda column: len(column.path), default=None)
+    return min(_called(name, schema.fields), key=lambda column: len(column.path), default=None)
+
+
+def _called(
+    name: str, fields: tuple[NestedField, ...], path: tuple[str, ...] = (), required: bool = True
+) -> Iterator[LogColumn]:
+    for one in fields:
+        if one.name == name:
+            yield LogColumn(one.field_id, one.field_type, (*path, name), required and one.required)
+        elif isinstance(one.field_type, StructType) and name.startswith(f"{one.name}."):
+            rest = name.removeprefix(f"{one.name}.")
+            yield from _called(rest, one.field_type.fields, (*path, one.name), required and one.required)
 
 
 def column_by_id(schema: Schema, field_id: int) -> LogColumn | None:
@@ -53,7 +63,7 @@ def column_by_id(schema: Schema, field_id: int) -> LogColumn | None:
         schema: the table's.
         field_id: which never changes its meaning.
     """
-    return next((column for column in _fields(schema.as_struct()) if column.field_id == field_id), None)
+    return next((column for column in _fields(schema.fields) if column.field_id == field_id), None)
 
 
 def separate_names(schema: Schema, names: str) -> list[str]:
@@ -70,7 +80,7 @@ def leaves(column: LogColumn) -> list[LogColumn]:
     """Returns the column itself, of a struct the fields in it."""
     if not isinstance(column.field_type, StructType):
         return [column]
-    inside = _fields(column.field_type, column.path, column.required)
+    inside = _fields(column.field_type.fields, column.path, column.required)
     return [field for field in inside if not isinstance(field.field_type, StructType)]
 
 
