@@ -17,6 +17,7 @@ from hardpack.home import file_name
 from hardpack_expectations.index import write_index
 
 if TYPE_CHECKING:
+    from pandas import DataFrame as PandasFrame
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class Verdict:
 
 
 def validate(
-    evidence: DataFrame,
+    evidence: DataFrame | PandasFrame,
     suite: str,
     asset: str,
     run_name: str,
@@ -131,7 +132,7 @@ class Outcome:
 def run(
     context: Any,
     suite: Any,
-    rows: DataFrame,
+    rows: DataFrame | PandasFrame,
     asset: str,
     run_name: str,
     result_format: str | dict[str, Any],
@@ -139,8 +140,11 @@ def run(
 ) -> Outcome:
     """Run a suite of a context on rows; see `validate` for the names."""
     import great_expectations as gx
+    from pandas import DataFrame as PandasFrame
 
-    source = context.data_sources.add_spark("hardpack", persist=False)
+    sources = context.data_sources
+    here = isinstance(rows, PandasFrame)
+    source = sources.add_pandas("hardpack") if here else sources.add_spark("hardpack", persist=False)
     batch = source.add_dataframe_asset(file_name(asset)).add_batch_definition_whole_dataframe("logs")
     definition = gx.ValidationDefinition(name=suite.name, data=batch, suite=suite)
     checkpoint = gx.Checkpoint(

@@ -100,6 +100,18 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
     return [_filled(log, found.get(log["partition"], {})) for log in logs]
 
 
+def measure_here(evidence: pa.Table, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Counts in this process what would break a guarantee; see `measure`.
+
+    Args:
+        evidence: rows of both sides, few.
+        logs: see `measure`.
+    """
+    counted = counting(logs)(iter(evidence.to_batches()))
+    found = {row["p"]: row for batch in counted for row in batch.to_pylist()}
+    return [_filled(log, found.get(log["partition"], {})) for log in logs]
+
+
 def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Returns what a task does with the evidence of some keys, all rows of each: the numbers that add up, by log.
 

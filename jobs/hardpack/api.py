@@ -67,6 +67,8 @@ class Hardpack:
         self.policies = policies or policies_in_force()
         self.home = home or default_home()
         self._spark, self._fits = spark, False
+        self.short_life = False
+        """Whether the process ends with one verb: Java then starts faster and compiles less."""
 
     @classmethod
     def connect(
@@ -123,11 +125,11 @@ class Hardpack:
             from hardpack.compaction.gate import load_suite
             from hardpack.spark.session import open_session
 
-            with ThreadPoolExecutor(1) as meanwhile:
-                # importing Great Expectations takes seconds, in which this thread waits for the JVM
-                meanwhile.submit(load_suite)
-                self._spark = open_session(self.catalog)
-                self._fits = True
+            # importing Great Expectations takes seconds, in which this thread waits for the JVM
+            meanwhile = ThreadPoolExecutor(1)
+            meanwhile.submit(load_suite)
+            meanwhile.shutdown(wait=False)
+            self._spark, self._fits = open_session(self.catalog, short_life=self.short_life), True
         return self._spark
 
     @property

@@ -167,10 +167,13 @@ class HardpackOperator(SparkSubmitOperator):
 
     def _submit(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
         """Returns one application: the results it left, and a failure for the plan at which it died."""
+        from hardpack.spark.java_start import driver_class_path, java_options
         from hardpack.spark.session import jar_paths
 
-        self.application = str(job_file(self.verb))
-        self.jars = ",".join(map(str, jar_paths())) or None
+        self.application, jars = str(job_file(self.verb)), jar_paths()
+        self.jars = ",".join(map(str, jars)) or None
+        self.driver_class_path = self.driver_class_path or driver_class_path(jars) or None
+        self.conf = {"spark.driver.extraJavaOptions": java_options(jars, short_life=True)} | (self.conf or {})
         with tempfile.TemporaryDirectory(prefix="hardpack-") as scratch:
             files, result = [Path(scratch, f"plan_{n}.json") for n in range(len(plans))], Path(scratch, "result.json")
             for file, plan in zip(files, plans, strict=True):

@@ -24,4 +24,6 @@ def connect() -> Hardpack:
         BadInput: pyiceberg's configuration does not name it, or it is wrong.
         Unavailable: it does not answer.
     """
-    return Hardpack.connect(Shared.catalog)
+    hp = Hardpack.connect(Shared.catalog)
+    hp.short_life = True
+    return hp

@@ -18,7 +18,11 @@ def jars(
         bool, typer.Option("--production", help="also what S3, Glue and catalogs in PostgreSQL need")
     ] = False,
 ) -> None:
-    """Fetch Iceberg's runtime and the drivers that Spark needs into HARDPACK_HOME/jars, from Maven Central."""
+    """Fetch Iceberg's runtime and the drivers that Spark needs into HARDPACK_HOME/jars, from Maven Central.
+
+    Then Java's classes are put into an archive there, once, from which Spark starts in less time.
+    """
+    from hardpack.operations.class_archive import make_class_archive
     from hardpack.spark.jars import fetch, needed
     from hardpack.spark.versions import TESTED, installed_spark
 
@@ -27,6 +31,10 @@ def jars(
         found = fetch(folder, needed(installed_spark() or TESTED[0].spark, production))
     for jar in found:
         out.print(f"{jar}", soft_wrap=True, highlight=False)
+    with err.status("making the archive of Java's classes, half a minute"):
+        archive = make_class_archive()
+    said = archive or "Java makes no archive of classes here; Spark starts more slowly, and all works."
+    out.print(f"{said}", soft_wrap=True, highlight=False)
 
 
 @demo.command("flights")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
@@ -83,11 +84,11 @@ def _facts(session: TableSession, work: PassWork, rows: LogRows) -> dict[str, Lo
     logs = _to_clean(work)
     if not logs:
         return {}
-    copied, markers = rows.copied([log.bounds for log in logs]), Markers()
+    copied, markers = cache(lambda: rows.copied([log.bounds for log in logs])), Markers()
     if rows.transactions:
         _refuse_missing_markers(session, logs, rows.standing)
         held = {log.name: log.view.state.last_batch for log in logs if log.view.state.last_batch}
-        markers = find_markers(copied, held)
+        markers = find_markers(copied(), held)
     spark, name = session.jvm.spark, session.jvm.name
     return {
         log.name: LogFacts(

@@ -15,7 +15,7 @@ from hardpack.compaction.report import LogReport
 from hardpack.compaction.session import TableSession
 from hardpack.errors import GateRefused
 from hardpack.rules.causes import removed_by_cause
-from hardpack.spark.evidence import evidence
+from hardpack.spark.evidence import at_hand, evidence
 
 if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
@@ -41,7 +41,6 @@ def judge_pass(session: TableSession, ledger: Ledger) -> Verdict:
     chosen = gate_sample(staged, tasks)
     with ExitStack() as hold:
         columns = ledger.choice.work.columns
-        rows = evidence(jvm, columns, chosen.sides, hold, published=False, sample=chosen.sample)
         names = [entry.partition for entry in ledger.logs]
         title = page_title(request.table, names, f"phase {request.phase} gate {request.plan}")
         promises = [promise(entry, chosen) for entry in ledger.logs]
@@ -50,6 +49,7 @@ def judge_pass(session: TableSession, ledger: Ledger) -> Verdict:
             "Partitions": partitions(names),
             "Time of the pass": moment(request.now),
         }
+        rows = at_hand(evidence(jvm, columns, chosen.sides, hold, published=False, sample=chosen.sample), chosen.sides)
         verdict = judge(rows, request.table, title, promises, session.home, about)
     if not verdict.success:
         raise GateRefused(

@@ -119,8 +119,8 @@ def phase_one_work(
     jvm, repeated = session.jvm, None
     if repeating := [log.view.partition for log in logs if may_repeat(log.view)]:
         repeated = repeated_rows(jvm.spark, jvm.name, base, columns, repeating)
-    scan = log_rows(jvm.spark, jvm.name, base, columns, [log.view.partition for log in logs])
-    rows = LogRows(scan, repeated, columns.transactions)
+    partitions = [log.view.partition for log in logs]
+    rows = LogRows(lambda: log_rows(jvm.spark, jvm.name, base, columns, partitions), repeated, columns.transactions)
     able = {ABORTED: columns.transactions, DUPLICATE: repeated is not None, SUPERSEDED: True, NULL_KEY: True}
     causes = tuple(cause for cause, there in able.items() if there)
     return PassWork(request, settings, session.columns(settings), tuple(_with_map_ends(logs, rows)), causes, rows)

@@ -106,8 +106,9 @@ def expire_logs(
     """
     if not logs or request.base is None:
         return request.report()
-    columns, jvm = columns_at(session.table, settings, request.base), session.jvm
-    rows = LogRows(log_rows(jvm.spark, jvm.name, request.base, columns, [log.view.partition for log in logs]))
+    columns, jvm, base = columns_at(session.table, settings, request.base), session.jvm, request.base
+    partitions = [log.view.partition for log in logs]
+    rows = LogRows(lambda: log_rows(jvm.spark, jvm.name, base, columns, partitions))
     causes = (EXPIRED_TOMBSTONE, EXPIRED_MARKER) if any(log.markers for log in logs) else (EXPIRED_TOMBSTONE,)
     work = PassWork(request, settings, session.columns(settings), tuple(logs), causes, rows)
     if dry_run:

@@ -18,7 +18,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import ExpectationFailed, GateRefused
 from hardpack.rules.causes import CAUSES, rows_removed
 from hardpack.rules.model import Partition
-from hardpack.spark.evidence import Side, evidence
+from hardpack.spark.evidence import Side, at_hand, evidence
 from hardpack.table.columns import LogColumns
 from hardpack.table.history import commits, summary_of
 from hardpack.table.log_views import table_logs
@@ -250,7 +250,7 @@ def _compare(
         ]
         rows = evidence(jvm, columns, sides, hold, published=True)
         # files without bounds may be of other logs
-        rows = rows.where(rows["p"].isin([str(value) for value in values]))
+        rows = at_hand(rows.where(rows["p"].isin([str(value) for value in values])), sides)
         about = {"Pass": did, "Snapshot": f"{current}, as published", "Compared with": f"snapshot {base}"}
         return judge(
             rows, name, title, [promise(p) for p in logs], session.home, about | {"Partitions": partitions(values)}

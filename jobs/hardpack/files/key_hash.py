@@ -6,6 +6,7 @@ a salt.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -105,14 +106,17 @@ class HeadKeys:
         return cls(column(np.uint64, 0, 8), column(np.uint64, 8, 16), column(np.bool_, 16, 17))
 
 
-@cache
+_OWN = threading.local()
+
+
 def _hasher() -> Any:
+    """Returns this thread's connection: one in two threads mixes up their results."""
     import duckdb
 
-    db = duckdb.connect()
-    # Spark has a task per core
-    db.execute("set threads = 1")
-    return db
+    if not hasattr(_OWN, "db"):
+        # Spark has a task per core
+        _OWN.db = duckdb.connect(config={"threads": 1})
+    return _OWN.db
 
 
 def high_half(keys: pa.Array, of_log: Longs | np.uint64) -> Longs:

@@ -117,7 +117,6 @@ def _hashed(rows: Sequence[_Rows], salt: bytes, near: Callable[[np.ndarray], np.
 def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: bool) -> Iterator[tuple[_Rows, BitMap]]:
     import pyarrow as pa
 
-    pa.set_cpu_count(1)
     readable = living_mask(file.file.rows, file.skipped)
     log = log_hash(file.log), log_hash(file.log, columns.salt)
     at = 0

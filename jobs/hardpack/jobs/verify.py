@@ -1,7 +1,12 @@
 """The expectations on logs of a unit, or on a table: spark-submit verify.py --plan FILE... [--result FILE]."""
 
+from hardpack.cli import short_life
 from hardpack.cli.spark_submit import read_plan_or_table, run_job
 from hardpack.compaction.verify import must_hold
 
 if __name__ == "__main__":
-    run_job(lambda hp, work: must_hold(hp.verify(work.table, work.now, work.partitions)), __doc__, read_plan_or_table)
+    short_life.run(
+        lambda: run_job(
+            lambda hp, work: must_hold(hp.verify(work.table, work.now, work.partitions)), __doc__, read_plan_or_table
+        )
+    )

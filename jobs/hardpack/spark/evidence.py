@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hardpack.spark.columns import column, control_type, key_column, named, role_columns
 from hardpack.spark.jvm_table import JvmTable
+from hardpack.spark.nearby import runs_here
 from hardpack.spark.outcomes import decided
 from hardpack.table.columns import LogColumns
 
 if TYPE_CHECKING:
+    from pandas import DataFrame as PandasFrame
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
@@ -27,6 +29,8 @@ WHOLE_TIMES = {
 }
 """Options of Spark's JSON writer, which else ends a time at its milliseconds."""
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
+MOST_FILES = 64
+"""Files up to which their sizes are asked for, each a call into the JVM."""
 Stands = Literal["before", "after", "both"]
 """Where rows stand: before a pass, after it, or in files that it leaves alone."""
 
@@ -86,6 +90,24 @@ def evidence(
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
     return _with_kind(rows, columns)
+
+
+def at_hand(rows: DataFrame, sides: Iterable[Side]) -> DataFrame | PandasFrame:
+    """Returns evidence as it is, but of few rows as a frame of this process, where no worker has to start for them.
+
+    Args:
+        rows: the evidence.
+        sides: the files that it is of.
+    """
+    tasks = [task for side in sides for task in side.tasks]
+    # Spark 3.5 hands on no Arrow
+    if len(tasks) > MOST_FILES or not hasattr(rows, "toArrow"):
+        return rows
+    if not runs_here((int(t.file().recordCount()), int(t.file().fileSizeInBytes())) for t in tasks):
+        return rows
+    import pandas as pd
+
+    return rows.toArrow().to_pandas(types_mapper=pd.ArrowDtype)
 
 
 NOTHING = "p string, k binary, o long, tombstone boolean, kind string, stands string, content long"

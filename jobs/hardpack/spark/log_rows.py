@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hardpack.rules.horizons import Range
@@ -79,13 +80,19 @@ def below(rows: DataFrame, greatest: int) -> DataFrame:
 
 @dataclass(frozen=True)
 class LogRows:
-    """The rows of a pass's logs at its base, as frames that Spark reads when they are asked for."""
+    """The rows of a pass's logs at its base, as frames; a pass that asks for none has Spark analyse none."""
 
-    all: DataFrame
+    read: Callable[[], DataFrame]
+    """Makes the frame of all rows."""
     repeated: DataFrame | None = None
     """Rows for which another one with their offset stands: p, o, file, pos. None where there can be none."""
     transactions: bool = False
     """Whether the rows tell of transactions."""
+
+    @cached_property
+    def all(self) -> DataFrame:
+        """All rows."""
+        return self.read()
 
     @property
     def standing(self) -> DataFrame:

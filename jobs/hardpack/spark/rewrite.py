@@ -17,6 +17,7 @@ from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import living_mask, longs
 from hardpack.files.writer import write_files
+from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
 from hardpack.table.schema_columns import LogColumn
 
@@ -81,7 +82,7 @@ def write_anew(
     what: str,
     write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
 ) -> list[Made]:
-    """Write groups of files anew in Spark's tasks; nothing stays behind of a task that fails.
+    """Write groups of files anew, in Spark's tasks but for a small step; nothing stays behind of a task that fails.
 
     Args:
         spark: the session.
@@ -94,6 +95,8 @@ def write_anew(
     tasks = [list(same) for group in groups for _, same in groupby(group, key=lambda file: file.file.home)]
     if not tasks:
         return []
+    if runs_here((file.file.rows, file.file.bytes) for task in tasks for file in task):
+        return _made(tasks, _write_all(files, tasks, write))
     # the longest first, so that none is left to run alone at the end
     tasks.sort(key=_bytes, reverse=True)
     packs = _packed(tasks)
@@ -107,13 +110,17 @@ def write_anew(
     fault = faults.armed()
 
     def rewritten(pack: list[list[RewriteInput]]) -> list[list[ContentFile]]:
+        keep_to_one_core()
         faults.arm(fault)
         done = _write_all(files, pack, write)
         progress.did(*_size(pack))
         return done
 
     with progress.logged():
-        made = work.flatMap(rewritten).collect()
+        return _made(tasks, work.flatMap(rewritten).collect())
+
+
+def _made(tasks: Iterable[Sequence[RewriteInput]], made: Iterable[list[ContentFile]]) -> list[Made]:
     return [Made(tuple(file.file.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
 
 
@@ -145,9 +152,6 @@ def _write_all(
     write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
 ) -> list[list[ContentFile]]:
     """Returns the new files of each group; those of none stay behind when one fails."""
-    import pyarrow as pa
-
-    pa.set_cpu_count(1)
     done: list[list[ContentFile]] = []
     try:
         for group in groups:

@@ -18,6 +18,7 @@ from hardpack.errors import BadInput, HardpackError, Unavailable
 from hardpack.failures import FULL, java_error, sentence
 from hardpack.home import default_home, trusted
 from hardpack.spark.catalog_conf import CATALOGS, spark_conf
+from hardpack.spark.java_start import MADE_AT_EXIT, found_by, java_options
 from hardpack.spark.versions import fit_of, installed_spark
 from hardpack.table.redaction import SECRET
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
+LOGGING = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
 DEFAULTS = {
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
     "spark.ui.enabled": "false",
     # Spark's own misses some
     "spark.redaction.regex": f"(?i){SECRET.pattern}",
@@ -82,10 +83,15 @@ def _sockets() -> str:
     return folder
 
 
-def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
+def open_session(catalog: Catalog, master: str | None = None, short_life: bool = False) -> SparkSession:
     """Returns the running session, else a new one, that knows the catalog under its own name.
 
     Settings that spark-submit or spark-defaults gave win over the defaults here.
+
+    Args:
+        catalog: pyiceberg's.
+        master: Spark's; of the environment, else local, when it is not given.
+        short_life: whether the process ends with one verb, so that Java need not compile its best.
 
     Raises:
         BadInput: Java is missing, Iceberg's runtime is not on the class path, or the master is no address.
@@ -102,8 +108,10 @@ def open_session(catalog: Catalog, master: str | None = None) -> SparkSession:
     wanted = {
         "spark.app.name": "hardpack",
         "spark.master": master or os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"),
-        "spark.jars": ",".join(map(str, jar_paths())),
     }
+    jars = jar_paths()
+    wanted |= found_by(jars, wanted["spark.master"])
+    wanted["spark.driver.extraJavaOptions"] = f"{LOGGING} {java_options(jars, short_life)}".rstrip()
     wanted |= DEFAULTS | {"spark.python.unix.domain.socket.dir": _sockets()} | spark_conf(catalog)
     if needs_extensions(installed_spark()):
         wanted["spark.sql.extensions"] = EXTENSIONS
@@ -167,7 +175,11 @@ def _start_jvm(conf: SparkConf) -> JavaGateway:
     from pyspark.java_gateway import launch_gateway
 
     told = log.isEnabledFor(logging.INFO)
-    return launch_gateway(conf, {} if told else {"stderr": subprocess.DEVNULL})
+    gateway = launch_gateway(conf, {} if told else {"stderr": subprocess.DEVNULL})
+    if MADE_AT_EXIT in os.environ:
+        # by then whoever wants the archive thinks that it is there
+        atexit.register(lambda: gateway.proc.communicate())
+    return gateway
 
 
 def _not_started(error: Exception, master: str) -> HardpackError:

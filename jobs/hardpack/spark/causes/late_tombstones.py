@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ MOST_LATE = 1000
 
 
 def late_tombstones(
-    spark: SparkSession, name: str, table: Table, settings: Settings, view: LogView, rows: DataFrame
+    spark: SparkSession, name: str, table: Table, settings: Settings, view: LogView, read: Callable[[], DataFrame]
 ) -> list[Range]:
     """Finds the offsets of late tombstones of one log.
 
@@ -33,16 +34,16 @@ def late_tombstones(
         table: the table by pyiceberg.
         settings: the log's.
         view: the log.
-        rows: those that the pass may copy.
+        read: makes the frame of the rows that the pass may copy; called only where there may be some.
     """
     late = late_files(table, settings, view)
     if not late:
         return []
-    end = view.state.horizons[-1][0]
+    rows, end = read(), view.state.horizons[-1][0]
     tombstones = rows.where(rows["tombstone"] & rows["file"].isin([f.path for f in late]) & (rows["o"] <= end))
     tombstones = tombstones.select("o", "k")
-    read = (view.state.seen or (0, 0))[0]
-    for left in (s.snapshot_id for s in table.snapshots() if read and s.sequence_number == read):
+    seen_to = (view.state.seen or (0, 0))[0]
+    for left in (s.snapshot_id for s in table.snapshots() if seen_to and s.sequence_number == seen_to):
         # others may have copied tombstones that the last pass saw into these files
         with suppress(BadInput):
             known = log_rows(spark, name, left, columns_at(table, settings, left), [view.partition])

@@ -19,6 +19,7 @@ from hardpack.files.data_files import DataFiles
 from hardpack.files.key_filter import KeyFilters
 from hardpack.files.key_hash import HEAD, HashedRows, HeadKeys, by_file, rising, superseded
 from hardpack.files.key_reader import KeyColumns, KeyScanFile, read_keys
+from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
 
 if TYPE_CHECKING:
@@ -56,12 +57,16 @@ def find_superseded(
     """
     head, tail = [k for k in scanned if not k.tail], [k for k in scanned if k.tail]
     few = bool(tail) and _rows(head) <= FEW_KEYS
-    pieces = _meet_keys(spark.sparkContext, files, columns, head if few else scanned, few)
+    here = runs_here(map(_moved, scanned))
+    pieces = _meet_keys(spark.sparkContext, files, columns, head if few else scanned, few, here)
     found = [piece for piece in pieces if piece[0][0] >= 0]
     if few:
         keys = HeadKeys.merged([piece for (number, _), piece in pieces if number < 0])
         del pieces
-        found += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys)
+        if here:
+            found += _probe(files, columns, filters, tail, keys)
+        else:
+            found += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys)
     out: dict[str, KeyScanResult] = {}
     paths = {k.number: k.file.path for k in scanned}
     for (number, kind), positions in found:
@@ -69,8 +74,12 @@ def find_superseded(
     return out
 
 
+def _moved(file: KeyScanFile) -> tuple[int, int]:
+    return file.file.rows, file.file.bytes
+
+
 def _meet_keys(
-    sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeyScanFile], few: bool
+    sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeyScanFile], few: bool, here: bool
 ) -> list[Piece]:
     """Returns what is found when all rows of a key meet; with `few` the distinct keys too, under negative numbers."""
     if not scanned:
@@ -78,6 +87,8 @@ def _meet_keys(
     buckets = max(1, min(-(-_rows(scanned) // ROWS_PER_BUCKET), 65_536))
     # what another task's tombstone erases must be told from what is superseded
     settle = not any(k.tombstones for k in scanned)
+    if here:
+        return list(_meet(_send(files, columns, scanned, 1, settle), few))
     progress = _progress(sc, files, "reading keys", scanned)
     sent = _parallel(sc, scanned, files.threads).flatMap(
         lambda task: _counted(progress, task, _send(files, columns, task, buckets, settle))
@@ -110,6 +121,7 @@ def _progress(sc: Any, files: DataFiles, what: str, scanned: Sequence[KeyScanFil
 
 
 def _counted(progress: Progress, task: Sequence[KeyScanFile], made: Iterator[Any]) -> Iterator[Any]:
+    keep_to_one_core()
     yield from made
     progress.did(len(task), sum(k.file.bytes for k in task))
 

@@ -1,0 +1,63 @@
+"""How the driver's Java starts: which jars it finds, which of its classes lie ready, how it compiles."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from hardpack.home import default_home
+
+# better code pays off later than a verb ends: its rows are read and written in Python
+SHORT_LIFE = "-XX:TieredStopAtLevel=1"
+# else Java says on stdout why an archive does not fit, and goes on without
+SILENT = "-Xlog:disable -Xlog:all=error:stderr"
+MADE_AT_EXIT = "HARDPACK_CLASS_ARCHIVE"
+"""Names the file into which a process writes the classes that it has loaded."""
+
+
+def driver_class_path(jars: Sequence[Path]) -> str:
+    """Returns the class path of a driver that finds jars there; from `spark.jars` no classes may lie in an archive.
+
+    Args:
+        jars: Iceberg's runtime and drivers.
+    """
+    return os.pathsep.join(str(jar.resolve()) for jar in jars)
+
+
+def found_by(jars: Sequence[Path], master: str) -> dict[str, str]:
+    """Returns the settings by which Spark finds jars.
+
+    Args:
+        jars: Iceberg's runtime and drivers.
+        master: Spark's; with a local one the driver alone needs them, and they are not copied.
+    """
+    if master.partition("[")[0] == "local":
+        return {"spark.driver.extraClassPath": driver_class_path(jars)}
+    return {"spark.jars": ",".join(map(str, jars))}
+
+
+def class_archive(jars: Sequence[Path]) -> Path:
+    """Returns where the archive of classes lies for some jars, if it was made; Java passes over one that does not fit.
+
+    Args:
+        jars: Iceberg's runtime and drivers.
+    """
+    names = hashlib.sha256("\n".join(jar.name for jar in jars).encode()).hexdigest()[:12]
+    return default_home().resolve() / "jars" / f"classes-{names}.jsa"
+
+
+def java_options(jars: Sequence[Path], short_life: bool) -> str:
+    """Returns the options with which the driver's Java starts in less time.
+
+    Args:
+        jars: Iceberg's runtime and drivers.
+        short_life: whether the process ends with one verb.
+    """
+    options = [SHORT_LIFE] if short_life else []
+    if made := os.environ.get(MADE_AT_EXIT):
+        options += [f"-XX:ArchiveClassesAtExit={made}", SILENT]
+    elif (archive := class_archive(jars)).is_file():
+        options += [f"-XX:SharedArchiveFile={archive}", SILENT]
+    return " ".join(options)
