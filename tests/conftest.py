@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from itertools import count
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOG = "hardpack"
+_TURNS = count()
 
 
 @pytest.fixture(scope="session")
@@ -33,13 +36,38 @@ def catalog(lake):
 
 
 @pytest.fixture(scope="session")
-def spark(catalog):
+def spark(catalog, passes_by_turns):
     from hardpack.spark.session import open_session
 
     os.environ.setdefault("HARDPACK_HOME", str(ROOT / ".hardpack"))
     session = open_session(catalog)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def passes_by_turns():
+    """Every other pass does its small steps in Spark's workers, as large ones do; else no test would."""
+    from hardpack.compaction import pipeline
+    from hardpack.spark import nearby
+
+    rows, real = nearby.ROWS, pipeline.read_inputs
+
+    def read_inputs(session, work):
+        nearby.ROWS = rows if next(_TURNS) % 2 else 0
+        return real(session, work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "read_inputs", read_inputs)
+        yield
+        nearby.ROWS = rows
+
+
+@pytest.fixture(autouse=True)
+def own_turns(request):
+    """A test that is run alone begins as it does among others."""
+    global _TURNS
+    _TURNS = count(crc32(request.node.nodeid.encode()))
 
 
 @pytest.fixture

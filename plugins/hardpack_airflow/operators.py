@@ -17,6 +17,7 @@ from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting
 from hardpack_airflow.failures import task_failure, within
 from hardpack_airflow.handover import plans_of, results_handed_on, results_of
+from hardpack_airflow.idle import expired_nothing
 from hardpack_airflow.lineage import lineage_of
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.planning import run_time, unit_of_table
@@ -24,7 +25,8 @@ from hardpack_airflow.publish import pages_of, publish_or_warn
 
 VERBS = ("phase_one", "phase_two", "verify")
 """What is done to a unit, in this order."""
-VERIFY, MAINTAIN = VERBS[-1], "maintain"
+_, PHASE_TWO, VERIFY = VERBS
+MAINTAIN = "maintain"
 UNFORESEEN, REFUSED = 1, 3
 AGAIN = (UNFORESEEN, 4, 5)
 """Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
@@ -91,7 +93,7 @@ class HardpackOperator(SparkSubmitOperator):
             return []
         results = self._before(context) or [{} for _ in self.plans]
         going = [n for n, result in enumerate(results) if "error" not in result]
-        done = self._submit_all(context, [self.plans[n] for n in going])
+        done = self._work_on(context, [self.plans[n] for n in going])
         for number, result in zip(going, done, strict=True):
             results[number] = result
             publish_or_warn(pages_of(result))
@@ -151,6 +153,15 @@ class HardpackOperator(SparkSubmitOperator):
         codes = {failure["exit_code"] for failure in failures}
         ti = context["ti"]
         return bool(codes.intersection(AGAIN)) and REFUSED not in codes and ti.try_number <= ti.max_tries
+
+    def _work_on(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
+        """Returns a result for each plan; Spark is started for those of which rows have to be read."""
+        idle = [expired_nothing(plan) if self.verb == PHASE_TWO else None for plan in plans]
+        busy = [plan for plan, nothing in zip(plans, idle, strict=True) if nothing is None]
+        if len(busy) < len(plans):
+            self.log.info("of %d tables nothing is due by their metadata", len(plans) - len(busy))
+        done = iter(self._submit_all(context, busy))
+        return [nothing or next(done) for nothing in idle]
 
     def _submit_all(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
         """Returns a result for each plan: what an application that died leaves undone, another goes on with."""

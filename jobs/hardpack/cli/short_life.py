@@ -34,7 +34,7 @@ def run(verb: Callable[[], None]) -> None:
             stream.flush()
         os._exit(code)
 
-    # what is registered first comes last
+    # what is registered first comes last, after all that the verb has registered
     atexit.register(leave)
     try:
         verb()
