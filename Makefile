@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-sensing bench-layouts bench-cluster monitoring env jars lock changelog dist screenshots clean
+.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-layouts bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -99,6 +99,9 @@ bench: env jars ## our way and others side by side on the same files, three roun
 
 bench-quick: env jars ## the same on a twentieth of the rows, one round
 	$(BIN)/python -m tests.benchmarks --quick
+
+bench-cold: env jars ## verbs on a small table from shell to prompt, beside PySpark scripts (minutes)
+	$(BIN)/python -m tests.benchmarks.cold
 
 bench-sensing: env ## what a look at 1,000 tables of 100 logs costs, the first time and after
 	$(BIN)/python -m tests.benchmarks.sensing

@@ -12,6 +12,7 @@ from great_expectations.render import (
 from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 from great_expectations.render.view import DefaultJinjaPageView
 from hardpack_expectations.index import CSP
+from jinja2.bccache import Bucket, BytecodeCache
 
 HEADINGS = ("Pass", "Expectations", "Snapshot", "Compared with", "Partitions", "Time of the pass", "Checked")
 """In the order in which they are shown; the result store sorts names."""
@@ -44,10 +45,35 @@ class ResultsPage(ValidationResultsPageRenderer):
         return RenderedHeaderContent(content_block_type="header", header=header, styling={"classes": classes})
 
 
+class _Compiled(BytecodeCache):
+    """What templates were compiled to, as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Gives a bucket what its template was compiled to."""
+        if code := self._by_key.get(bucket.key):
+            bucket.bytecode_from_string(code)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keeps what a template was compiled to."""
+        self._by_key[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED = _Compiled()
+
+
 class PageView(DefaultJinjaPageView):
     """Our own frame around Great Expectations' sections: nothing from elsewhere, no script."""
 
     _template = "hardpack_page.html"
+
+    # the names by which Great Expectations knows that it may give them
+    def __init__(self, custom_styles_directory: str | None = None, custom_views_directory: str | None = None) -> None:
+        """Makes a view whose templates are compiled once in a process, not for each page."""
+        super().__init__(custom_styles_directory, custom_views_directory)
+        self.env.bytecode_cache = _COMPILED
 
     def render(self, document: RenderedContent, template: str | None = None, **kwargs: Any) -> str:
         """Returns the page as HTML."""

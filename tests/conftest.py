@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 from zlib import crc32
 
@@ -68,6 +68,13 @@ def own_turns(request):
     """A test that is run alone begins as it does among others."""
     global _TURNS
     _TURNS = count(crc32(request.node.nodeid.encode()))
+
+
+@pytest.fixture
+def in_workers(own_turns):
+    """Every pass does its small steps in Spark's workers."""
+    global _TURNS
+    _TURNS = repeat(0)
 
 
 @pytest.fixture

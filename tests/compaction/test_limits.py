@@ -9,7 +9,7 @@ from hardpack.compaction import session, staging
 
 from tests.topics import T0, append, name_of, new_topic, row, rows_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("in_workers")]
 
 
 def most_at_once(times):

@@ -38,6 +38,7 @@ def make_class_archive() -> Path | None:
             f"{warehouse}TYPE": "sql",
             f"{warehouse}URI": f"sqlite:///{scratch}/catalog.db",
             f"{warehouse}WAREHOUSE": f"file://{scratch}",
+            "HARDPACK_SPARK_MASTER": "local[2]",
             MADE_AT_EXIT: str(archive.with_suffix(".new")),
         }
         command = [sys.executable, "-c", "from hardpack.cli.main import main; main()", "--catalog", CATALOG, "doctor"]

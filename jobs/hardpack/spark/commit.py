@@ -19,6 +19,7 @@ from tenacity import (
 from hardpack import faults
 from hardpack.errors import CommitUnknown, Conflict, HardpackError
 from hardpack.failures import java_error
+from hardpack.spark.java_values import strings
 from hardpack.table.history import carried
 from hardpack.table.log_name import Among
 from hardpack.table.numeric_properties import whole_number
@@ -181,7 +182,7 @@ class Commits:
         """
         trial = _Trial(self._java, base, change)
         try:
-            made = int(commit_tries(self.name, dict(self._java.properties()))(self._commit_once, trial))
+            made = int(commit_tries(self.name, strings(self._jvm, self._java.properties()))(self._commit_once, trial))
         except CommitUnknown:
             raise
         except (Conflict, _TryAgain) as error:
@@ -215,7 +216,7 @@ class Commits:
             operations = self._java.operations()
             current = operations.current()
             made = int(snapshot.snapshotId()), int(snapshot.sequenceNumber())
-            fresh = change.properties(Standing(dict(current.properties()), made, ancestors))
+            fresh = change.properties(Standing(strings(self._jvm, current.properties()), made, ancestors))
             changed = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
             changed = changed.setProperties(self._map(fresh)).build()
             faults.reach("before swap")
@@ -250,7 +251,7 @@ class Commits:
     def _told(self) -> dict[str, str]:
         """Returns what the current snapshot's summary says."""
         current = self._java.currentSnapshot()
-        return {} if current is None else dict(current.summary())
+        return {} if current is None else strings(self._jvm, current.summary())
 
     def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
         """Set properties as `change` derives them from those there are, None to remove one, as one compare-and-set.
@@ -259,7 +260,7 @@ class Commits:
             Conflict: other writers were faster each time; CommitUnknown when nobody knows.
         """
         try:
-            commit_tries(self.name, dict(self._java.properties()))(self._alter_once, change)
+            commit_tries(self.name, strings(self._jvm, self._java.properties()))(self._alter_once, change)
         except _TryAgain as error:
             raise Conflict(f"{self.name}: others were faster {COMMIT_TRIES} times ({error}); run it again.") from None
 
@@ -267,7 +268,7 @@ class Commits:
         self._java.refresh()
         operations = self._java.operations()
         current = operations.current()
-        wanted = change(dict(current.properties()))
+        wanted = change(strings(self._jvm, current.properties()))
         gone = self._map({name: "" for name, value in wanted.items() if value is None}).keySet()
         kept = self._map({name: value for name, value in wanted.items() if value is not None})
         changed = (
@@ -293,7 +294,7 @@ class Commits:
             self._java.refresh()
             snapshot = self._java.currentSnapshot()
             while snapshot is not None and int(snapshot.snapshotId()) != base:
-                if dict(snapshot.summary()).items() >= summary.items():
+                if strings(self._jvm, snapshot.summary()).items() >= summary.items():
                     return int(snapshot.snapshotId())
                 parent = snapshot.parentId()
                 snapshot = None if parent is None else self._java.snapshot(parent)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hardpack.home import default_home
+from hardpack.home import default_home, trusted
 
 # better code pays off later than a verb ends: its rows are read and written in Python
 SHORT_LIFE = "-XX:TieredStopAtLevel=1"
@@ -54,10 +54,13 @@ def java_options(jars: Sequence[Path], short_life: bool) -> str:
     Args:
         jars: Iceberg's runtime and drivers.
         short_life: whether the process ends with one verb.
+
+    Raises:
+        BadInput: others may write to the archive.
     """
     options = [SHORT_LIFE] if short_life else []
     if made := os.environ.get(MADE_AT_EXIT):
         options += [f"-XX:ArchiveClassesAtExit={made}", SILENT]
     elif (archive := class_archive(jars)).is_file():
-        options += [f"-XX:SharedArchiveFile={archive}", SILENT]
+        options += [f"-XX:SharedArchiveFile={trusted(archive)}", SILENT]
     return " ".join(options)

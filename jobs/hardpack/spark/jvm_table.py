@@ -18,6 +18,7 @@ from py4j.java_gateway import JavaMember
 
 from hardpack.files.content_file import ContentFile
 from hardpack.spark.commit import CommitChange, Commits
+from hardpack.spark.java_values import items
 from hardpack.spark.procedures import Procedures, quoted
 from hardpack.table.log_name import Among
 
@@ -64,7 +65,7 @@ class JvmTable(Procedures):
         """Scan tasks of whole data files by path, of those that may hold rows of some logs."""
         scan = self._java.newScan().useSnapshot(snapshot).filter(self._in_logs(among)).planFiles()
         try:
-            return {str(task.file().location()): task for task in scan.iterator()}
+            return {str(task.file().location()): task for task in items(self.spark._jvm, scan)}
         finally:
             scan.close()
 
@@ -72,7 +73,9 @@ class JvmTable(Procedures):
         """Scan tasks of some whole data files by path, of any log."""
         wanted, scan = set(paths), self._java.newScan().useSnapshot(snapshot).planFiles()
         try:
-            return {path: task for task in scan.iterator() if (path := str(task.file().location())) in wanted}
+            return {
+                path: task for task in items(self.spark._jvm, scan) if (path := str(task.file().location())) in wanted
+            }
         finally:
             scan.close()
 
@@ -95,9 +98,7 @@ class JvmTable(Procedures):
 
     def lying_on(self, task: Any) -> list[Any]:
         """Returns Iceberg's delete files that lie on the task's file."""
-        found = task.deletes()
-        # by number, as an iterator in the JVM ends with an exception, which takes 18 ms to arrive
-        return [found.get(at) for at in range(found.size())]
+        return items(self.spark._jvm, task.deletes())
 
     def new_deletes(self, before: Any, after: Any) -> list[int]:
         """Returns the file sequence numbers of delete files that lie on the second task's file, not on the first's.
@@ -117,7 +118,7 @@ class JvmTable(Procedures):
     def removed_files(self, snapshot: int) -> set[str]:
         """Returns the paths of the data files that the commit of a snapshot removed."""
         found = self._java.snapshot(snapshot).removedDataFiles(self._java.io())
-        return {str(file.location()) for file in found}
+        return {str(file.location()) for file in items(self.spark._jvm, found)}
 
     def delete_manifests(self, snapshot: int) -> int:
         """Returns how many manifests of delete files a snapshot has."""

@@ -12,6 +12,7 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 
 from hardpack.failures import java_error
+from hardpack.spark.java_values import items
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -83,7 +84,7 @@ class Procedures:
         if not self.lists:
             return {}
         try:
-            found = self._java.io().listPrefix(folder).iterator()
+            found = items(self.spark._jvm, self._java.io().listPrefix(folder))
             return {str(file.location()): int(file.createdAtMillis()) for file in found}
         except Py4JJavaError as error:
             if "FileNotFoundException" in str(error.java_exception) or "does not exist" in str(error.java_exception):

@@ -1,0 +1,73 @@
+"""The archive of Java's classes: made once for some jars, and fit for the drivers that start from it."""
+
+import subprocess
+
+import pytest
+from hardpack.operations import class_archive as module
+from hardpack.operations.class_archive import make_class_archive
+from hardpack.spark.java_start import MADE_AT_EXIT, class_archive
+
+
+@pytest.fixture
+def jars(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "driver.jar").touch()
+    return [tmp_path / "jars" / "driver.jar"]
+
+
+@pytest.fixture
+def doctor(monkeypatch):
+    """What the process that exercises Java leaves, and how often it was started."""
+    started = []
+
+    def plant(leaves):
+        def run(command, env, **_):
+            started.append(command)
+            if leaves:
+                open(env[MADE_AT_EXIT], "w").close()
+
+        monkeypatch.setattr(module.subprocess, "run", run)
+        return started
+
+    return plant
+
+
+def test_it_is_made_once_and_again_for_other_jars(jars, doctor):
+    started = doctor(leaves=True)
+    first = make_class_archive()
+    assert (first, first.is_file()) == (class_archive(jars), True)
+    assert make_class_archive() == first
+    assert len(started) == 1
+    (jars[0].parent / "other.jar").touch()
+    second = make_class_archive()
+    assert (len(started), second.is_file(), first.is_file()) == (2, True, False)
+
+
+def test_a_java_that_makes_none_is_no_error(jars, doctor):
+    doctor(leaves=False)
+    assert make_class_archive() is None
+    assert [path.name for path in jars[0].parent.iterdir()] == ["driver.jar"]
+
+
+def test_a_java_that_hangs_is_no_error(jars, monkeypatch):
+    def hang(*_, timeout, **__):
+        raise subprocess.TimeoutExpired("java", timeout)
+
+    monkeypatch.setattr(module.subprocess, "run", hang)
+    assert make_class_archive() is None
+
+
+@pytest.mark.spark
+def test_the_archive_that_make_jars_left_fits_the_drivers_java(spark):
+    """Java takes it, or ends: `-Xshare:on` allows no start without."""
+    from hardpack.spark.session import jar_paths
+
+    archive = class_archive(jar_paths())
+    assert archive.is_file()
+    found = spark._jvm.java.lang.System.getProperty("java.class.path")
+    command = ["java", "-Xshare:on", f"-XX:SharedArchiveFile={archive}", "-cp", found, "-version"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    given = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    assert f"-XX:SharedArchiveFile={archive}" in list(given)
