@@ -1,5 +1,6 @@
 """How Java starts: where it finds jars and classes, and that a missing or unfit archive costs nothing but time."""
 
+import shlex
 import subprocess
 
 import pytest
@@ -51,7 +52,7 @@ def test_java_compiles_little_only_for_a_short_life(jars):
 
 def test_java_goes_on_silently_without_an_archive_that_does_not_fit(jars):
     class_archive(jars).write_text("no archive")
-    options = java_options(jars, short_life=True).split()
+    options = shlex.split(java_options(jars, short_life=True))
     done = subprocess.run(["java", *options, "-version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
     assert "warning" not in done.stderr.lower()

@@ -49,7 +49,7 @@ def class_archive(jars: Sequence[Path]) -> Path:
 
 
 def java_options(jars: Sequence[Path], short_life: bool) -> str:
-    """Returns the options with which the driver's Java starts in less time.
+    """Returns the options with which the driver's Java starts in less time, quoted as Spark reads them.
 
     Args:
         jars: Iceberg's runtime and drivers.
@@ -60,7 +60,7 @@ def java_options(jars: Sequence[Path], short_life: bool) -> str:
     """
     options = [SHORT_LIFE] if short_life else []
     if made := os.environ.get(MADE_AT_EXIT):
-        options += [f"-XX:ArchiveClassesAtExit={made}", SILENT]
+        options += [f'"-XX:ArchiveClassesAtExit={made}"', SILENT]
     elif (archive := class_archive(jars)).is_file():
-        options += [f"-XX:SharedArchiveFile={trusted(archive)}", SILENT]
+        options += [f'"-XX:SharedArchiveFile={trusted(archive)}"', SILENT]
     return " ".join(options)
