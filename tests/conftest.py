@@ -78,6 +78,13 @@ def in_workers(own_turns):
 
 
 @pytest.fixture
+def beside_driver(own_turns):
+    """Every pass does its small steps beside the driver."""
+    global _TURNS
+    _TURNS = repeat(1)
+
+
+@pytest.fixture
 def no_pages(monkeypatch):
     """The gate decides as ever but draws no page of Data Docs, which takes a third of a small pass."""
     from great_expectations.data_context import AbstractDataContext

@@ -1,7 +1,6 @@
 """A small step is done beside the driver: Spark's workers take longer to start than it takes."""
 
 import pytest
-from hardpack.spark import nearby
 from hardpack.spark.nearby import BYTES, ROWS, runs_here
 
 from tests.topics import append, name_of, new_topic, row
@@ -22,26 +21,27 @@ def test_what_is_small(files, here):
     assert runs_here(iter(files)) is here
 
 
+@pytest.fixture
+def jobs_of_a_pass(hp, spark, catalog):
+    """Jobs that Spark ran for it."""
+
+    def clean():
+        table, scheduler = new_topic(catalog, min_cleanable_dirty_ratio=0), spark._jsc.sc().dagScheduler()
+        for offset in range(3):
+            append(table, {0: [row(offset, "a")]})
+        before = scheduler.numTotalJobs()
+        assert hp.clean(hp.plan(name_of(table))).logs[0].superseded == 1
+        return scheduler.numTotalJobs() - before
+
+    return clean
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("rows", [ROWS, 0])
-def test_a_small_pass_has_spark_read_the_evidence_and_nothing_else(hp, spark, catalog, monkeypatch, rows):
-    from hardpack.compaction import pipeline
+def test_a_small_pass_has_spark_read_the_evidence_and_nothing_else(beside_driver, jobs_of_a_pass):
+    assert jobs_of_a_pass() == 1
 
-    table = new_topic(catalog, min_cleanable_dirty_ratio=0)
-    for offset in range(3):
-        append(table, {0: [row(offset, "a")]})
-    real = pipeline.read_inputs
 
-    def read_inputs(session, work):
-        nearby.ROWS = rows
-        return real(session, work)
-
-    monkeypatch.setattr(nearby, "ROWS", rows)
-    monkeypatch.setattr(pipeline, "read_inputs", read_inputs)
-    scheduler = spark._jsc.sc().dagScheduler()
-    before = scheduler.numTotalJobs()
-    report = hp.clean(hp.plan(name_of(table)))
-    jobs = scheduler.numTotalJobs() - before
-    assert report.logs[0].superseded == 1
-    # without that the count would mean nothing
-    assert jobs == 1 if rows else jobs > 1
+@pytest.mark.spark
+def test_a_large_pass_has_its_steps_done_in_workers(in_workers, jobs_of_a_pass):
+    """Without that the other's count would mean nothing."""
+    assert jobs_of_a_pass() > 3
