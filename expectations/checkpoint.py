@@ -17,7 +17,7 @@ from hardpack.home import file_name
 from hardpack_expectations.index import write_index
 
 if TYPE_CHECKING:
-    from pandas import DataFrame as PandasFrame
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def validate(
-    evidence: DataFrame | PandasFrame,
+    evidence: DataFrame | pa.Table,
     suite: str,
     asset: str,
     run_name: str,
@@ -132,7 +132,7 @@ class Outcome:
 def run(
     context: Any,
     suite: Any,
-    rows: DataFrame | PandasFrame,
+    rows: DataFrame | pa.Table,
     asset: str,
     run_name: str,
     result_format: str | dict[str, Any],
@@ -140,11 +140,16 @@ def run(
 ) -> Outcome:
     """Run a suite of a context on rows; see `validate` for the names."""
     import great_expectations as gx
-    from pandas import DataFrame as PandasFrame
+    import pandas as pd
+    import pyarrow as pa
 
-    sources = context.data_sources
-    here = isinstance(rows, PandasFrame)
-    source = sources.add_pandas("hardpack") if here else sources.add_spark("hardpack", persist=False)
+    frame: Any = rows
+    if isinstance(rows, pa.Table):
+        source = context.data_sources.add_pandas("hardpack")
+        # Arrow's own types, as pandas has no whole numbers beside nulls
+        frame = rows.to_pandas(types_mapper=pd.ArrowDtype)
+    else:
+        source = context.data_sources.add_spark("hardpack", persist=False)
     batch = source.add_dataframe_asset(file_name(asset)).add_batch_definition_whole_dataframe("logs")
     definition = gx.ValidationDefinition(name=suite.name, data=batch, suite=suite)
     checkpoint = gx.Checkpoint(
@@ -153,7 +158,7 @@ def run(
         result_format=result_format,
     )
     outcome = context.checkpoints.add(checkpoint).run(
-        batch_parameters={"dataframe": rows},
+        batch_parameters={"dataframe": frame},
         expectation_parameters=parameters,
         run_id=gx.RunIdentifier(run_name=_named(run_name)),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -122,13 +121,10 @@ class Hardpack:
             fit(self._spark)
             self._fits = True
         if self._spark is None:
-            from hardpack.compaction.gate import load_suite
+            from hardpack.compaction.gate import load_suite_meanwhile
             from hardpack.spark.session import open_session
 
-            # importing Great Expectations takes seconds, in which this thread waits for the JVM
-            meanwhile = ThreadPoolExecutor(1)
-            meanwhile.submit(load_suite)
-            meanwhile.shutdown(wait=False)
+            load_suite_meanwhile()
             self._spark, self._fits = open_session(self.catalog, short_life=self.short_life), True
         return self._spark
 

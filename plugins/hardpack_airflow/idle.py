@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from hardpack import Hardpack
-
 from hardpack_airflow.config import setting
 
 log = logging.getLogger(__name__)
@@ -14,13 +12,6 @@ log = logging.getLogger(__name__)
 
 class NeedsSpark(Exception):
     """Rows have to be read."""
-
-
-class _ByMetadata(Hardpack):
-    @property
-    def spark(self) -> Any:
-        """Raises NeedsSpark: here nothing starts Java."""
-        raise NeedsSpark
 
 
 def expired_nothing(plan: str) -> dict[str, Any] | None:
@@ -33,10 +24,16 @@ def expired_nothing(plan: str) -> dict[str, Any] | None:
         What the Spark application would have left; None where it has to be asked, as something is due or as the
         metadata cannot be read, which it then tells in its own words.
     """
+    from hardpack import Hardpack
     from hardpack.compaction.plan import Plan
 
+    class ByMetadata(Hardpack):
+        @property
+        def spark(self) -> Any:
+            raise NeedsSpark
+
     try:
-        with _ByMetadata.connect(setting("catalog")) as hp:
+        with ByMetadata.connect(setting("catalog")) as hp:
             report = hp.expire_after(Plan.from_json(plan))
     except NeedsSpark:
         return None

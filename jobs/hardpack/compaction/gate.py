@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,9 +88,11 @@ def promise(entry: LogReport, sample: GateSample | None = None) -> dict[str, Any
     }
 
 
-def load_suite() -> None:
-    """Import what `judge` needs, which takes seconds."""
-    import hardpack_expectations.guarantees  # noqa: F401  brings Great Expectations with it
+def load_suite_meanwhile() -> None:
+    """Begins to import what `judge` needs, which takes seconds; the caller goes on to wait for Java."""
+    beside = ThreadPoolExecutor(1)
+    beside.submit(import_module, "hardpack_expectations.guarantees")
+    beside.shutdown(wait=False)
 
 
 def judge(

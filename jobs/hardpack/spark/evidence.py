@@ -19,7 +19,7 @@ from hardpack.spark.outcomes import decided
 from hardpack.table.columns import LogColumns
 
 if TYPE_CHECKING:
-    from pandas import DataFrame as PandasFrame
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
@@ -92,8 +92,8 @@ def evidence(
     return _with_kind(rows, columns)
 
 
-def at_hand(rows: DataFrame, sides: Iterable[Side]) -> DataFrame | PandasFrame:
-    """Returns evidence as it is, but of few rows as a frame of this process, where no worker has to start for them.
+def at_hand(rows: DataFrame, sides: Iterable[Side]) -> DataFrame | pa.Table:
+    """Returns evidence as it is, but of few rows as a table of this process, where no worker has to start for them.
 
     Args:
         rows: the evidence.
@@ -105,9 +105,7 @@ def at_hand(rows: DataFrame, sides: Iterable[Side]) -> DataFrame | PandasFrame:
         return rows
     if not runs_here((int(t.file().recordCount()), int(t.file().fileSizeInBytes())) for t in tasks):
         return rows
-    import pandas as pd
-
-    return rows.toArrow().to_pandas(types_mapper=pd.ArrowDtype)
+    return rows.toArrow()
 
 
 NOTHING = "p string, k binary, o long, tombstone boolean, kind string, stands string, content long"
