@@ -45,3 +45,18 @@ def test_a_small_pass_has_spark_read_the_evidence_and_nothing_else(beside_driver
 def test_a_large_pass_has_its_steps_done_in_workers(in_workers, jobs_of_a_pass):
     """Without that the other's count would mean nothing."""
     assert jobs_of_a_pass() > 3
+
+
+@pytest.mark.spark
+def test_evidence_that_does_not_come_is_counted_in_workers(beside_driver, jobs_of_a_pass, monkeypatch):
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    asked = []
+
+    def too_large(self):
+        asked.append(self)
+        raise MemoryError("as keys are long")
+
+    monkeypatch.setattr(DataFrame, "toArrow", too_large)
+    assert jobs_of_a_pass() > 1
+    assert len(asked) == 1
