@@ -1,5 +1,7 @@
 """A small step is done beside the driver: Spark's workers take longer to start than it takes."""
 
+import logging
+
 import pytest
 from hardpack.spark.nearby import BYTES, ROWS, runs_here
 
@@ -37,8 +39,12 @@ def jobs_of_a_pass(hp, spark, catalog):
 
 
 @pytest.mark.spark
-def test_a_small_pass_has_spark_read_the_evidence_and_nothing_else(beside_driver, jobs_of_a_pass):
-    assert jobs_of_a_pass() == 1
+def test_a_small_pass_has_spark_read_the_evidence_and_nothing_else(beside_driver, jobs_of_a_pass, caplog):
+    with caplog.at_level(logging.INFO):
+        assert jobs_of_a_pass() == 1
+    # it tells how it goes as a large one does
+    assert "reading keys: 3 of 3 files" in caplog.text
+    assert "rewriting: " in caplog.text
 
 
 @pytest.mark.spark

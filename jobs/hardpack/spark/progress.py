@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.filesize import decimal
 
@@ -15,22 +16,47 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 EVERY_SECONDS = 5.0
 
 
-class Progress:
-    """Counts what Spark's tasks did; a task's share is known once it has ended."""
+@dataclass
+class _Count:
+    """What an accumulator is to Spark's tasks, in one process."""
 
-    def __init__(self, context: SparkContext, what: str, files: int, size: int) -> None:
+    value: int = 0
+
+    def add(self, more: int) -> None:
+        self.value += more
+
+
+class Progress:
+    """Counts what Spark's tasks did; a task's share is known once it has ended.
+
+    Args:
+        context: Spark's; None for a step that is done beside the driver.
+        what: is being done, for people.
+        files: to be worked on.
+        size: their bytes.
+    """
+
+    def __init__(self, context: SparkContext | None, what: str, files: int, size: int) -> None:
         self.what, self.files, self.bytes = what, files, size
-        self._files: Any = context.accumulator(0)
-        self._bytes: Any = context.accumulator(0)
+        self._files: Any = context.accumulator(0) if context else _Count()
+        self._bytes: Any = context.accumulator(0) if context else _Count()
         self._started = time.monotonic()
 
     def did(self, files: int, size: int) -> None:
         """Adds what a task has finished to the progress total."""
         self._files.add(files)
         self._bytes.add(size)
+
+    def of(self, step: Callable[[], T]) -> T:
+        """Returns what a step that is done at once returns, and tells how it goes."""
+        with self.logged():
+            done = step()
+            self.did(self.files, self.bytes)
+        return done
 
     def line(self, seconds: float) -> str:
         """Returns where it stands after so many seconds."""

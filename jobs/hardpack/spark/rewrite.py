@@ -96,7 +96,8 @@ def write_anew(
     if not tasks:
         return []
     if runs_here((file.file.rows, file.file.bytes) for task in tasks for file in task):
-        return _made(tasks, _write_all(files, tasks, write))
+        beside = Progress(None, f"{files.name}: {what}", *_size(tasks))
+        return _made(tasks, beside.of(lambda: _write_all(files, tasks, write)))
     # the longest first, so that none is left to run alone at the end
     tasks.sort(key=_bytes, reverse=True)
     packs = _packed(tasks)

@@ -25,6 +25,7 @@ from hardpack.spark.progress import Progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+READING, LOOKING = "reading keys", "looking for them in clean files"
 ROWS_PER_TASK = 2_000_000
 ROWS_PER_BUCKET = 2_000_000
 FEW_KEYS = 16_000_000
@@ -63,10 +64,7 @@ def find_superseded(
     if few:
         keys = HeadKeys.merged([piece for (number, _), piece in pieces if number < 0])
         del pieces
-        if here:
-            found += _probe(files, columns, filters, tail, keys)
-        else:
-            found += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys)
+        found += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys, here)
     out: dict[str, KeyScanResult] = {}
     paths = {k.number: k.file.path for k in scanned}
     for (number, kind), positions in found:
@@ -88,8 +86,9 @@ def _meet_keys(
     # what another task's tombstone erases must be told from what is superseded
     settle = not any(k.tombstones for k in scanned)
     if here:
-        return list(_meet(_send(files, columns, scanned, 1, settle), few))
-    progress = _progress(sc, files, "reading keys", scanned)
+        progress = _progress(None, files, READING, scanned)
+        return progress.of(lambda: list(_meet(_send(files, columns, scanned, 1, settle), few)))
+    progress = _progress(sc, files, READING, scanned)
     sent = _parallel(sc, scanned, files.threads).flatMap(
         lambda task: _counted(progress, task, _send(files, columns, task, buckets, settle))
     )
@@ -100,11 +99,19 @@ def _meet_keys(
 
 
 def _scan_tail(
-    sc: Any, files: DataFiles, columns: KeyColumns, filters: KeyFilters, tail: Sequence[KeyScanFile], keys: HeadKeys
+    sc: Any,
+    files: DataFiles,
+    columns: KeyColumns,
+    filters: KeyFilters,
+    tail: Sequence[KeyScanFile],
+    keys: HeadKeys,
+    here: bool,
 ) -> list[Piece]:
     """Returns the rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
+    if here:
+        return _progress(None, files, LOOKING, tail).of(lambda: list(_probe(files, columns, filters, tail, keys)))
     held = sc.broadcast(keys)
-    progress = _progress(sc, files, "looking for them in clean files", tail)
+    progress = _progress(sc, files, LOOKING, tail)
     probed = _parallel(sc, tail, files.threads).flatMap(
         lambda task: _counted(progress, task, _probe(files, columns, filters, task, held.value))
     )
