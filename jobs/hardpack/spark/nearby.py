@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-ROWS = 200_000
+ROWS = 500_000
 """Rows up to which a step is done before a worker has started and loaded its libraries."""
 BYTES = 32 * 1024 * 1024
 """File bytes up to which the driver reads and writes by itself."""
