@@ -109,13 +109,13 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
         "spark.app.name": "hardpack",
         "spark.master": master or os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"),
     }
-    jars = jar_paths()
-    wanted |= found_by(jars, wanted["spark.master"])
+    jars, given = jar_paths(), SparkConf()
+    # a master that spark-submit was given wins, and its executors have to be sent the jars
+    wanted |= found_by(jars, given.get("spark.master") or wanted["spark.master"])
     wanted["spark.driver.extraJavaOptions"] = f"{LOGGING} {java_options(jars, short_life)}".rstrip()
     wanted |= DEFAULTS | {"spark.python.unix.domain.socket.dir": _sockets()} | spark_conf(catalog)
     if needs_extensions(installed_spark()):
         wanted["spark.sql.extensions"] = EXTENSIONS
-    given = SparkConf()
     conf = {k: v for k, v in wanted.items() if v and (not given.contains(k) or given.get(k) == _STARTED.get(k))}
     try:
         if SparkContext._gateway is None:
