@@ -73,8 +73,8 @@ group by p
 """
 
 
-def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Count what would break a guarantee.
+def measure(evidence: DataFrame | pa.Table, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Count what would break a guarantee, in Spark's tasks or, where the rows are at hand, in this process.
 
     Args:
         evidence: rows of both sides.
@@ -86,30 +86,27 @@ def measure(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, A
             (offset ranges of which no rows before are there).
 
     Returns:
-        Per log: rows_before, rows_after, removed, markers and causes (the ledger's), duplicate_keys, wrong_latest,
-        invented, altered, head_lost, late_tombstones, aborted_left, control_lost.
+        Per log: rows_before, rows_after, removed, markers and causes (the ledger's), share, duplicate_keys,
+        wrong_latest, invented, altered, head_lost, late_tombstones, aborted_left, control_lost.
     """
+    import pyarrow as pa
+
+    counted = _here(evidence, logs) if isinstance(evidence, pa.Table) else _in_tasks(evidence, logs)
+    found = {row["p"]: row for row in counted}
+    return [_filled(log, found.get(log["partition"], {})) for log in logs]
+
+
+def _here(evidence: pa.Table, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for batch in counting(logs)(iter(evidence.to_batches())) for row in batch.to_pylist()]
+
+
+def _in_tasks(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from pyspark.sql import functions as F
 
     # rows of a key meet in one task; those without one have only their offset to compare, and there may be many
     met = evidence.repartition("p", F.when(F.col("k").isNull(), F.col("o")).otherwise(F.xxhash64("k")))
     counted = met.mapInArrow(counting(logs), ", ".join(["p string", *(f"{name} long" for name in NUMBERS)]))
-    found = {
-        row["p"]: row.asDict() for row in counted.groupBy("p").agg(*(F.sum(n).alias(n) for n in NUMBERS)).collect()
-    }
-    return [_filled(log, found.get(log["partition"], {})) for log in logs]
-
-
-def measure_here(evidence: pa.Table, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Counts in this process what would break a guarantee; see `measure`.
-
-    Args:
-        evidence: rows of both sides, few.
-        logs: see `measure`.
-    """
-    counted = counting(logs)(iter(evidence.to_batches()))
-    found = {row["p"]: row for batch in counted for row in batch.to_pylist()}
-    return [_filled(log, found.get(log["partition"], {})) for log in logs]
+    return [row.asDict() for row in counted.groupBy("p").agg(*(F.sum(n).alias(n) for n in NUMBERS)).collect()]
 
 
 def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]:

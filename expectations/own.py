@@ -67,7 +67,7 @@ def judge_own(
     read = _read(file, rows.columns)
     context = context_of(home, own=True)
     suite = context.suites.add(_suite(file, read))
-    outcome = run(context, suite, rows, table, run_name, NUMBERS_ONLY, {})
+    outcome = run(context, suite, rows, table, run_name, NUMBERS_ONLY)
     for result in outcome.results:
         if failure := exception([result]):
             raise _not_judged(file, table, result.expectation_config.type, failure)

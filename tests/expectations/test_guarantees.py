@@ -92,11 +92,11 @@ def test_rows_appended_meanwhile_break_nothing(spark, home):
 
 
 def test_one_metric_pass_serves_all(spark, home, monkeypatch):
-    import hardpack_expectations.guarantees as guarantees
+    import hardpack_expectations.measure as counting
 
     calls = []
-    real = guarantees.measure
-    monkeypatch.setattr(guarantees, "measure", lambda *a: calls.append(1) or real(*a))
+    real = counting.measure
+    monkeypatch.setattr(counting, "measure", lambda *a: calls.append(1) or real(*a))
     judge(spark, home, good(), {}, "counted")
     assert calls == [1]
 
@@ -137,14 +137,14 @@ def test_data_docs_name_the_run_and_show_no_key_and_no_value(spark, home, catalo
 
 @pytest.mark.parametrize("text", ["the storage is away", "\n  An exception was thrown: the storage is away\n", ""])
 def test_an_error_while_measuring_is_not_a_broken_guarantee(spark, home, monkeypatch, text):
-    """Great Expectations catches what a metric raises; nobody may be told then that a table is broken."""
-    import hardpack_expectations.guarantees as guarantees
+    """Nobody may be told then that a table is broken."""
+    import hardpack_expectations.measure as counting
     from hardpack.errors import Unavailable
 
     def lost(*_):
         raise OSError(text)
 
-    monkeypatch.setattr(guarantees, "measure", lost)
+    monkeypatch.setattr(counting, "measure", lost)
     with pytest.raises(
         Unavailable, match=r"could not be measured \(.*(the storage is away|no message)\); run it again"
     ):
