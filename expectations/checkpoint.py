@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 SUITES = Path(__file__).parent
 RESULTS, KEPT = "results", "kept_results"
 NONE: Mapping[str, str] = MappingProxyType({})
+ONE_CONTEXT = Lock()
+"""Held from the making of a context to the page: Great Expectations knows one context in a process, the last made."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,12 @@ def validate(
         numbers = pd.DataFrame(measure(evidence, logs))
     except Exception as error:
         raise not_measured(asset, str(error).strip() or "no message") from error
-    context = context_of(home)
-    outcome = run(context, context.suites.get(suite), numbers, asset, run_name, "SUMMARY")
-    if failure := exception(outcome.results):
-        raise not_measured(asset, failure)
-    return outcome.keep(home, about, lambda result: (result.result or {}).get("observed_value", ""))
+    with ONE_CONTEXT:
+        context = context_of(home)
+        outcome = run(context, context.suites.get(suite), numbers, asset, run_name, "SUMMARY")
+        if failure := exception(outcome.results):
+            raise not_measured(asset, failure)
+        return outcome.keep(home, about, lambda result: (result.result or {}).get("observed_value", ""))
 
 
 @dataclass(frozen=True)

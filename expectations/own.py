@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hardpack.errors import BadInput, HardpackError
 from hardpack.failures import not_measured
 from hardpack.home import file_name, trusted
-from hardpack_expectations.checkpoint import Verdict, context_of, exception, run
+from hardpack_expectations.checkpoint import ONE_CONTEXT, Verdict, context_of, exception, run
 from hardpack_expectations.pages import OWN
 from pydantic import BaseModel, Field, ValidationError
 
@@ -65,14 +65,15 @@ def judge_own(
         Unavailable: the rows could not be read, so nothing is known.
     """
     read = _read(file, rows.columns)
-    context = context_of(home, own=True)
-    suite = context.suites.add(_suite(file, read))
-    outcome = run(context, suite, rows, table, run_name, NUMBERS_ONLY)
-    for result in outcome.results:
-        if failure := exception([result]):
-            raise _not_judged(file, table, result.expectation_config.type, failure)
-        result.result = {name: value for name, value in (result.result or {}).items() if _is_number(value)}
-    return outcome.keep(home, about, _observed), [r.expectation_config.severity.value for r in outcome.results]
+    with ONE_CONTEXT:
+        context = context_of(home, own=True)
+        suite = context.suites.add(_suite(file, read))
+        outcome = run(context, suite, rows, table, run_name, NUMBERS_ONLY)
+        for result in outcome.results:
+            if failure := exception([result]):
+                raise _not_judged(file, table, result.expectation_config.type, failure)
+            result.result = {name: value for name, value in (result.result or {}).items() if _is_number(value)}
+        return outcome.keep(home, about, _observed), [r.expectation_config.severity.value for r in outcome.results]
 
 
 def _read(file: Path, columns: Iterable[str]) -> Suite:

@@ -3,6 +3,9 @@
 import json
 import logging
 import sys
+import time
+from threading import Barrier
+from types import SimpleNamespace
 
 import pytest
 from hardpack.cli.spark_submit import read_table_request, run_job
@@ -18,10 +21,18 @@ class Done(BaseModel):
 def submit(tmp_path, monkeypatch):
     from hardpack import Hardpack
 
-    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: type("Hp", (), {"spark_application": "a1"})))
+    opened = []
+
+    def connect(cls, name, spark):
+        opened.append(SimpleNamespace(spark_application="a1", spark=spark or SimpleNamespace(sparkContext=context)))
+        return opened[-1]
+
+    context = SimpleNamespace(defaultParallelism=1)
+    monkeypatch.setattr(Hardpack, "connect", classmethod(connect))
     monkeypatch.setattr(logging.getLogger("hardpack"), "propagate", False)
 
-    def submitted(verb, *tables):
+    def submitted(verb, *tables, slots=1):
+        context.defaultParallelism = slots
         files = [tmp_path / f"{n}.json" for n in range(len(tables))]
         for file, table in zip(files, tables, strict=True):
             file.write_text(json.dumps({"table": table, "now": 1}) if table else "no errand")
@@ -29,6 +40,7 @@ def submit(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["job", "--result", str(result), "--plan", *map(str, files)])
         with pytest.raises(SystemExit) as ended:
             run_job(lambda hp, errand: verb(errand.table), "what it does", read_table_request)
+        assert len({id(hp.spark) for hp in opened}) == 1
         return ended.value.code, json.loads(result.read_text())
 
     return submitted
@@ -79,13 +91,46 @@ def test_after_an_error_that_may_be_the_applications_the_rest_is_left_to_another
     assert "alice" not in results[1]["error"]
 
 
-def test_what_was_done_is_written_before_the_next_begins(submit, tmp_path):
-    seen = []
+def test_what_was_done_is_written_while_the_next_goes_on(submit, tmp_path):
+    result, worked_on = tmp_path / "result.json", []
 
     def verb(table):
-        result = tmp_path / "result.json"
-        seen.append([r["table"] for r in json.loads(result.read_text())] if result.exists() else [])
+        limit = time.monotonic() + 30
+        while worked_on and (not result.exists() or [r["table"] for r in json.loads(result.read_text())] != worked_on):
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        worked_on.append(table)
         return Done(table=table)
 
-    submit(verb, "db.a", "db.b", "db.c")
-    assert seen == [[], ["db.a"], ["db.a", "db.b"]]
+    code, _ = submit(verb, "db.a", "db.b", "db.c")
+    assert (code, worked_on) == (0, ["db.a", "db.b", "db.c"])
+
+
+def test_as_many_tables_as_spark_has_slots_are_worked_on_side_by_side_and_told_in_order(submit):
+    three = Barrier(3)
+
+    def verb(table):
+        three.wait(30)
+        if table == "db.b":
+            raise Conflict("db.b: another pass was first.")
+        return Done(table=table)
+
+    code, results = submit(verb, "db.c", "db.b", "db.a", slots=3)
+    assert code == Conflict.exit_code
+    assert [r["table"] for r in results] == ["db.c", "db.b", "db.a"]
+
+
+def test_what_was_begun_beside_a_piece_that_could_not_be_done_is_not_told(submit):
+    """Another application finds it done; here the results end where the first of them ends."""
+    two = Barrier(2)
+
+    def verb(table):
+        if table in ("db.a", "db.b"):
+            two.wait(30)
+        if table == "db.a":
+            raise Unavailable("db.a: the catalog does not answer.")
+        return Done(table=table)
+
+    code, results = submit(verb, "db.a", "db.b", "db.c", "db.d", slots=2)
+    assert code == Unavailable.exit_code
+    assert [r["table"] for r in results] == ["db.a"]

@@ -6,10 +6,11 @@ import argparse
 import json
 import logging
 import sys
+import threading
 from collections.abc import Callable
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -21,6 +22,12 @@ from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput, ExpectationFailed, GateRefused, Unavailable, Unforeseen
 from hardpack.failures import of_table, sentence
 from hardpack.table.redaction import redacted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_AT_ONCE = 8
+"""Tables that one driver works on side by side; each may hold some hundred megabytes of small files."""
 
 
 class Failure(BaseModel):
@@ -71,14 +78,55 @@ def read_plan_or_table(path: Path) -> Plan | TableRequest:
         return read_plan(path)
 
 
+class Libraries:
+    """The library for each thread that works, all over one Spark session."""
+
+    def __init__(self, catalog: str) -> None:
+        """Opens nothing yet.
+
+        Args:
+            catalog: its name in pyiceberg's configuration.
+        """
+        self._catalog, self._of_thread, self._opening = catalog, threading.local(), threading.Lock()
+        self._spark: SparkSession | None = None
+
+    def mine(self) -> Hardpack:
+        """Returns this thread's, which is opened at first use.
+
+        Raises:
+            HardpackError: the catalog or Spark does not answer.
+        """
+        if not hasattr(self._of_thread, "hp"):
+            with self._opening:
+                hp = Hardpack.connect(self._catalog, spark=self._spark)
+                self._spark = hp.spark
+            self._of_thread.hp = hp
+        return cast("Hardpack", self._of_thread.hp)
+
+    def at_once(self, pieces: int) -> int:
+        """Returns how many pieces of work are done side by side: one for each of Spark's slots, and no more than help.
+
+        Args:
+            pieces: how many there are.
+        """
+        if pieces == 1:
+            return 1
+        try:
+            slots: int = self.mine().spark.sparkContext.defaultParallelism
+        except Exception:
+            # the work on the first piece tells why nothing can be opened
+            return 1
+        return min(pieces, slots, MOST_AT_ONCE)
+
+
 def run_job(
     verb: Callable[[Hardpack, Any], BaseModel], description: str, read: Callable[[Path], Any] = read_plan
 ) -> None:
-    """Run a verb on pieces of work, one after the other in one Spark application, and write its reports as JSON.
+    """Run a verb on pieces of work in one Spark application, some side by side, and write its reports as JSON.
 
-    The result is a list with a report or failure for each piece, written anew after each. An error ends the work on its
-    own piece alone, but when a service is away or nobody foresaw it, those behind it are left to another application.
-    The exit code is that of the first error.
+    The result is a list with a report or failure for each piece, in their order, written anew after each. An error ends
+    the work on its own piece alone, but when a service is away or nobody foresaw it, those behind it are left to
+    another application. The exit code is that of the first error.
 
     Args:
         verb: what to do.
@@ -96,17 +144,20 @@ def run_job(
         end_with(arguments.task)
     for noisy in ("py4j", "great_expectations"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    connect = cache(lambda: Hardpack.connect(arguments.catalog))
+    libraries = Libraries(arguments.catalog)
     done: list[dict[str, Any]] = []
-    for path in arguments.plan:
-        done.append(_done(verb, connect, read, path))
-        if arguments.result:
-            # whoever reads it when this dies finds it whole
-            written = arguments.result.with_suffix(".new")
-            written.write_text(json.dumps(done))
-            written.replace(arguments.result)
-        if done[-1].get("exit_code") in (Unforeseen.exit_code, Unavailable.exit_code):
-            break
+    with ThreadPoolExecutor(libraries.at_once(len(arguments.plan))) as pool:
+        for one in pool.map(lambda path: _done(verb, libraries.mine, read, path), arguments.plan):
+            done.append(one)
+            if arguments.result:
+                # whoever reads it when this dies finds it whole
+                written = arguments.result.with_suffix(".new")
+                written.write_text(json.dumps(done))
+                written.replace(arguments.result)
+            if one.get("exit_code") in (Unforeseen.exit_code, Unavailable.exit_code):
+                # what was begun comes to its end, and its plan is then found done
+                pool.shutdown(cancel_futures=True)
+                break
     sys.exit(next((one["exit_code"] for one in done if "error" in one), 0))
 
 
