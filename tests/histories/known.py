@@ -285,6 +285,15 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("insert_overwrite", log=0, rows=[["d", "value", 1, "now"]], from_start=True),
          _do("mixed", rows=[["a", "tombstone", 1, "now"], ["a", "value", 3, "now"]])],
     ),
+    "a file of several logs that leaves may have held the last known rows of a log that it does not name": (
+        {"I6"},
+        [_create(by_log=False), _do("mixed", rows=[["b", "value", 1, "now"], ["c", "value", 1, "now"]]),
+         _do("mixed", rows=[["a", "tombstone", 1, "now"], ["c", "value", 3, "now"]]), RUN,
+         _do("mixed", rows=[["c", "tombstone", 1, "now"], ["a", "value", 3, "now"], ["d", "value", 1, "now"]]),
+         _do("delete", key="c", percent=100, on_read=False),
+         _do("mixed", rows=[["b", "value", 2, "now"], ["d", "value", 2, "now"]]),
+         _do("delete", key="a", percent=100, on_read=False)],
+    ),
     "a plan with files to split is not applied twice when others have expired the first time": (
         {"I6"},
         [_create(by_log=False), _do("late", log=0, rows=[[86, "b", "tombstone"]], beside=True), _append("u"),

@@ -19,8 +19,8 @@ from hardpack.rules.model import DataFile, LogState, Partition
 from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows
 from hardpack.table.manifests import Change
 
-Changes = Callable[[Snapshot], Mapping[Partition, Change]]
-"""What a snapshot did to each log; a snapshot never changes, so it may be remembered."""
+Changes = Callable[[Snapshot], Mapping[Partition | None, Change]]
+"""What a snapshot did to each log, under None to those that it does not name; as it never changes, it may be kept."""
 MOST_STEPS = 200
 """Rewrites of rewrites that are followed back before a file counts as one of which nobody can tell."""
 
@@ -152,8 +152,8 @@ class Lineage:
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
             if sequence <= (state.seen or (0, 0))[0] or is_append(snapshot) or is_ours(snapshot):
                 continue
-            change = self.changes(snapshot).get(log)
-            known = {self.origin(log, f, state).known for f in change.removed} if change else {False}
+            changes = self.changes(snapshot)
+            known = {self.origin(log, f, state).known for f in changes.get(log, changes[None]).removed}
             if True in known or (None in known and since < sequence):
                 # the last commit that took known rows, as far as anybody can tell
                 return since >= sequence

@@ -32,7 +32,7 @@ class _Seen:
     states: dict[Partition, LogState] = field(default_factory=dict)
     """By log the state on record that its view was made with."""
     flagged: set[Partition | None] = field(default_factory=set)
-    changes: dict[int, Mapping[Partition, Change]] = field(default_factory=dict)
+    changes: dict[int, Mapping[Partition | None, Change]] = field(default_factory=dict)
     oldest: int | None = None
     """Sequence number of the oldest snapshot of the table's past that was still there."""
     files: int = 0
@@ -291,12 +291,12 @@ def rewritten_by_others(table: Table, view: LogView) -> bool:
 
 
 def _changes(
-    table: Table, reader: ManifestReader, known: dict[int, Mapping[Partition, Change]] | None = None
+    table: Table, reader: ManifestReader, known: dict[int, Mapping[Partition | None, Change]] | None = None
 ) -> Changes:
     """Returns what snapshots did to each log, each read once."""
     found = {} if known is None else known
 
-    def change(snapshot: Snapshot) -> Mapping[Partition, Change]:
+    def change(snapshot: Snapshot) -> Mapping[Partition | None, Change]:
         if snapshot.snapshot_id not in found:
             found[snapshot.snapshot_id] = reader.change(snapshot.manifests(table.io), snapshot.snapshot_id)
         return found[snapshot.snapshot_id]

@@ -204,8 +204,8 @@ class ManifestReader:
             return _Known({**nulls, **told[0]}, {**lows, **told[1]}, {**highs, **told[2]})  # type: ignore[dict-item]
         return _Known(*told)
 
-    def change(self, manifests: Iterable[ManifestFile], snapshot: int) -> dict[Partition, Change]:
-        """Reads what a snapshot did to each log.
+    def change(self, manifests: Iterable[ManifestFile], snapshot: int) -> dict[Partition | None, Change]:
+        """Reads what a snapshot did to each log, under None to all that none of its files names.
 
         Args:
             manifests: those that its manifest list names.
@@ -237,8 +237,7 @@ class ManifestReader:
         otherwise = None if None in deleted else 0
         return {
             log: Change(tuple(came.get(log, ())), (*out.get(log, ()), *left), deleted.get(log, otherwise))
-            for log in {*came, *out, *deleted}
-            if log is not None
+            for log in {None, *came, *out, *deleted}
         }
 
     def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
