@@ -11,7 +11,7 @@ from hardpack.errors import BadInput
 from hardpack.rules.model import LogState, Unseen
 from hardpack.table.packing import ZLIB
 from hardpack.table.state import STATE_PROPERTY, read_state, write_state
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 OFFSETS = st.integers(0, 2**62)
@@ -32,6 +32,8 @@ STATES = st.builds(
 
 
 @given(st.dictionaries(st.text(min_size=1), STATES, max_size=40))
+@example({"columns": LogState()})
+@example({"logs": LogState(), "version": LogState(), "times": LogState()})
 def test_round_trip(logs):
     assert read_state("db.t", {STATE_PROPERTY: write_state(logs)}) == logs
 

@@ -7,10 +7,13 @@ one pass cleaned share their times, so of a horizon little more than its distanc
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
+BY_FIELD = re.compile(r'\{\s*"version":\s*\d+,\s*"columns":')
+"""How a text with a list for each field begins; a log may be called `columns` too."""
 Entry = dict[str, Any]
 """What `state.log_to_json` gives of one log."""
 
@@ -79,7 +82,7 @@ def as_entries(text: str) -> str:
         ValueError: it is no such text.
     """
     # the cheap look spares parsing twice what a table of few logs has
-    if '"columns":' not in text[:32]:
+    if not BY_FIELD.match(text):
         return text
     found = json.loads(text)
     entries = entries_of(found)
