@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -93,7 +93,7 @@ def bench(hp: Hardpack, data: datasets.DataSet, lake: Path, scratch: Path, args:
             run = Run(hp, datasets.copy_of(metadata, lake, "run"), data, scratch)
             PREPARE.get(method, lambda run: None)(run)
             base = set(run.folder.rglob("*"))
-            into_page_cache(run)
+            into_page_cache(run.files)
             with stopped_after(hp, args.limit):
                 cost = cost_of(lambda method=method, run=run: METHODS[method](run))
             costs.setdefault(method, []).append(cost)
@@ -136,9 +136,9 @@ def stopped_after(hp: Hardpack, seconds: float) -> Iterator[None]:
         timer.cancel()
 
 
-def into_page_cache(run: Run) -> None:
+def into_page_cache(files: Iterable[str]) -> None:
     """Read the files once, else a method pays for what the one before it has pushed out of memory."""
-    for path in run.files:
+    for path in files:
         with Path(path).open("rb", buffering=0) as file:
             while file.read(1 << 24):
                 pass

@@ -1,9 +1,12 @@
-"""What a verb takes from shell to prompt on a small table: python -m tests.benchmarks.cold [--rounds N].
+"""What a verb takes from shell to prompt on a small table: python -m tests.benchmarks.cold [--rounds N] [--large].
 
 Each turn is a process of its own on a table of its own; all tables have the same 8,000 rows in 4 logs and 16 files. The
 methods take turns; what is printed is the median, all turns, and the ratio to `hardpack clean`. Beside hardpack's
 verbs stands what a user would write instead: a PySpark script that bin-packs the table, and one that keeps the newest
 row of each key by `row_number` and INSERT OVERWRITE. Neither checks anything.
+
+With `--large` it is the data set *uniform half-dirty*, 20 M rows: `hardpack clean` as a process of its own, in turns
+with a pass in a process that has made one before.
 """
 
 from __future__ import annotations
@@ -18,14 +21,19 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
+from hardpack import Hardpack
 from hardpack.demo.topic import create_topic
+from hardpack.home import default_home
 from hardpack_airflow.demo.lakehouse import make_lakehouse
 from pyiceberg.catalog import load_catalog
 
+from tests.benchmarks import datasets
+from tests.benchmarks.__main__ import fingerprint, into_page_cache
+from tests.benchmarks.methods import NOW
 from tests.conftest import ROOT
 from tests.topics import append, row
 
@@ -56,10 +64,11 @@ NEWEST = (
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.cold", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--large", action="store_true", help="20 M rows, cold against warm")
     args = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="hardpack-cold-"))
     try:
-        measure(home, args.rounds)
+        (measure_large if args.large else measure)(home, args.rounds)
     finally:
         shutil.rmtree(home)
 
@@ -104,6 +113,50 @@ def measure(home: Path, rounds: int) -> None:
     for method, seconds in took.items():
         middle = statistics.median(seconds)
         print(f"{middle:6.1f} s {middle / base:5.2f} ×  {method}  ({', '.join(f'{s:.1f}' for s in seconds)})")
+
+
+def measure_large(home: Path, rounds: int) -> None:
+    """Print a line for the cold passes and one for the warm ones."""
+    (home / "jars").symlink_to(ROOT / ".hardpack" / "jars")
+    own = os.environ | {"HARDPACK_HOME": str(home), "PYICEBERG_HOME": str(home), "HARDPACK_DRIVER_MEMORY": "8g"}
+    os.environ.update(own)
+    metadata = datasets.build(datasets.UNIFORM, default_home() / "bench" / "lake")
+    catalog = load_catalog("hardpack", **make_lakehouse(home, home))
+    catalog.create_namespace_if_not_exists("cold")
+    verb, hp = str(Path(sys.executable).with_name("hardpack")), Hardpack(catalog, home=home)
+    took: dict[str, list[float]] = defaultdict(list)
+
+    def turn(method: str, number: int, work: Callable[[str], object]) -> None:
+        name = f"cold.{method}{number}"
+        table = catalog.register_table(name, metadata)
+        folder = Path(table.location().removeprefix("file://")) / "data"
+        base = set(folder.rglob("*"))
+        into_page_cache([task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()])
+        began = time.monotonic()
+        work(name)
+        took[method].append(time.monotonic() - began)
+        left = catalog.load_table(name).scan(selected_fields=("partition", "offset")).to_arrow()
+        kept.add(fingerprint(left))
+        for file in set(folder.rglob("*")) - base:
+            file.unlink()
+
+    def cold(name: str) -> None:
+        command = [verb, "clean", name, "--force", "--now", str(NOW)]
+        subprocess.run(command, env=own, cwd=home, check=True, capture_output=True)
+
+    kept: set[str] = set()
+    for number in range(rounds + 1):
+        if number:
+            turn("cold", number, cold)
+        turn("warm", number, lambda name: hp.clean(hp.plan(name, now=NOW, force=True)))
+    if len(kept) > 1:
+        sys.exit("the passes left different rows")
+    first, *later = took["warm"]
+    warm = statistics.median(later)
+    for method, seconds in {"own process": took["cold"], "warm": later}.items():
+        middle = statistics.median(seconds)
+        print(f"{middle:6.1f} s {middle / warm:5.2f} ×  {method}  ({', '.join(f'{s:.1f}' for s in seconds)})")
+    print(f"{first:6.1f} s          the first pass of the warm process, with the start of Spark")
 
 
 def make_table(catalog, name: str) -> int:
