@@ -294,6 +294,15 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("mixed", rows=[["b", "value", 2, "now"], ["d", "value", 2, "now"]]),
          _do("delete", key="a", percent=100, on_read=False)],
     ),
+    "a log that was replaced stays so when a bin-pack puts its rows into a file of several logs": (
+        {"state-survives"},
+        [_create(by_log=False), _do("mixed", rows=[["a", "value", 1, "now"], ["a", "value", 1, "now"]]),
+         _do("insert_overwrite", log=None, rows=[["c", "value", 3, "now"]], from_start=False),
+         _do("mixed", rows=[["a", "value", 1, "now"], ["a", "value", 1, "now"]]),
+         _do("mixed", rows=[["c", "value", 1, "now"], ["b", "value", 1, "now"]]), RUN,
+         _do("insert_overwrite", log=0, rows=[["a", "value", 1, "now"]], from_start=True),
+         _append("w-"), _do("binpack", mode="replace", share=30, by_key=False, across=True)],
+    ),
     "a plan with files to split is not applied twice when others have expired the first time": (
         {"I6"},
         [_create(by_log=False), _do("late", log=0, rows=[[86, "b", "tombstone"]], beside=True), _append("u"),

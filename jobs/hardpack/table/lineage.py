@@ -106,8 +106,7 @@ class Lineage:
         if snapshot.summary is None or is_append(snapshot):
             return new
         if file.trouble:
-            # rows of several logs may have been put into it, and those that a pass knew among them
-            return replace(new, known=None, since=0)
+            return self._of_no_one_log(log, file, state, steps, snapshot)
         change = self.changes(snapshot).get(log)
         if change is None:
             return new
@@ -130,6 +129,19 @@ class Lineage:
         since = min([o.since for o in before], default=file.came)
         return Origin(known, late, arrived, changed or any(o.fresh for o in before), since)
 
+    def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, steps: int, made_by: Snapshot) -> Origin:
+        """Tells how rows came to be of a file that may hold those of several logs; a rewrite has made it."""
+        put = [self.origin(log, gone, state, steps + 1) for gone in self.changed(made_by, log).removed]
+        if any(o.known is not False for o in put):
+            # those that a pass knew may be among them
+            return Origin(None, file.min_offset, file.min_offset, True)
+        return Origin(False, file.min_offset, file.min_offset, True, min([file.came, *(o.since for o in put)]))
+
+    def changed(self, snapshot: Snapshot, log: Partition) -> Change:
+        """Returns what a snapshot did to a log, whether or not one of its files names it."""
+        changes = self.changes(snapshot)
+        return changes.get(log, changes[None])
+
     def replaced(
         self, log: Partition, files: Sequence[DataFile], state: LogState, waiting: Sequence[DataFile] = ()
     ) -> bool:
@@ -145,23 +157,19 @@ class Lineage:
             state: its state.
             waiting: files that may hold rows of several logs, and of this one too.
         """
-        origins = [self.origin(log, f, state) for f in files]
-        if any(o.known is not False for o in origins) or not all(self._appended(f) for f in waiting):
+        mixed = [replace(f, trouble="nobody can tell its log") for f in waiting]
+        origins = [self.origin(log, f, state) for f in (*files, *mixed)]
+        if any(o.known is not False for o in origins):
             return False
-        since = min([*(o.since for o in origins), *(f.came for f in waiting)])
+        since = min(o.since for o in origins)
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
             if sequence <= (state.seen or (0, 0))[0] or is_append(snapshot) or is_ours(snapshot):
                 continue
-            changes = self.changes(snapshot)
-            known = {self.origin(log, f, state).known for f in changes.get(log, changes[None]).removed}
+            known = {self.origin(log, f, state).known for f in self.changed(snapshot, log).removed}
             if True in known or (None in known and since < sequence):
                 # the last commit that took known rows, as far as anybody can tell
                 return since >= sequence
         return False
-
-    def _appended(self, file: DataFile) -> bool:
-        """Returns whether an append that is still known brought a file."""
-        return (snapshot := self.commits.get(file.came)) is not None and is_append(snapshot)
 
 
 def _is_no_larger(change: Change) -> bool:
