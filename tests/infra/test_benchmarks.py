@@ -63,3 +63,36 @@ def test_a_plot_shows_the_medians_of_its_family():
     assert points == [{"at": 40.0, "seconds": 40.0, "method": "hardpack"}]
     assert drawn(by_rows, points).to_dict()["layer"][0]["mark"]["type"] == "line"
     assert not any(list(points_of(plot, sets)) for plot in others)
+
+
+def test_a_pass_is_taken_apart_into_serial_parts_and_stages():
+    """Two tasks at once, a pause in which the driver works, and a third task."""
+    from tests.benchmarks.scaling import profile_of
+
+    def task(stage, start, end):
+        return {
+            "Event": "SparkListenerTaskEnd", "Stage ID": stage, "Task Info": {"Launch Time": start, "Finish Time": end},
+        }  # fmt: skip
+
+    stages = [{"Stage ID": 1, "Stage Name": "collect at /jobs/spark/find.py:9"}, {"Stage ID": 2, "Stage Name": "count"}]
+    events = [
+        {"Event": "SparkListenerJobStart", "Stage Infos": stages},
+        task(1, 500, 900), task(1, 1_500, 3_500), task(1, 1_500, 2_500), task(2, 5_000, 6_000),
+    ]  # fmt: skip
+    found = profile_of(events, 1_000, 6_250, 20, 100)
+    assert found.stages == {"collect at find.py:9": [1.0, 2.0], "count": [1.0]}
+    assert found.serial == {"before collect at find.py:9": 0.5, "before count": 1.5, "after the last task": 0.25}
+    assert found.on(1) == 2.25 + 4
+    assert found.on(2) == found.on(9) == 2.25 + 3
+
+
+def test_a_pass_is_continued_by_a_line_and_by_as_many_tasks():
+    from tests.benchmarks.scaling import PassProfile, continued
+
+    small = PassProfile(10, 1_000, {"plan": 1.0, "commit": 0.5}, {"read": [2.0]})
+    large = PassProfile(40, 4_000, {"plan": 2.5, "commit": 0.5}, {"read": [2.0] * 4})
+    told = continued(small, large, 100_000)
+    assert told.rows == 1_000
+    assert told.serial == {"plan": pytest.approx(50.5), "commit": 0.5}
+    assert told.stages == {"read": [2.0] * 100}
+    assert told.on(50) == pytest.approx(51 + 4)
