@@ -207,6 +207,37 @@ def delete(
 
 
 @foreign
+def update_on_read(world: Any, tab: Tab, across: bool) -> None:
+    """UPDATE of all rows in a column without a role, merge-on-read: deletes on the old files, the rows in new ones."""
+    if tab.meta.format_version == 1:
+        return
+    hidden, by_log = tab.hidden(tab.current), dict[int, dict[str, frozenset[int]]]()
+    moved: dict[int, list[Row]] = {}
+    for path in sorted(tab.paths(tab.current)):
+        rows, took = tab.store.files[path], hidden.get(path, frozenset())
+        at = frozenset(range(len(rows))) - took
+        if at:
+            by_log.setdefault(rows[0].log, {})[path] = at
+        for row in (rows[n] for n in sorted(at)):
+            moved.setdefault(-1 if across and not tab.by_log else row.log, []).append(
+                row._replace(ingested=world.clock)
+            )
+    deletes = [delete_file(tab, log, positions, world.clock) for log, positions in by_log.items()]
+    if deletes:
+        add = [tab.file(rows, world.clock) for rows in moved.values()]
+        tab.commit(world.clock, "overwrite", add=add, deletes=deletes)
+
+
+@foreign
+def drop_hidden(world: Any, tab: Tab) -> None:
+    """A compaction of others that drops the files of which row-level deletes hide every row, and adds none."""
+    hidden = tab.hidden(tab.current)
+    gone = [p for p in tab.paths(tab.current) if len(hidden.get(p, ())) == len(tab.store.files[p])]
+    if gone:
+        tab.commit(world.clock, "replace", remove=gone)
+
+
+@foreign
 def insert_overwrite(world: Any, tab: Tab, log: int | None, rows: list[list[Any]], from_start: bool = True) -> None:
     """INSERT OVERWRITE with other rows, of one log (dynamic) or of all."""
     gone = [p for p in tab.paths(tab.current) if log is None or log in tab.logs(p)]

@@ -40,6 +40,7 @@ SOME = {
     "foreign_expire": 2, "rewrite_manifests": 1, "refer": 1, "negative": 1, "unbounded": 1, "mixed": 1, "skew": 1,
     "clean": 3, "plan": 2, "apply": 3, "expire_tombstones": 2, "retention": 1, "nightly": 3, "verify": 1, "status": 1,
     "pause": 1, "resume": 2, "refuse": 1, "settings": 2, "properties": 1, "ambush": 2, "ahead": 1, "season": 0.3,
+    "update_on_read": 1, "drop_hidden": 1,
 }  # fmt: skip
 """Weights of what is in some."""
 AMBUSHERS = ["append", "mixed", "late", "binpack", "update", "delete", "insert_overwrite", "truncate", "rollback",
@@ -176,6 +177,9 @@ class Maker:
     def _delete(self, t: str) -> dict[str, Any]:
         percent = self.rng.choice([30, 60, 100])
         return {"key": self.rng.choice(self.keys), "percent": percent, "on_read": self.rng.random() < 0.4}
+
+    def _update_on_read(self, t: str) -> dict[str, Any]:
+        return {"across": self.rng.random() < 0.7}
 
     def _insert_overwrite(self, t: str) -> dict[str, Any]:
         log = None if self.rng.random() < 0.6 else self._log()

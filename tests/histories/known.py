@@ -303,6 +303,20 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("insert_overwrite", log=0, rows=[["a", "value", 1, "now"]], from_start=True),
          _append("w-"), _do("binpack", mode="replace", share=30, by_key=False, across=True)],
     ),
+    "a file of several logs that came with row-level deletes may hold rows that passes knew": (
+        {"I6"},
+        [_create(by_log=False, delete__retention__ms="0"), _append("a", "b-"), _append("c", "d", log=1),
+         _append("a", "e"), _append("c", "f", log=1), _append("g"), _append("h", log=1), RUN, _advance(DAY),
+         _do("expire_tombstones"), _do("update_on_read", across=True), _do("drop_hidden"),
+         _do("update_on_read", across=True), _do("drop_hidden"), _append("n"), NIGHT, RUN],
+    ),
+    "a file that came with row-level deletes that name no log may hold rows that passes knew": (
+        {"I6"},
+        [_create(by_log=False, delete__retention__ms="0"), _append("a", "b-"), _append("c", "d", log=1),
+         _append("a", "e"), _append("c", "f", log=1), _append("g"), _append("h", log=1), RUN, _advance(DAY),
+         _do("expire_tombstones"), _do("update_on_read", across=False), _do("drop_hidden"),
+         _do("update_on_read", across=False), _do("drop_hidden")],
+    ),
     "a plan with files to split is not applied twice when others have expired the first time": (
         {"I6"},
         [_create(by_log=False), _do("late", log=0, rows=[[86, "b", "tombstone"]], beside=True), _append("u"),
@@ -335,3 +349,23 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
     ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""
+
+REPLACED_THEN_SPLIT = [
+    _create(by_log=False, delete__retention__ms="0"),
+    _do("mixed", rows=[["a", "value", 1, "now"], ["a", "value", 1, "now"]]),
+    _do("mixed", rows=[["a", "tombstone", 1, "now"], ["a", "tombstone", 1, "now"]]),
+    _do("mixed", rows=[["c", "value", 1, "now"], ["b", "value", 1, "now"]]),
+    RUN,
+    _advance(DAY),
+    _do("expire_tombstones"),
+    _append("z"),
+    _append("y"),
+    RUN,
+    _do("insert_overwrite", log=0, rows=[["a", "value", 1, "now"]], from_start=True),
+    _do("mixed", rows=[[key, "value", 1, "now"] for key in "kkmm"]),
+    _do("mixed", rows=[["q", "value", 1, "now"], ["q", "value", 1, "now"]]),
+    _do("delete", key="m", log=1, percent=100, on_read=False),
+    RUN,
+    RUN,
+]
+"""Somebody replaces log 0, and others rewrite a file in which its new rows wait."""

@@ -5,9 +5,10 @@ import os
 import pytest
 
 from tests.histories.__main__ import run_seeds, smaller
-from tests.histories.known import KNOWN
+from tests.histories.engine import simulated
+from tests.histories.known import KNOWN, REPLACED_THEN_SPLIT
 from tests.histories.steps import to_script
-from tests.histories.world import play
+from tests.histories.world import World, play
 
 pytestmark = pytest.mark.histories
 FIRST, NUMBER = int(os.environ.get("SEED", "1")), int(os.environ.get("HISTORIES", "1000"))
@@ -18,6 +19,15 @@ PIECE = 100
 @pytest.mark.parametrize("holds", KNOWN)
 def test_what_was_found_stays_found(holds):
     play(KNOWN[holds][1])
+
+
+def test_a_replaced_log_is_not_refused_once_its_rows_are_taken_out_of_a_file_that_others_rewrote():
+    with simulated():
+        world = World()
+        for step in REPLACED_THEN_SPLIT:
+            world.do(step)
+        said = world.hp.said("t.a")[0]
+    assert (said.refused, said.expired_to) == (False, -1), said.reason
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + NUMBER, PIECE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hardpack.rules.times import LONG_MAX
@@ -49,6 +49,10 @@ class DataFile:
     def timed(self) -> bool:
         """Whether a row has a timestamp; Kafka's -1 stands for none."""
         return self.max_timestamp is not None and self.max_timestamp >= 0
+
+    def of_no_one_log(self) -> DataFile:
+        """Returns the file marked as one that may hold rows of several logs: its bounds are those of none of them."""
+        return replace(self, trouble="nobody can tell its log")
 
 
 @dataclass(frozen=True, slots=True)

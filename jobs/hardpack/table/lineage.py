@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.rules.horizons import covered_to
 from hardpack.rules.model import DataFile, LogState, Partition
+from hardpack.rules.times import LONG_MAX
 from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows
 from hardpack.table.manifests import Change
 
 Changes = Callable[[Snapshot], Mapping[Partition | None, Change]]
 """What a snapshot did to each log, under None to those that it does not name; as it never changes, it may be kept."""
-MOST_STEPS = 200
+MOST_STEPS = 150
 """Rewrites of rewrites that are followed back before a file counts as one of which nobody can tell."""
 
 
@@ -113,9 +115,8 @@ class Lineage:
         if split_all_rows(snapshot):
             # appends had brought them in files of several logs
             return replace(new, since=min((f.came for f in change.removed), default=file.came))
-        if any(f.trouble for f in change.removed):
-            # rows whose offsets nobody can tell may stand beside others that a pass knew
-            return Origin(None, file.min_offset, file.min_offset, True)
+        if any(f.trouble for f in change.removed) or (not change.removed and change.deleted is None):
+            return self._of_no_one_log(log, file, state, steps, snapshot)
         before = [self.origin(log, gone, state, steps + 1) for gone in change.removed]
         changed = snapshot.summary.operation != Operation.REPLACE
         if not (_is_rewrite(change, file) if changed else _is_no_larger(change)):
@@ -130,9 +131,10 @@ class Lineage:
         return Origin(known, late, arrived, changed or any(o.fresh for o in before), since)
 
     def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, steps: int, made_by: Snapshot) -> Origin:
-        """Tells how rows came to be of a file that may hold those of several logs; a rewrite has made it."""
-        put = [self.origin(log, gone, state, steps + 1) for gone in self.changed(made_by, log).removed]
-        if any(o.known is not False for o in put):
+        """Tells how rows came to be of a file into which a rewrite may have put those of several logs."""
+        change = self.changed(made_by, log)
+        put = [self.origin(log, gone, state, steps + 1) for gone in change.removed]
+        if change.deleted != 0 or any(o.known is not False for o in put):
             # those that a pass knew may be among them
             return Origin(None, file.min_offset, file.min_offset, True)
         return Origin(False, file.min_offset, file.min_offset, True, min([file.came, *(o.since for o in put)]))
@@ -153,15 +155,17 @@ class Lineage:
 
         Args:
             log: the log.
-            files: its data files now, at least one.
+            files: its data files now.
             state: its state.
-            waiting: files that may hold rows of several logs, and of this one too.
+            waiting: files that may hold rows of several logs, and of this one too, marked by `DataFile.of_no_one_log`;
+                there is at least one file in all.
         """
-        mixed = [replace(f, trouble="nobody can tell its log") for f in waiting]
-        origins = [self.origin(log, f, state) for f in (*files, *mixed)]
-        if any(o.known is not False for o in origins):
-            return False
-        since = min(o.since for o in origins)
+        since = LONG_MAX
+        for file in chain(files, waiting):
+            origin = self.origin(log, file, state)
+            if origin.known is not False:
+                return False
+            since = min(since, origin.since)
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
             if sequence <= (state.seen or (0, 0))[0] or is_append(snapshot) or is_ours(snapshot):
                 continue

@@ -127,25 +127,21 @@ def table_logs(
         # of the other logs only parts are found then, which nobody may remember
         seen, manifests = _Seen(reader.reads), reader.holding(manifests, wanted)
     with uncollected():
-        _look(table, reader, seen, manifests, states)
+        lineage = _look(table, reader, seen, manifests, states)
     if memory:
         memory.forget()
     mixed = seen.waiting
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
     text = reader.columns.log.is_text
-    gone = ((name, state) for name, state in sorted(states.items()) if name not in known)
-    # rows of a log that shows none may all wait in files of several
-    views += [
-        LogView(name if text else _number(table, name), (), state if mixed else _of_no_row(state))
-        for name, state in gone
-    ]
+    gone = [(name if text else _number(table, name), states[name]) for name in sorted(states) if name not in known]
+    views += [LogView(log, (), _of_no_row(log, state, mixed, lineage)) for log, state in gone]
     return TableLogs([v for v in views if wanted is None or str(v.partition) in wanted], mixed)
 
 
 def _look(
     table: Table, reader: ManifestReader, seen: _Seen, manifests: list[ManifestFile], states: Mapping[str, LogState]
-) -> None:
+) -> Lineage:
     """Bring what is known to these manifests: read the new ones, make the views anew that they or the state change."""
     listed = {m.manifest_path: m for m in manifests if m.content == ManifestContent.DATA}
     new = reader.files([m for path, m in listed.items() if path not in seen.manifests])
@@ -157,7 +153,8 @@ def _look(
     seen.files -= sum(len(f) for found in gone for f in found.values())
     seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
     # rows that passes knew may wait in files of several logs, or be back where such files left
-    waiting, moved = seen.waiting, any(None in found for found in (*gone, *new.values()))
+    waiting = [file.of_no_one_log() for file in seen.waiting]
+    moved = any(None in found for found in (*gone, *new.values()))
     stale.update(seen.views if flagged != seen.flagged or moved else ())
     seen.flagged = flagged
     added: dict[Partition, list[DataFile]] = defaultdict(list)
@@ -186,6 +183,7 @@ def _look(
             seen.states[partition] = state
         else:
             seen.views.pop(partition, None)
+    return lineage
 
 
 def _view(
@@ -226,12 +224,16 @@ def _no_younger(file: DataFile, state: LogState) -> DataFile:
     return replace(file, modified=min(file.modified, ms)) if file.came <= sequence else file
 
 
-def _of_no_row(state: LogState) -> LogState:
-    """Returns the state of a log without a row.
+def _of_no_row(log: Partition, state: LogState, mixed: Sequence[DataFile], lineage: Lineage) -> LogState:
+    """Returns the state of a log that shows no row.
 
-    It is that of a log whose rows were taken, unless passes left it empty.
+    It is that of a log whose rows were taken, unless passes left it empty, or rows that they knew may wait in files of
+    several logs.
     """
-    return state if state.empty or state.snapshot is None else started_anew(state)
+    if state.empty or state.snapshot is None:
+        return state
+    waiting = [file.of_no_one_log() for file in mixed]
+    return state if waiting and not lineage.replaced(log, (), state, waiting) else started_anew(state)
 
 
 def started_anew(state: LogState) -> LogState:

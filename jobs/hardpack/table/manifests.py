@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import current_process
+from threading import Lock
 from typing import Any, TypeVar, cast
 
 from pyiceberg.conversions import from_bytes
@@ -231,7 +232,7 @@ class ManifestReader:
                     into.setdefault(log, []).append(self._file(entry, told, log))
         came, out = _built(added), _built(removed)
         # rows that left with a file of which nobody can tell the log may have been of any
-        left = [replace(file, trouble="nobody can tell its log") for file in out.pop(None, ())]
+        left = [file.of_no_one_log() for file in out.pop(None, ())]
         came.pop(None, None)
         # deletes that name no log may lie on any
         otherwise = None if None in deleted else 0
@@ -379,13 +380,20 @@ def _built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataF
     return {log: [DataFile(*entry) for entry in found] for log, found in entries.items()}
 
 
+_UNCOLLECTED: list[bool] = []
+"""Whether objects were collected when each of the looks began that go on now, in whichever thread."""
+_COUNTING = Lock()
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Millions of small objects that refer to none of their kind: looking for cycles in them takes half of the time."""
-    collects = gc.isenabled()
-    gc.disable()
+    with _COUNTING:
+        _UNCOLLECTED.append(_UNCOLLECTED[0] if _UNCOLLECTED else gc.isenabled())
+        gc.disable()
     try:
         yield
     finally:
-        if collects:
-            gc.enable()
+        with _COUNTING:
+            if _UNCOLLECTED.pop() and not _UNCOLLECTED:
+                gc.enable()
