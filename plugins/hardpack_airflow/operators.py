@@ -30,6 +30,8 @@ MAINTAIN = "maintain"
 UNFORESEEN, REFUSED = 1, 3
 AGAIN = (UNFORESEEN, 4, 5)
 """Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
+LEFT = (UNFORESEEN, 5)
+"""Exit codes of errors after which an application leaves what it has not begun to another."""
 BARREN = 2
 """Spark applications in a row in which nothing went well, after which no other is begun."""
 
@@ -164,20 +166,35 @@ class HardpackOperator(SparkSubmitOperator):
         return [nothing or next(done) for nothing in idle]
 
     def _submit_all(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns a result for each plan: what an application that died leaves undone, another goes on with."""
-        done: list[dict[str, Any]] = []
-        barren = 0
-        while len(done) < len(plans) and barren < BARREN:
-            some = self._submit(context, plans[len(done) :])
-            barren = barren + 1 if all("error" in result for result in some) else 0
-            done += some
-        for plan in plans[len(done) :]:
-            said = f"{table_of(plan)}: not tried, as others of its unit could not be worked on"
-            done.append({"table": table_of(plan), "error": said, "exit_code": done[-1]["exit_code"]})
-        return done
+        """Returns a result for each plan: what an application that died leaves undone, another goes on with.
 
-    def _submit(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns one application: the results it left, and a failure for the plan at which it died."""
+        Of several plans nobody can tell which one it died of, so the next application works on one after the other.
+        """
+        done: dict[int, dict[str, Any]] = {}
+        barren, one_by_one = 0, False
+        while (left := [n for n in range(len(plans)) if n not in done]) and barren < BARREN:
+            found, died = self._submit(context, [plans[n] for n in left], one_by_one)
+            some = {left[place]: result for place, result in enumerate(found) if result}
+            if died and (one_by_one or len(left) == 1):
+                first = next(n for n in left if n not in some)
+                table = table_of(plans[first])
+                said = f"{table}: its Spark application ended before its time, see the task's log ({died})"
+                some[first] = {"table": table, "error": said, "exit_code": UNFORESEEN}
+            one_by_one = one_by_one or bool(died)
+            if some:
+                barren = barren + 1 if all("error" in result for result in some.values()) else 0
+            done |= some
+        code = next((result["exit_code"] for result in reversed(done.values()) if "error" in result), UNFORESEEN)
+        for n in range(len(plans)):
+            table = table_of(plans[n])
+            said = f"{table}: not tried, as others of its unit could not be worked on"
+            done.setdefault(n, {"table": table, "error": said, "exit_code": code})
+        return [done[n] for n in range(len(plans))]
+
+    def _submit(
+        self, context: Context, plans: Sequence[str], one_by_one: bool
+    ) -> tuple[list[dict[str, Any] | None], str]:
+        """Returns the results that one application left, by the places of the plans, and how it died if it did."""
         from hardpack.spark.java_start import driver_class_path, java_options
         from hardpack.spark.session import jar_paths
 
@@ -191,7 +208,7 @@ class HardpackOperator(SparkSubmitOperator):
                 file.write_text(plan)
             self.application_args = [
                 "--task", str(os.getpid()), "--catalog", setting("catalog"), "--result", str(result),
-                "--plan", *map(str, files),
+                *(["--one-by-one"] if one_by_one else []), "--plan", *map(str, files),
             ]  # fmt: skip
             died = ""
             try:
@@ -201,12 +218,10 @@ class HardpackOperator(SparkSubmitOperator):
                 # it names the command line with all jars first
                 self.log.warning("%s", error)
                 died = str(error).rpartition(". ")[2].rstrip(".")
-            found: list[dict[str, Any]] = json.loads(result.read_text()) if result.is_file() else []
-        if len(found) < len(plans) and not (found and "error" in found[-1]):
-            table = table_of(plans[len(found)])
-            said = f"{table}: its Spark application ended before its time, see the task's log ({died})"
-            found.append({"table": table, "error": said, "exit_code": UNFORESEEN})
-        return found
+            found: list[dict[str, Any] | None] = json.loads(result.read_text()) if result.is_file() else []
+        # one that ends by itself tells of every plan, or of an error for which it left some to another
+        ended = all(found) and (len(found) == len(plans) or any(one and one.get("exit_code") in LEFT for one in found))
+        return found, "" if found and ended else died or "no result"
 
     def _tell(self, context: Context, number: int, table: str) -> None:
         """Adds an event of the table's asset: what the passes of one of the unit's plans did, log by log."""

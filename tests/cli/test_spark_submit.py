@@ -31,16 +31,16 @@ def submit(tmp_path, monkeypatch):
     monkeypatch.setattr(Hardpack, "connect", classmethod(connect))
     monkeypatch.setattr(logging.getLogger("hardpack"), "propagate", False)
 
-    def submitted(verb, *tables, slots=1):
+    def submitted(verb, *tables, slots=1, options=()):
         context.defaultParallelism = slots
         files = [tmp_path / f"{n}.json" for n in range(len(tables))]
         for file, table in zip(files, tables, strict=True):
             file.write_text(json.dumps({"table": table, "now": 1}) if table else "no errand")
         result = tmp_path / "result.json"
-        monkeypatch.setattr(sys, "argv", ["job", "--result", str(result), "--plan", *map(str, files)])
+        monkeypatch.setattr(sys, "argv", ["job", *options, "--result", str(result), "--plan", *map(str, files)])
         with pytest.raises(SystemExit) as ended:
             run_job(lambda hp, errand: verb(errand.table), "what it does", read_table_request)
-        assert len({id(hp.spark) for hp in opened}) == 1
+        assert len({id(hp.spark) for hp in opened}) <= 1
         return ended.value.code, json.loads(result.read_text())
 
     return submitted
@@ -120,17 +120,59 @@ def test_as_many_tables_as_spark_has_slots_are_worked_on_side_by_side_and_told_i
     assert [r["table"] for r in results] == ["db.c", "db.b", "db.a"]
 
 
-def test_what_was_begun_beside_a_piece_that_could_not_be_done_is_not_told(submit):
-    """Another application finds it done; here the results end where the first of them ends."""
+def test_what_was_begun_beside_a_piece_that_could_not_be_done_is_told_too(submit):
+    """A refusal marks its log, so that another application would find nothing due and nobody would hear of it."""
     two = Barrier(2)
 
     def verb(table):
-        if table in ("db.a", "db.b"):
-            two.wait(30)
         if table == "db.a":
+            two.wait(30)
             raise Unavailable("db.a: the catalog does not answer.")
-        return Done(table=table)
+        two.wait(30)
+        time.sleep(0.2)
+        raise GateRefused("db.b: broken.", ("0",), ("/page.html",))
 
     code, results = submit(verb, "db.a", "db.b", "db.c", "db.d", slots=2)
     assert code == Unavailable.exit_code
-    assert [r["table"] for r in results] == ["db.a"]
+    assert [(r["table"], r["exit_code"]) for r in results] == [("db.a", 5), ("db.b", 3)]
+
+
+def test_what_is_done_before_the_piece_ahead_of_it_is_kept_in_its_place(submit, tmp_path):
+    result, limit = tmp_path / "result.json", time.monotonic() + 30
+
+    def verb(table):
+        while table == "db.a" and not result.exists():
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        if table == "db.a":
+            assert [one and one["table"] for one in json.loads(result.read_text())][:2] == [None, "db.b"]
+        return Done(table=table)
+
+    assert submit(verb, "db.a", "db.b", slots=2)[0] == 0
+
+
+def test_no_two_pieces_are_worked_on_at_once_when_that_is_asked_for(submit):
+    going = []
+
+    def verb(table):
+        going.append(table)
+        time.sleep(0.02)
+        assert going == [table]
+        going.clear()
+        return Done(table=table)
+
+    assert submit(verb, "db.a", "db.b", "db.c", slots=3, options=["--one-by-one"])[0] == 0
+
+
+def test_spark_that_cannot_be_opened_is_not_asked_again_for_each_piece(submit, monkeypatch):
+    from hardpack import Hardpack
+
+    asked = []
+
+    def connect(cls, name, spark):
+        asked.append(name)
+        raise Unavailable("the catalog does not answer.")
+
+    monkeypatch.setattr(Hardpack, "connect", classmethod(connect))
+    code, results = submit(lambda table: Done(table=table), "db.a", "db.b", slots=2)
+    assert (code, [r["table"] for r in results], len(asked)) == (Unavailable.exit_code, ["db.a"], 1)

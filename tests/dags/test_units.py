@@ -16,6 +16,8 @@ WRONG, REFUSED, AWAY = (
     {"error": f"it is {what}.", "exit_code": code} for what, code in (("wrong", 2), ("refused", 3), ("away", 5))
 )
 DIES: dict = {}
+SLOW = dict(GOOD)
+"""Not yet done when an application that works side by side ends."""
 """The application dies at it."""
 
 
@@ -53,6 +55,9 @@ def unit(monkeypatch):
             for plan in plans:
                 if ends[plan["table"]] is DIES:
                     raise AirflowException("spark-submit ended with 137")
+                if ends[plan["table"]] is SLOW and "--one-by-one" not in arguments:
+                    results.append(None)
+                    continue
                 results.append({"table": plan["table"], **ends[plan["table"]]})
                 Path(arguments[arguments.index("--result") + 1]).write_text(json.dumps(results))
                 if results[-1].get("exit_code") == 5:
@@ -128,7 +133,7 @@ def test_a_unit_is_tried_again_only_when_that_may_help(unit, ends, tried, again)
 def test_what_an_application_left_undone_when_it_died_another_goes_on_with(unit):
     ran = unit("phase_one", {"a": GOOD, "b": DIES, "c": GOOD, "d": AWAY, "e": GOOD}, try_number=3)
     a, b, c, d, e = failed(ran)
-    assert ran.asked == ["abcde", "cde", "e"]
+    assert ran.asked == ["abcde", "bcde", "cde", "e"]
     assert (a, c, d, e) == (of("a", GOOD), of("c", GOOD), of("d", AWAY), of("e", GOOD))
     assert b["error"].startswith("b: its Spark application ended before its time, see the task's log (spark-submit")
 
@@ -139,7 +144,22 @@ def test_where_nothing_goes_well_no_application_is_begun_for_each_table(unit):
     ran = unit("phase_one", {"a": DIES, "b": AWAY, "c": GOOD, "d": GOOD}, try_number=3)
     with pytest.raises(AirflowFailException, match=r"d: not tried, as others of its unit could not be worked on"):
         ran.run()
-    assert ran.asked == ["abcd", "bcd"]
+    assert ran.asked == ["abcd", "abcd", "bcd"]
+
+
+def test_a_table_that_ends_the_driver_takes_none_of_those_beside_it_along(unit):
+    """What was worked on side by side when it died is worked on one after the other."""
+    ran = unit("phase_one", {"a": SLOW, "b": GOOD, "c": DIES, "d": SLOW}, try_number=3)
+    a, b, c, d = failed(ran)
+    assert ran.asked == ["abcd", "acd", "d"]
+    assert (a, b, d) == (of("a", SLOW), of("b", GOOD), of("d", SLOW))
+    assert c["error"].startswith("c: its Spark application ended before its time")
+
+
+def test_what_was_done_beside_a_table_whose_service_is_away_is_kept(unit):
+    ran = unit("phase_one", {"a": REFUSED, "b": AWAY, "c": GOOD}, try_number=1)
+    assert [result.get("exit_code") for result in failed(ran)] == [3, 5, None]
+    assert ran.asked == ["abc", "c"]
 
 
 def test_a_unit_of_which_all_tables_failed_before_starts_no_spark(unit):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import sys
@@ -26,8 +27,10 @@ from hardpack.table.redaction import redacted
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_AT_ONCE = 8
+MOST_AT_ONCE = 4
 """Tables that one driver works on side by side; each may hold some hundred megabytes of small files."""
+STOPS = (Unforeseen.exit_code, Unavailable.exit_code)
+"""Exit codes of errors that may be the application's own, or a service's, rather than the table's."""
 
 
 class Failure(BaseModel):
@@ -79,44 +82,80 @@ def read_plan_or_table(path: Path) -> Plan | TableRequest:
 
 
 class Libraries:
-    """The library for each thread that works, all over one Spark session."""
+    """The library for each thread that works, all over one Spark session.
+
+    Args:
+        catalog: its name in pyiceberg's configuration.
+    """
 
     def __init__(self, catalog: str) -> None:
-        """Opens nothing yet.
-
-        Args:
-            catalog: its name in pyiceberg's configuration.
-        """
         self._catalog, self._of_thread, self._opening = catalog, threading.local(), threading.Lock()
         self._spark: SparkSession | None = None
+        self._error: Exception | None = None
 
     def mine(self) -> Hardpack:
         """Returns this thread's, which is opened at first use.
 
         Raises:
-            HardpackError: the catalog or Spark does not answer.
+            HardpackError: the catalog or Spark does not answer; it is then not asked again.
         """
         if not hasattr(self._of_thread, "hp"):
             with self._opening:
-                hp = Hardpack.connect(self._catalog, spark=self._spark)
-                self._spark = hp.spark
+                if self._error:
+                    raise self._error
+                try:
+                    hp = Hardpack.connect(self._catalog, spark=self._spark)
+                    self._spark = hp.spark
+                except Exception as error:
+                    self._error = error
+                    raise
             self._of_thread.hp = hp
         return cast("Hardpack", self._of_thread.hp)
 
     def at_once(self, pieces: int) -> int:
-        """Returns how many pieces of work are done side by side: one for each of Spark's slots, and no more than help.
+        """Returns how many pieces of work are done side by side, each with one of the slots that Spark has now.
 
         Args:
             pieces: how many there are.
         """
-        if pieces == 1:
-            return 1
-        try:
+        # in the main thread, where pyspark sees to it that Ctrl-C ends Spark's jobs
+        with contextlib.suppress(Exception):
             slots: int = self.mine().spark.sparkContext.defaultParallelism
-        except Exception:
-            # the work on the first piece tells why nothing can be opened
-            return 1
-        return min(pieces, slots, MOST_AT_ONCE)
+            return max(1, min(pieces, slots, MOST_AT_ONCE))
+        # the work on the first piece tells why nothing can be opened
+        return 1
+
+
+class Results:
+    """What came of each piece of work, by its place, in a file that whoever reads it finds whole.
+
+    Args:
+        pieces: how many there are.
+        file: is written anew after each; None for none.
+    """
+
+    def __init__(self, pieces: int, file: Path | None) -> None:
+        self._found: list[dict[str, Any] | None] = [None] * pieces
+        self._file, self._writing = file, threading.Lock()
+
+    def put(self, place: int, one: dict[str, Any]) -> None:
+        """Takes what came of a piece.
+
+        Args:
+            place: of the piece.
+            one: a report or failure.
+        """
+        with self._writing:
+            self._found[place] = one
+            if self._file:
+                last = max(n for n, found in enumerate(self._found) if found)
+                written = self._file.with_suffix(".new")
+                written.write_text(json.dumps(self._found[: last + 1]))
+                written.replace(self._file)
+
+    def exit_code(self) -> int:
+        """Returns that of the first error, 0 where there is none."""
+        return next((int(one["exit_code"]) for one in self._found if one and "error" in one), 0)
 
 
 def run_job(
@@ -124,9 +163,9 @@ def run_job(
 ) -> None:
     """Run a verb on pieces of work in one Spark application, some side by side, and write its reports as JSON.
 
-    The result is a list with a report or failure for each piece, in their order, written anew after each. An error ends
-    the work on its own piece alone, but when a service is away or nobody foresaw it, those behind it are left to
-    another application. The exit code is that of the first error.
+    The result is a list with a report or failure for each piece, in their order, written anew after each; while one is
+    worked on null stands in its place. An error ends the work on its own piece alone, but when a service is away or
+    nobody foresaw it, those not yet begun are left to another application. The exit code is that of the first error.
 
     Args:
         verb: what to do.
@@ -138,27 +177,35 @@ def run_job(
     parser.add_argument("--plan", type=Path, nargs="+", required=True, help="a unit's plans, JSON, a file for each")
     parser.add_argument("--result", type=Path, help="file for the reports, JSON")
     parser.add_argument("--task", type=int, help="number of the process with which the driver ends")
+    parser.add_argument("--one-by-one", action="store_true", help="work on no two plans at the same time")
     arguments = parser.parse_args()
     begin_logging(logging.INFO, sys.stdout)
     if arguments.task:
         end_with(arguments.task)
     for noisy in ("py4j", "great_expectations"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    libraries = Libraries(arguments.catalog)
-    done: list[dict[str, Any]] = []
-    with ThreadPoolExecutor(libraries.at_once(len(arguments.plan))) as pool:
-        for one in pool.map(lambda path: _done(verb, libraries.mine, read, path), arguments.plan):
-            done.append(one)
-            if arguments.result:
-                # whoever reads it when this dies finds it whole
-                written = arguments.result.with_suffix(".new")
-                written.write_text(json.dumps(done))
-                written.replace(arguments.result)
-            if one.get("exit_code") in (Unforeseen.exit_code, Unavailable.exit_code):
-                # what was begun comes to its end, and its plan is then found done
-                pool.shutdown(cancel_futures=True)
-                break
-    sys.exit(next((one["exit_code"] for one in done if "error" in one), 0))
+    plans: list[Path] = arguments.plan
+    libraries, results, stop = Libraries(arguments.catalog), Results(len(plans), arguments.result), threading.Event()
+
+    def work(place: int) -> None:
+        if not stop.is_set():
+            one = _done(verb, libraries.mine, read, plans[place])
+            results.put(place, one)
+            if one.get("exit_code") in STOPS:
+                stop.set()
+
+    at_once = libraries.at_once(1 if arguments.one_by_one else len(plans))
+    if at_once == 1:
+        for place in range(len(plans)):
+            work(place)
+    else:
+        with ThreadPoolExecutor(at_once) as pool:
+            try:
+                list(pool.map(work, range(len(plans))))
+            finally:
+                # also where this thread is interrupted
+                stop.set()
+    sys.exit(results.exit_code())
 
 
 def _done(
