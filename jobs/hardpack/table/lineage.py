@@ -41,9 +41,14 @@ class Origin:
     """Whether tombstones may be among them that no pass gave a horizon."""
     since: int = 0
     """Sequence number of the commit since which rows of the file are in the log, 0 where passes have seen them."""
+    on_read: bool = False
+    """Whether nothing but this hides that a pass knew them: they may be new versions of rows whose files had stayed, as
+    a merge-on-read UPDATE leaves them. `known` is None then."""
 
 
 SEEN = Origin()
+ON_READ = None, True
+"""`known` and `on_read` of what a merge-on-read UPDATE has put beside the files that it left."""
 
 
 def was_seen(file: DataFile, state: LogState) -> bool:
@@ -125,19 +130,20 @@ class Lineage:
         arrived = _within(file, [o.arrived for o in before])
         if changed:
             late = file.min_offset
-        told = {o.known for o in before} or {True}
-        known = True in told or (None if None in told else False)
         since = min([o.since for o in before], default=file.came)
-        return Origin(known, late, arrived, changed or any(o.fresh for o in before), since)
+        known, on_read = _told(before) if before else ON_READ
+        return Origin(known, late, arrived, changed or any(o.fresh for o in before), since, on_read)
 
     def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, steps: int, made_by: Snapshot) -> Origin:
         """Tells how rows came to be of a file into which a rewrite may have put those of several logs."""
         change = self.changed(made_by, log)
         put = [self.origin(log, gone, state, steps + 1) for gone in change.removed]
-        if change.deleted != 0 or any(o.known is not False for o in put):
-            # those that a pass knew may be among them
-            return Origin(None, file.min_offset, file.min_offset, True)
-        return Origin(False, file.min_offset, file.min_offset, True, min([file.came, *(o.since for o in put)]))
+        since = min([file.came, *(o.since for o in put)])
+        known, on_read = _told(put)
+        if change.deleted != 0 and (on_read or known is False):
+            known, on_read = ON_READ
+        # of files that left passes may have known other rows than these
+        return Origin(None if known else known, file.min_offset, file.min_offset, True, since, on_read)
 
     def changed(self, snapshot: Snapshot, log: Partition) -> Change:
         """Returns what a snapshot did to a log, whether or not one of its files names it."""
@@ -163,7 +169,7 @@ class Lineage:
         since = LONG_MAX
         for file in chain(files, waiting):
             origin = self.origin(log, file, state)
-            if origin.known is not False:
+            if origin.known is not False and not origin.on_read:
                 return False
             since = min(since, origin.since)
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
@@ -174,6 +180,12 @@ class Lineage:
                 # the last commit that took known rows, as far as anybody can tell
                 return since >= sequence
         return False
+
+
+def _told(before: Sequence[Origin]) -> tuple[bool | None, bool]:
+    """Returns `known` and `on_read` of what some files became: what most keeps the state counts."""
+    told = {(o.known, o.on_read) for o in before}
+    return next((answer for answer in ((True, False), (None, False), ON_READ) if answer in told), (False, False))
 
 
 def _is_no_larger(change: Change) -> bool:
