@@ -317,6 +317,12 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("expire_tombstones"), _do("update_on_read", across=False), _do("drop_hidden"),
          _do("update_on_read", across=False), _do("drop_hidden")],
     ),
+    "a log that was replaced stays so when its new rows are updated on read": (
+        {"conflict"},
+        [_create(), _append("a"), _append("a-"), RUN, _do("update_on_read", across=False),
+         _do("insert_overwrite", log=None, rows=[["c", "tombstone", 1, "now"]], from_start=False),
+         _do("update_on_read", across=False)],
+    ),
     "a plan with files to split is not applied twice when others have expired the first time": (
         {"I6"},
         [_create(by_log=False), _do("late", log=0, rows=[[86, "b", "tombstone"]], beside=True), _append("u"),
