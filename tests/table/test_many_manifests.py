@@ -1,5 +1,6 @@
 """Very many entries are decoded by several processes, which see what one sees and refuse what one refuses."""
 
+import gc
 import os
 import signal
 from multiprocessing import current_process
@@ -8,7 +9,7 @@ import pytest
 from hardpack.rules.settings import read_settings
 from hardpack.table import manifests
 from hardpack.table.log_views import read_logs
-from hardpack.table.manifests import ManifestReader
+from hardpack.table.manifests import ManifestReader, uncollected
 
 from tests.topics import append, new_topic, row, without_statistics
 
@@ -76,3 +77,19 @@ def test_a_daemonic_process_decodes_alone(topic, monkeypatch):
     monkeypatch.setattr(manifests, "ENTRIES_PER_PROCESS", 1)
     monkeypatch.setitem(current_process()._config, "daemon", True)
     assert read_logs(topic, SETTINGS) == alone
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_objects_are_collected_again_after_looks_that_overlap(collects):
+    """As those of two threads do."""
+    (gc.enable if collects else gc.disable)()
+    try:
+        one, other = uncollected(), uncollected()
+        one.__enter__()
+        other.__enter__()
+        one.__exit__(None, None, None)
+        assert not gc.isenabled()
+        other.__exit__(None, None, None)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
