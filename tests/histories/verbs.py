@@ -122,7 +122,9 @@ def season(world: Any, tab: Tab, days: int, idle: bool) -> None:
             return
         state = tab.meta.properties.get("hardpack.state", "")
         sizes.append((len(state), state.count('"end":')))
-    (half, before), (whole, after) = sizes[len(sizes) // 2], sizes[-1]
+    # a pass may leave a horizon that the next night serves, so no two days alone are held against each other
+    quarter = len(sizes) // 4
+    (half, before), (whole, after) = max(sizes[quarter : 2 * quarter + 1]), max(sizes[-quarter - 1 :])
     grown = whole - half
     partly = "hardpack.log.cleaner.dedupe.buffer.size" in tab.meta.properties
     must(
