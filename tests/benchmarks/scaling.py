@@ -44,7 +44,7 @@ class PassProfile:
 
     rows: int
     bytes: int
-    """Of its data files."""
+    """The size of the data files of the table."""
     serial: Mapping[str, float]
     """Time in which no task ran, by what Spark was asked for next."""
     stages: Mapping[str, Sequence[float]]
