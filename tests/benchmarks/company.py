@@ -81,18 +81,23 @@ def one_run(airflow: LocalAirflow, catalog: Catalog) -> dict[str, Any]:
     with Asking(airflow) as asking:
         run = airflow.trigger("hardpack", {})
         states = dict(airflow.watch("hardpack", run, timeout=7200))
-    instances = airflow.call("GET", f"dags/hardpack/dagRuns/{run}/taskInstances", params={"limit": 500})
-    spent = {task["task_id"]: [0.0, 0] for task in instances["task_instances"]}
-    for task in instances["task_instances"]:
-        if task["start_date"] and task["end_date"]:
-            spent[task["task_id"]][0] += seconds_between(task["start_date"], task["end_date"])
-            spent[task["task_id"]][1] += 1
     return {
         "state": states.pop(""), "tasks": states if set(states.values()) - {"success", "skipped"} else len(states),
-        "seconds and instances": {name: [round(s, 1), n] for name, (s, n) in spent.items()},
+        "seconds and instances": spent_by_task(airflow, run),
         "largest xcom, bytes": largest_xcom(airflow),
         "logs still due": sum(log.due for log in Hardpack(catalog).status("due.*", clock())),
     } | asking.told()  # fmt: skip
+
+
+def spent_by_task(airflow: LocalAirflow, run: str) -> dict[str, list[float]]:
+    """Seconds of all instances of each task of a run, and how many there were."""
+    found = airflow.call("GET", f"dags/hardpack/dagRuns/{run}/taskInstances", params={"limit": 500})["task_instances"]
+    spent: dict[str, list[float]] = {task["task_id"]: [0.0, 0] for task in found}
+    for task in found:
+        if task["start_date"] and task["end_date"]:
+            spent[task["task_id"]][0] += seconds_between(task["start_date"], task["end_date"])
+            spent[task["task_id"]][1] += 1
+    return {name: [round(seconds, 1), number] for name, (seconds, number) in spent.items()}
 
 
 def seconds_between(start: str, end: str) -> float:

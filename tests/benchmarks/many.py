@@ -29,7 +29,7 @@ from hardpack_airflow.demo.local_airflow import LocalAirflow
 from pyiceberg.catalog import Catalog, load_catalog
 
 from infra.services.process import free_ports
-from tests.benchmarks.company import seconds_between
+from tests.benchmarks.company import spent_by_task
 from tests.benchmarks.datasets import DataSet, build, open_lake
 from tests.benchmarks.methods import NOW
 from tests.conftest import ROOT
@@ -95,13 +95,7 @@ def one_run(airflow: LocalAirflow) -> dict[str, Any]:
     run = airflow.trigger("hardpack", {})
     states = dict(airflow.watch("hardpack", run, timeout=3600))
     seconds = time.monotonic() - began
-    found = airflow.call("GET", f"dags/hardpack/dagRuns/{run}/taskInstances", params={"limit": 500})
-    spent: dict[str, list[float]] = {}
-    for task in found["task_instances"]:
-        if task["start_date"] and task["end_date"]:
-            spent.setdefault(task["task_id"], []).append(seconds_between(task["start_date"], task["end_date"]))
-    told = {name: [round(sum(took)), len(took)] for name, took in spent.items()}
-    return {"state": states[""], "seconds": round(seconds), "seconds and instances": told}
+    return {"state": states[""], "seconds": round(seconds), "seconds and instances": spent_by_task(airflow, run)}
 
 
 def expected(parts: Sequence[pa.Table]) -> dict[int, list[int]]:
