@@ -343,6 +343,11 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          Step("ambush", {"at": 0, "step": ["binpack", {"t": T, "mode": "replace", "share": 60}]}),
          _append("z-"), CLEAN],
     ),
+    "a pass that ends before the old checkpoint leaves the segments behind it as they are": (
+        {"due-again"},
+        [_create(active__segment="none"), _append("a-b"), _append("z"), CLEAN,
+         _do("late", log=0, rows=[[18, "y", "value"]]), _do("settings", active__segment="newest"), CLEAN],
+    ),
     "rows that others put beside those of another log and back are no proof that a log was replaced": (
         {"I6"},
         [_create(by_log=False, min__cleanable__dirty__ratio="0.5"),

@@ -166,13 +166,19 @@ class LogToClean(LogWork):
             view.state, reach, view.log_end, self.now, horizon, view.files, facts.late_tombstones, facts.emptied,
             view.arrived is not None,
         )  # fmt: skip
-        layout = (*(group[0].base_offset for group in self.groups), reach.copied_to)
         if state.unseen:
-            # the pass ends before the old checkpoint, so what lies behind it is as it was
-            layout = ()
             state = replace(state, unseen=replace(state.unseen, told_to=seen[0]))
         held = held_after(facts.last_batch, view.state.last_batch, reach.first_uncleanable)
-        return replace(state, layout=layout, last_batch=held, seen=seen)
+        return replace(state, layout=self._layout, last_batch=held, seen=seen)
+
+    @property
+    def _layout(self) -> tuple[int, ...]:
+        """The base offsets of the segments that the pass leaves; those that it did not come to are as they were."""
+        end = self.reach.copied_to
+        left_end = max(self.view.state.layout, default=end)
+        behind = [s.base_offset for s in self.view.segments if end < s.base_offset < left_end]
+        copied = (*(group[0].base_offset for group in self.groups), end)
+        return (*copied, *behind, left_end) if end < left_end else copied
 
 
 @dataclass(frozen=True)
