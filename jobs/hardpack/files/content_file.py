@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+from pyiceberg.conversions import to_json
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import PrimitiveType
 
 from hardpack.table.columns import LogColumns
+from hardpack.table.schema_columns import column_by_id
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
 
 ALONE = ("puffin", "parquet")
 """Formats of delete files that are read here."""
@@ -129,6 +139,29 @@ class ContentFile:
 
 def _bytes(bound: str | None) -> bytes | None:
     return None if bound is None else bytes.fromhex(bound)
+
+
+def of_manifest(file: DataFile, spec: PartitionSpec, schema: Schema) -> ContentFile:
+    """Makes what it takes to read a data file from its entry in a manifest.
+
+    Args:
+        file: as pyiceberg read the entry.
+        spec: the file's.
+        schema: the table's.
+    """
+
+    def value(at: int, field: PartitionField) -> Any:
+        kept = file.partition[at]
+        # only values that may stand for a column are asked for
+        if kept is None or not isinstance(field.transform, IdentityTransform):
+            return None
+        kind = column_by_id(schema, field.source_id)
+        return None if kind is None else to_json(cast(PrimitiveType, kind.field_type), kept)
+
+    values = [value(at, field) for at, field in enumerate(spec.fields)]
+    return listed_file(
+        file.file_path, file.file_format.value, file.spec_id, values, file.file_size_in_bytes, file.record_count
+    )
 
 
 def listed_file(

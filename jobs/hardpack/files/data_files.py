@@ -116,32 +116,37 @@ class DataFiles:
         import pyarrow as pa
 
         read = {column.name: column for column in columns if column}
-        for batch in self._read(file, self.schema.select(*read)):
+        for batch in self.rows(file, self.schema.select(*read)):
             yield pa.RecordBatch.from_arrays([leaf(batch, c) for c in read.values()], names=list(read))
 
     def read_whole(self, file: ContentFile) -> Iterator[pa.RecordBatch]:
         """Yields all columns of all rows, with each row's lineage where the format has it."""
         if self.format_version < 3:
-            return self._read(file, self.schema)
+            return self.rows(file, self.schema)
         return self._with_lineage(file)
 
-    def _read(self, file: ContentFile, projected: Schema) -> Iterator[pa.RecordBatch]:
+    def rows(
+        self, file: ContentFile, projected: Schema, groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields some columns of all rows, or of those in some row groups, whatever was deleted.
+
+        Args:
+            file: one of the table's.
+            projected: the columns, as the table's schema has them.
+            groups: numbers of the row groups, None for all.
+        """
         size = file.column_bytes(projected.field_ids)
-        for batch in _one_ahead(self._sound(file, projected)):
+        for batch in _one_ahead(self._sound(file, projected, groups)):
             self.throttle.spend(size * len(batch) / file.rows)
             yield batch
 
-    def _batches(self, file: ContentFile, projected: Schema) -> Iterator[pa.RecordBatch]:
+    def _batches(self, file: ContentFile, projected: Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         """Row group after row group, mapped as pyiceberg does, whose own reader decodes a gigabyte and more ahead."""
         import pyarrow.parquet as pq
 
         from hardpack.files.projection import FileColumns, fitting
 
-        if file.format != "parquet":
-            raise BadInput(
-                f"{self.name}: data file {file.path} is {file.format}, expected parquet; rewrite it "
-                "(write.format.default, rewrite_data_files)."
-            )
+        self.expect_parquet(file)
         spec = self.specs.get(file.spec_id)
         with self.io.new_input(file.path).open() as stream:
             # a damaged page must not be written anew; pyiceberg knows no extension types, such as that of JSON; of
@@ -154,13 +159,25 @@ class DataFiles:
                 columns = FileColumns(
                     parquet.schema_arrow, projected, self.names, self.format_version, spec, file.partition
                 )
-            for group in range(parquet.num_row_groups):
+            for group in range(parquet.num_row_groups) if groups is None else groups:
                 for batch in parquet.iter_batches(BATCH_ROWS, [group], columns.names, use_threads=False):
                     with fitting(self.name, file.path):
                         mapped = columns.mapped(batch)
                     yield mapped
 
-    def _sound(self, file: ContentFile, projected: Schema) -> Iterator[pa.RecordBatch]:
+    def expect_parquet(self, file: ContentFile) -> None:
+        """See that a file is of the format that is read here.
+
+        Raises:
+            BadInput: it is of another one.
+        """
+        if file.format != "parquet":
+            raise BadInput(
+                f"{self.name}: data file {file.path} is {file.format}, expected parquet; rewrite it "
+                "(write.format.default, rewrite_data_files)."
+            )
+
+    def _sound(self, file: ContentFile, projected: Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         """Batches of a file; what keeps them from being read is told in a sentence.
 
         Raises:
@@ -169,11 +186,11 @@ class DataFiles:
         """
 
         def decode() -> None:
-            for _ in self._batches(file, projected):
+            for _ in self._batches(file, projected, groups):
                 pass
 
         with readable(f"{self.name}: data file {file.path}", lambda: self.read_through(file.path), decode):
-            yield from self._batches(file, projected)
+            yield from self._batches(file, projected, groups)
 
     def read_through(self, path: str) -> None:
         """Read all bytes of a file and forget them."""
@@ -186,7 +203,7 @@ class DataFiles:
         import pyarrow.compute as pc
 
         first, at = file.first_row_id, 0
-        for batch in self._read(file, self.written):
+        for batch in self.rows(file, self.written):
             if first is not None:
                 own = pa.array(range(first + at, first + at + len(batch)), pa.int64())
                 ids = pc.coalesce(batch[ROW_ID.name], own)

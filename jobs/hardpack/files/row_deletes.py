@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 from pyroaring import BitMap
 
+from hardpack.errors import BadInput
+from hardpack.files.content_file import ALONE
 from hardpack.files.damage import damaged, readable
 from hardpack.files.puffin import bitmap, read_vector, too_far, write_vectors
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from pyiceberg.manifest import DataFile
 
     from hardpack.files.content_file import ContentFile
     from hardpack.files.data_files import DataFiles
@@ -51,10 +55,49 @@ def read_positions(files: DataFiles, delete: ContentFile) -> BitMap:
         table = positions()
     if table.schema.types != [pa.int64()] or len(table) != delete.rows:
         raise damaged(what, f"{len(table)} positions, expected {delete.rows}")
-    found = table[POSITION[0]].to_numpy()
+    return _below_2_32(what, table[POSITION[0]].to_numpy())
+
+
+def _below_2_32(what: str, found: np.ndarray) -> BitMap:
     if len(found) and not 0 <= found.min() <= found.max() < 2**32:
         raise too_far(what)
     return bitmap(found)
+
+
+def read_positions_on(files: DataFiles, delete: DataFile, path: str) -> BitMap:
+    """Returns the positions that a delete file, which may lie on several data files, names of one of them.
+
+    Args:
+        files: reads the table's files.
+        delete: the delete file, as its manifest has it.
+        path: the data file.
+
+    Raises:
+        BadInput: the delete file is gone, damaged or of a format that is not read here.
+        Unavailable: the storage does not answer.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
+    from pyiceberg.table.puffin import PuffinFile
+
+    what = f"{files.name}: delete file {delete.file_path}"
+    kind = delete.file_format.value.lower()
+    if kind not in ALONE:
+        raise BadInput(f"{what} is {kind}, expected parquet or puffin; have its deletes applied (rewrite_data_files).")
+
+    def positions() -> BitMap:
+        with files.io.new_input(delete.file_path).open() as stream:
+            if kind == "puffin":
+                vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
+                found = [v.to_vector().to_numpy() for v in vectors if v.referenced_data_file == path]
+            else:
+                named = pq.read_table(stream, columns=[PATH[0], POSITION[0]], page_checksum_verification=True)
+                found = [named.filter(pc.field(PATH[0]) == path)[POSITION[0]].to_numpy()]
+        return BitMap.union(BitMap(), *(_below_2_32(what, one) for one in found))
+
+    with readable(what, lambda: files.read_through(delete.file_path), positions):
+        return positions()
 
 
 def write_positions(files: DataFiles, dead: Mapping[str, BitMap], data: Mapping[str, ContentFile]) -> list[ContentFile]:

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 
 from hardpack.errors import BadInput
-from hardpack.files.content_file import ContentFile, listed_file
+from hardpack.files.content_file import ContentFile, of_manifest
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
@@ -106,16 +106,9 @@ def _has_empty_keys(table: Table, settings: Settings) -> bool:
             return True
         if bound is None and (file.null_value_counts or {}).get(key.field_id) != file.record_count:
             untold.append(file)
-    files = DataFiles.of(table)
-    return any(_empty_in(files, _content_file(file), key) for file in untold[-SAMPLED_FILES:])
-
-
-def _content_file(file: IceFile) -> ContentFile:
-    """Returns what it takes to read a file that a manifest lists."""
-    values = [file.partition[at] for at in range(len(file.partition))]
-    return listed_file(
-        file.file_path, file.file_format.value, file.spec_id, values, file.file_size_in_bytes, file.record_count
-    )
+    files, schema = DataFiles.of(table), table.schema()
+    last = [of_manifest(file, files.specs[file.spec_id], schema) for file in untold[-SAMPLED_FILES:]]
+    return any(_empty_in(files, file, key) for file in last)
 
 
 def _empty_in(files: DataFiles, file: ContentFile, key: LogColumn) -> bool:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
-from pyiceberg.types import BinaryType, IntegerType, LongType, StringType, UUIDType
+from pyiceberg.types import UUIDType
 
 from hardpack.compaction.phase_one import with_last_stable
 from hardpack.compaction.plan import chosen
@@ -23,7 +20,8 @@ from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
 from hardpack.spark.columns import key_as_json
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.outcomes import decided
-from hardpack.table.columns import LogColumns, columns_at, table_name
+from hardpack.table.columns import LogColumns, columns_at
+from hardpack.table.given_key import given_values
 from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
@@ -117,72 +115,23 @@ def _places(rows: DataFrame) -> set[Place]:
 
 
 def _is_key(table: Table, columns: LogColumns, key: bytes) -> Column:
-    """Returns whether a row has a key, as it is asked for: bytes, text, or JSON with a value for each of its columns.
+    """Returns whether a row has a key, as it is asked for.
 
     Raises:
         BadInput: the key does not fit the columns.
     """
     from pyspark.sql import functions as F
 
-    plain = columns.plain_key
-    if plain is None:
-        return F.col("k") == _as_json(table, columns, key)
-    if not isinstance(plain.field_type, StringType):
-        return F.col("k") == key
-    try:
-        return F.col("k") == key.decode()
-    except UnicodeDecodeError:
-        raise BadInput(
-            f"{table_name(table)}: the key asked for is no UTF-8, but column {plain.name!r} holds text; "
-            "give it as text."
-        ) from None
+    values = given_values(table, columns, key)
+    if columns.plain_key is not None:
+        return F.col("k") == values[columns.plain_key]
+    return F.col("k") == key_as_json([_literal(column, value) for column, value in values.items()])
 
 
-def _as_json(table: Table, columns: LogColumns, key: bytes) -> Column:
-    """Returns the key of several columns, or of another type than text, as rows have it."""
-    short = [column.path[-1] for column in columns.keys]
-    names = short if len(set(short)) == len(short) else [column.name for column in columns.keys]
-    try:
-        given = json.loads(key, parse_float=str)
-    except ValueError:
-        given = None
-    if len(names) == 1 and given is not None and not isinstance(given, dict):
-        given = {names[0]: given}
-    if not isinstance(given, dict) or sorted(given) != sorted(names):
-        wish = json.dumps({name: "…" for name in names}, ensure_ascii=False)
-        raise BadInput(
-            f"{table_name(table)}: the key asked for does not name the columns of the key, expected JSON as in {wish}; "
-            "bytes are given in base64."
-        )
-    return key_as_json([_literal(table, column, given[name]) for name, column in zip(names, columns.keys, strict=True)])
-
-
-def _literal(table: Table, column: LogColumn, value: Any) -> Column:
-    """Returns a value of a column's type; null where it is none.
-
-    Raises:
-        BadInput: it is none of that type, as Iceberg reads one; what it is, is said nowhere.
-    """
+def _literal(column: LogColumn, value: Any) -> Column:
     from pyspark.sql import functions as F
 
     kind = column.field_type
     # Spark has texts for UUIDs
     spark_type = "string" if isinstance(kind, UUIDType) else SPARK_TYPES.get(str(kind), str(kind))
-    if value is None:
-        return F.lit(None).cast(spark_type)
-    try:
-        if isinstance(kind, BinaryType):
-            return F.lit(base64.b64decode(value, validate=True))
-        if isinstance(kind, IntegerType | LongType):
-            if type(value) is not int or value.bit_length() > (31 if isinstance(kind, IntegerType) else 63):
-                raise ValueError
-        elif not isinstance(value, str):
-            raise ValueError
-        elif not isinstance(kind, StringType):
-            literal(value).to(kind)
-    except (ValueError, TypeError, ArithmeticError):
-        raise BadInput(
-            f"{table_name(table)}: the key asked for has no {kind} for {column.name!r}; give whole numbers as JSON "
-            "numbers, bytes in base64, and all else as text, as in 2026-01-31."
-        ) from None
-    return F.lit(value).cast(spark_type)
+    return F.lit(value) if isinstance(value, bytes) else F.lit(value).cast(spark_type)

@@ -132,26 +132,36 @@ class Footers:
             log.info("the footer of %s cannot be read: %s", os.path.basename(path), type(error).__name__)
             return {}
 
-    def _number(self, path: tuple[str, ...], field: pa.Field) -> int | None:
-        if number := (field.metadata or {}).get(b"PARQUET:field_id"):
-            return int(number)
-        mapped, number = self.names.root if self.names else [], None
-        for name in path:
-            found = next((entry for entry in mapped if name in entry.names), None)
-            # a field without fields of its own counts as false
-            mapped, number = ([], None) if found is None else (found.fields, found.field_id)
-        return number
-
     def _numbers(self, footer: pq.FileMetaData, schemas: Schemas) -> list[int | None]:
         """Returns the field id of each Parquet column, None for what the table has not; `schemas` are those known."""
         for schema, known in schemas:
             if schema.equals(footer.schema):
                 return known
-        leaves = _leaves(footer.schema.to_arrow_schema())
-        numbers = {".".join(path): self._number(path, field) for path, field in leaves}
-        told = [numbers.get(footer.schema.column(at).path) for at in range(footer.num_columns)]
+        told = field_numbers(footer.schema, self.names)
         schemas.append((footer.schema, told))
         return told
+
+
+def field_numbers(schema: pq.ParquetSchema, names: NameMapping | None) -> list[int | None]:
+    """Returns the field id of each Parquet column, None for what the table has not or what is in lists and maps.
+
+    Args:
+        schema: of a data file.
+        names: how the table's columns without ids are called.
+    """
+    numbers = {".".join(path): _number(path, field, names) for path, field in _leaves(schema.to_arrow_schema())}
+    return [numbers.get(schema.column(at).path) for at in range(len(schema))]
+
+
+def _number(path: tuple[str, ...], field: pa.Field, names: NameMapping | None) -> int | None:
+    if number := (field.metadata or {}).get(b"PARQUET:field_id"):
+        return int(number)
+    mapped, number = names.root if names else [], None
+    for name in path:
+        found = next((entry for entry in mapped if name in entry.names), None)
+        # a field without fields of its own counts as false
+        mapped, number = ([], None) if found is None else (found.fields, found.field_id)
+    return number
 
 
 def _leaves(fields: Iterable[pa.Field], around: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
@@ -170,7 +180,7 @@ def _told(footer: pq.FileMetaData, at: int, column: LogColumn) -> Told:
     """Returns what the row groups tell of one column; bounds only where each tells them."""
     nulls: int | None = 0
     values: list[Any] = []
-    bounded, unit = True, _unit(footer, at)
+    bounded, unit = True, micros_of(footer, at)
     for number in range(footer.num_row_groups):
         chunk = footer.row_group(number).column(at)
         stats = chunk.statistics
@@ -187,7 +197,7 @@ def _told(footer: pq.FileMetaData, at: int, column: LogColumn) -> Told:
     return nulls, _single(column, min(values), unit), _single(column, max(values), unit)
 
 
-def _unit(footer: pq.FileMetaData, at: int) -> int | None:
+def micros_of(footer: pq.FileMetaData, at: int) -> int | None:
     """Returns how many microseconds one of a time column's numbers stands for, 1 for others; None if nobody can say."""
     kind = json.loads(footer.schema.column(at).logical_type.to_json())
     if kind.get("Type") == "Timestamp":

@@ -1,0 +1,140 @@
+"""Thrift's compact protocol, in which Parquet writes footers and page indexes; no Arrow library hands these out.
+
+See https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+Struct = dict[int, Any]
+"""The fields of a struct by number; a struct in it is one of these, a list a list, a text bytes."""
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+UUID = 13
+
+
+class Malformed(ValueError):
+    """Bytes that are none of this protocol."""
+
+
+class Reader:
+    """Reads values from bytes, one after another."""
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data, self.at = data, at
+
+    def struct(self) -> Struct:
+        """Returns the struct that begins here.
+
+        Raises:
+            Malformed: there is none.
+        """
+        try:
+            return self._struct()
+        except (IndexError, struct.error, RecursionError) as error:
+            raise Malformed(f"no struct of Thrift's compact protocol at byte {self.at}") from error
+
+    def _struct(self) -> Struct:
+        fields, number = Struct(), 0
+        while (head := self._byte()) != 0:
+            kind, step = head & 15, head >> 4
+            number = number + step if step else self._zigzag()
+            fields[number] = kind == TRUE if kind in (TRUE, FALSE) else self._value(kind)
+        return fields
+
+    def _byte(self) -> int:
+        found = self.data[self.at]
+        self.at += 1
+        return found
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while (byte := self._byte()) & 128:
+            value |= (byte & 127) << shift
+            shift += 7
+        return value | byte << shift
+
+    def _zigzag(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)
+
+    def _bytes(self, length: int) -> bytes:
+        found = self.data[self.at : self.at + length]
+        if len(found) < length:
+            raise IndexError
+        self.at += length
+        return found
+
+    def _value(self, kind: int) -> Any:
+        if kind in (TRUE, FALSE):
+            # in a list a truth value is a byte of its own
+            return self._byte() == TRUE
+        if kind in (I16, I32, I64):
+            return self._zigzag()
+        if kind == BINARY:
+            return self._bytes(self._varint())
+        if kind == STRUCT:
+            return self._struct()
+        if kind in (LIST, SET):
+            return self._list()
+        if kind == BYTE:
+            return self._byte()
+        if kind == DOUBLE:
+            return struct.unpack("<d", self._bytes(8))[0]
+        if kind == UUID:
+            return self._bytes(16)
+        if kind == MAP:
+            return self._map()
+        raise Malformed(f"type {kind} is none of Thrift's compact protocol, at byte {self.at}")
+
+    def _list(self) -> list[Any]:
+        head = self._byte()
+        size = head >> 4 if head >> 4 < 15 else self._varint()
+        return [self._value(head & 15) for _ in range(size)]
+
+    def _map(self) -> dict[Any, Any]:
+        size = self._varint()
+        kinds = self._byte() if size else 0
+        return {self._value(kinds >> 4): self._value(kinds & 15) for _ in range(size)}
+
+
+def written(*fields: tuple[int, int, Any]) -> bytes:
+    """Returns the bytes of a struct.
+
+    Args:
+        fields: number, type and value by rising number; a value of type `LIST` is the type of its elements and these, a
+            struct is given by its bytes.
+    """
+    out, last = bytearray(), 0
+    for number, kind, value in fields:
+        if not 0 < number - last < 16:
+            raise ValueError("fields of a struct are given by rising number")
+        out.append(number - last << 4 | kind)
+        out += _encoded(kind, value)
+        last = number
+    out.append(0)
+    return bytes(out)
+
+
+def _encoded(kind: int, value: Any) -> bytes:
+    if kind in (I32, I64):
+        return _varint(value << 1 ^ value >> 63)
+    if kind == BINARY:
+        return _varint(len(value)) + bytes(value)
+    if kind == STRUCT:
+        return bytes(value)
+    inner, values = value
+    return _head(inner, len(values)) + b"".join(_encoded(inner, one) for one in values)
+
+
+def _head(inner: int, size: int) -> bytes:
+    return bytes([size << 4 | inner]) if size < 15 else bytes([15 << 4 | inner]) + _varint(size)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])

@@ -1,0 +1,226 @@
+"""Pages of a Parquet file by its page index: where each lies, its bounds, and the values of a few of them alone.
+
+Parquet's column index and offset index are to a data file what Kafka's offset index and time index are to a segment:
+sparse, and enough to read one page where a reader would take the whole column. Arrow reads no single page, so some
+pages are given to it as a Parquet file of their own. See https://parquet.apache.org/docs/file-format/pageindex/.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hardpack.files.compact_protocol import BINARY, I32, I64, LIST, STRUCT, Reader, Struct, written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+MAGIC = b"PAR1"
+TAIL = 8
+"""Bytes of a footer's length and the magic word at a file's end."""
+GUESS = 64 * 1024
+"""Bytes read from a file's end at first: most footers are in them."""
+INTEGERS = {1: 4, 2: 8}
+"""Bytes of Parquet's physical types INT32 and INT64, of which bounds are understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some rows of one column in one row group. Rows are counted from the row group's first."""
+
+    first_row: int
+    end_row: int
+    """The row after its last."""
+    start: int
+    """Where it lies in the file."""
+    size: int
+    """Bytes that it takes there."""
+    low: int | None
+    """Least value, None where that is not told or no number."""
+    high: int | None
+
+
+class CountedFile:
+    """A data file that is read in pieces; it tells how many bytes it gave.
+
+    Args:
+        stream: the file, open, which can seek.
+        size: its length.
+    """
+
+    def __init__(self, stream: Any, size: int) -> None:
+        self._stream, self.size, self.given = stream, size, 0
+
+    def read(self, start: int, length: int) -> bytes:
+        """Returns so many bytes from a place on.
+
+        Raises:
+            OSError: the file ends before.
+        """
+        self._stream.seek(start)
+        found = bytes(self._stream.read(length))
+        if len(found) < length:
+            raise OSError(f"it ends {length - len(found)} bytes early")
+        self.given += length
+        return found
+
+
+class Footer:
+    """A Parquet file's footer: as Arrow has it, and what Arrow does not hand out."""
+
+    def __init__(self, file: CountedFile) -> None:
+        """Read the footer.
+
+        Args:
+            file: of which it is.
+
+        Raises:
+            OSError: the file is no Parquet file.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        tail = file.read(max(0, file.size - GUESS), min(GUESS, file.size))
+        if tail[-4:] != MAGIC:
+            raise OSError("its last four bytes are not those of a Parquet file")
+        length = int.from_bytes(tail[-TAIL:-4], "little") + TAIL
+        if length > len(tail):
+            tail = file.read(file.size - length, length)
+        raw = tail[-length:]
+        self.arrow: pq.FileMetaData = pq.read_metadata(pa.BufferReader(MAGIC + raw))
+        tree = Reader(raw).struct()
+        self.groups: list[Struct] = tree[4]
+        self.paths = _paths(tree[2])
+        """By Parquet column the schema elements from below the root to its leaf."""
+
+    def rows(self, group: int) -> int:
+        """Returns how many rows a row group has."""
+        return int(self.groups[group][3])
+
+    def chunk(self, group: int, column: int) -> Struct:
+        """Returns a column chunk as the footer has it."""
+        found: Struct = self.groups[group][1][column]
+        return found
+
+
+def _paths(elements: list[Struct]) -> list[list[Struct]]:
+    found: list[list[Struct]] = []
+    at = 1
+
+    def walk(around: list[Struct], children: int) -> None:
+        nonlocal at
+        for _ in range(children):
+            path = [*around, elements[at]]
+            at += 1
+            if inner := path[-1].get(5):
+                walk(path, inner)
+            else:
+                found.append(path)
+
+    walk([], elements[0].get(5, 0))
+    return found
+
+
+class ColumnPages:
+    """The pages of one column in one row group; one that stands for all where the file has no page index.
+
+    Args:
+        file: the data file, of which the page index is read.
+        footer: the file's.
+        group: number of the row group.
+        column: number of the Parquet column; no list or map is around it.
+
+    Raises:
+        OSError: the file is damaged.
+    """
+
+    def __init__(self, file: CountedFile, footer: Footer, group: int, column: int) -> None:
+        self._path = footer.paths[column]
+        chunk, rows = footer.chunk(group, column), footer.rows(group)
+        self._meta = meta = chunk[3]
+        begin, dictionary = meta[9], meta.get(11) or 0
+        self._begin = min(begin, dictionary) if dictionary else begin
+        self.pages = [Page(0, rows, self._begin, meta[7], None, None)]
+        if 4 in chunk:
+            places = Reader(file.read(chunk[4], chunk[5])).struct()[1]
+            ends = [*(place[3] for place in places[1:]), rows]
+            bounds = _bounds(file, chunk, len(places))
+            self.pages = [
+                Page(place[3], end, place[1], place[2], *bound)
+                for place, end, bound in zip(places, ends, bounds, strict=True)
+            ]
+
+    def covering(self, first: int, end: int) -> list[Page]:
+        """Returns the pages that hold some rows.
+
+        Args:
+            first: the first of the rows.
+            end: the row after the last, above the first.
+        """
+        begins = [page.first_row for page in self.pages]
+        return self.pages[bisect_right(begins, first) - 1 : bisect_left(begins, end)]
+
+    def values(self, file: CountedFile, first: int, end: int) -> pa.Array:
+        """Returns what the column has in some rows, in Parquet's physical type.
+
+        Args:
+            file: the data file.
+            first: the first of the rows.
+            end: the row after the last, above the first.
+
+        Raises:
+            OSError: the file is damaged.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        some = self.covering(first, end)
+        start, stop = some[0].start, some[-1].start + some[-1].size
+        body, before = file.read(start, stop - start), b""
+        if start > self._begin and self.pages[0].start > self._begin:
+            before = file.read(self._begin, self.pages[0].start - self._begin)
+        stream = pa.BufferReader(self._as_file(before, body, some[-1].end_row - some[0].first_row))
+        with pq.ParquetFile(stream, page_checksum_verification=True) as parquet:
+            found = parquet.read(use_threads=False).column(0).combine_chunks()
+        for _ in self._path[1:]:
+            found = found.flatten()[0]
+        return found.slice(first - some[0].first_row, end - first)
+
+    def _as_file(self, dictionary: bytes, pages: bytes, rows: int) -> bytes:
+        """Returns a Parquet file of nothing but this column in these rows."""
+        leaf = self._path[-1]
+        names = [element[4] for element in self._path]
+        root = written((4, BINARY, b"root"), (5, I32, 1))
+        around = [written((3, I32, e.get(3, 0)), (4, BINARY, e[4]), (5, I32, 1)) for e in self._path[:-1]]
+        column = written((1, I32, leaf[1]), *_length(leaf), (3, I32, leaf.get(3, 0)), (4, BINARY, leaf[4]))
+        size = len(dictionary) + len(pages)
+        place = ((9, I64, len(MAGIC) + len(dictionary)), *(((11, I64, len(MAGIC)),) if dictionary else ()))
+        meta = written(
+            (1, I32, leaf[1]), (2, LIST, (I32, self._meta[2])), (3, LIST, (BINARY, names)), (4, I32, self._meta[4]),
+            (5, I64, rows), (6, I64, self._meta[6]), (7, I64, size), *place,
+        )  # fmt: skip
+        chunk = written((2, I64, len(MAGIC)), (3, STRUCT, meta))
+        group = written((1, LIST, (STRUCT, [chunk])), (2, I64, self._meta[6]), (3, I64, rows))
+        footer = written(
+            (1, I32, 1), (2, LIST, (STRUCT, [root, *around, column])), (3, I64, rows), (4, LIST, (STRUCT, [group]))
+        )
+        return MAGIC + dictionary + pages + footer + len(footer).to_bytes(4, "little") + MAGIC
+
+
+def _length(leaf: Struct) -> tuple[tuple[int, int, int], ...]:
+    return ((2, I32, leaf[2]),) if leaf.get(2) else ()
+
+
+def _bounds(file: CountedFile, chunk: Struct, count: int) -> list[tuple[int | None, int | None]]:
+    width = INTEGERS.get(chunk[3][1])
+    if 6 not in chunk or width is None:
+        return [(None, None)] * count
+    index = Reader(file.read(chunk[6], chunk[7])).struct()
+
+    def number(empty: bool, bound: bytes) -> int | None:
+        return None if empty or len(bound) != width else int.from_bytes(bound, "little", signed=True)
+
+    lows, highs = (list(map(number, index[1], index[field])) for field in (2, 3))
+    return list(zip(lows, highs, strict=True))

@@ -1,0 +1,1 @@
+"""A topic read as Kafka's consumers read one: by offset, by time, in order, without Spark."""

@@ -1,0 +1,105 @@
+"""Rows of one data file that are of a log, between two offsets and not deleted, as runs in order of offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from hardpack.files.data_files import leaf
+from hardpack.files.key_hash import longs
+from hardpack.reading.log_files import LogFile
+from hardpack.reading.ordered import Rows, Run, in_order, is_ascending
+from hardpack.reading.sparse_index import SparseIndex, fulfils
+from hardpack.table.schema_columns import LogColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyiceberg.schema import Schema
+
+Where = Mapping[LogColumn, pa.Scalar]
+"""What rows have to have in some columns; a scalar that is null stands for no value."""
+
+
+def runs(index: SparseIndex, file: LogFile, projected: Schema, offsets: tuple[int, int], where: Where) -> Iterator[Run]:
+    """Yields a run for each row group that may hold such rows; nothing but the footer is read before it is opened.
+
+    Args:
+        index: of the table.
+        file: one that holds rows of the log.
+        projected: the columns that rows have.
+        offsets: the least, and the one after the last.
+        where: what rows have to have.
+
+    Raises:
+        BadInput: the file is gone or damaged; a run raises the same.
+        Unavailable: the storage does not answer.
+    """
+    first, end = offsets
+    for group in index.row_groups(file):
+        low, high = index.bounds(file, group, index.columns.offset) or (file.first_offset, file.last_offset)
+        if low < end and high >= first and _may_hold(index, file, group, where):
+            yield Run(max(low, first), partial(_rows, index, file, group, projected, offsets, where))
+
+
+def _may_hold(index: SparseIndex, file: LogFile, group: int, where: Where) -> bool:
+    for column, wanted in where.items():
+        value, bounds = wanted.as_py(), index.bounds(file, group, column)
+        if bounds and type(bounds[0]) is type(value) and not bounds[0] <= value <= bounds[1]:
+            return False
+    return True
+
+
+def _rows(
+    index: SparseIndex, file: LogFile, group: int, projected: Schema, offsets: tuple[int, int], where: Where
+) -> Iterator[Rows]:
+    begin, end = index.positions(file, group)
+    found, keep, at = np.empty(end - begin, np.int64), np.ones(end - begin, bool), 0
+    asked = index.files.schema.select(index.columns.offset.name, *(column.name for column in where))
+    for batch in index.files.rows(file.content, asked, [group]):
+        own = slice(at, at := at + len(batch))
+        found[own] = longs(leaf(batch, index.columns.offset))
+        for column, wanted in where.items():
+            keep[own] &= fulfils(leaf(batch, column), wanted)
+    keep &= (found >= offsets[0]) & (found < offsets[1])
+    keep[index.deleted(file, (begin, end))] = False
+    if keep.any():
+        rows = _kept(index, file, group, projected, found, keep)
+        yield from rows if is_ascending(found[keep]) else in_order(rows)
+
+
+def _kept(
+    index: SparseIndex,
+    file: LogFile,
+    group: int,
+    projected: Schema,
+    offsets: NDArray[np.int64],
+    keep: NDArray[np.bool_],
+) -> Iterator[Rows]:
+    last, at = int(np.flatnonzero(keep)[-1]), 0
+    for batch in index.files.rows(file.content, projected, [group]):
+        own = slice(at, at := at + len(batch))
+        mask = keep[own]
+        if mask.all():
+            yield offsets[own], batch
+        elif mask.any():
+            yield offsets[own][mask], batch.filter(pa.array(mask))
+        if at > last:
+            return
+
+
+def as_millis(column: pa.Array) -> NDArray[np.int64]:
+    """Returns timestamps in ms since the epoch, -1 where there is none, as Kafka has it.
+
+    Args:
+        column: in the table's type.
+    """
+    if pa.types.is_timestamp(column.type):
+        per, column = 1000, column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    else:
+        per, column = 1, column.cast(pa.int64())
+    there = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    return np.where(there, np.asarray(column.fill_null(0)) // per, -1)

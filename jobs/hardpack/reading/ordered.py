@@ -1,0 +1,156 @@
+"""Rows brought into order with little memory: runs that are in order are merged, others are sorted beside the disk."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Rows = tuple["NDArray[np.int64]", pa.RecordBatch]
+"""What rows are ordered by, and the rows."""
+IN_MEMORY = 64 * 1024 * 1024
+"""Bytes of rows up to which they are sorted in memory."""
+AT_ONCE = 64 * 1024
+"""Rows that are handed on together once they are sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows in order, which are not read before it is their turn."""
+
+    first: int
+    """No row of it stands before."""
+    open: Callable[[], Iterator[Rows]]
+
+
+class _Head:
+    """What was read of a run and not handed on yet: one batch, and the one after it."""
+
+    def __init__(self, rows: Iterator[Rows]) -> None:
+        self._rest = (found for found in rows if len(found[0]))
+        self.now = next(self._rest, None)
+        self.then = next(self._rest, None)
+
+    @property
+    def last(self) -> int:
+        return 0 if self.now is None else int(self.now[0][-1])
+
+    def goes_on_with(self, key: int) -> bool:
+        """Returns whether further rows, not at hand yet, may stand at a place."""
+        return self.then is not None and self.last == key and int(self.then[0][0]) == key
+
+    def grow(self) -> None:
+        """Take the next batch to the one at hand."""
+        if self.now is None or self.then is None:
+            return
+        self.now = np.concatenate([self.now[0], self.then[0]]), pa.concat_batches([self.now[1], self.then[1]])
+        self.then = next(self._rest, None)
+
+    def take(self, key: int) -> Rows | None:
+        """Returns the rows up to a place, and forgets them."""
+        if self.now is None:
+            return None
+        keys, batch = self.now
+        count = int(np.searchsorted(keys, key, "right"))
+        if count == len(keys):
+            self.now, self.then = self.then, next(self._rest, None)
+        else:
+            self.now = keys[count:], batch.slice(count)
+        return (keys[:count], batch.slice(0, count)) if count else None
+
+
+def merged(runs: Iterable[Run]) -> Iterator[Rows]:
+    """Yields the rows of all runs in order; rows of one place are yielded together.
+
+    Holds two batches of each run that is being read; a run is opened when it is its turn.
+    """
+    waiting = deque(sorted(runs, key=lambda run: run.first))
+    heads: list[_Head] = []
+    while waiting or heads:
+        end = min((head.last for head in heads), default=None)
+        while waiting and (end is None or waiting[0].first <= end):
+            head = _Head(waiting.popleft().open())
+            if head.now is not None:
+                heads.append(head)
+                end = head.last if end is None else min(end, head.last)
+        if end is None:
+            return
+        unsure = [head for head in heads if head.goes_on_with(end)]
+        taken = [rows for head in heads if (rows := head.take(end - 1 if unsure else end))]
+        if taken:
+            yield _together(taken)
+        for head in unsure:
+            head.grow()
+        heads = [head for head in heads if head.now is not None]
+
+
+def _together(parts: Sequence[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    keys, batch = np.concatenate([k for k, _ in parts]), pa.concat_batches([b for _, b in parts])
+    if is_ascending(keys):
+        return keys, batch
+    order = np.argsort(keys, kind="stable")
+    return keys[order], batch.take(pa.array(order))
+
+
+def is_ascending(keys: NDArray[Any]) -> bool:
+    """Returns whether none stands before the one before it."""
+    return bool((keys[1:] >= keys[:-1]).all())
+
+
+def in_order(rows: Iterator[Rows]) -> Iterator[Rows]:
+    """Yields rows in order that come in none. What is too much for memory lies in a temporary file meanwhile."""
+    parts: list[Rows] = []
+    size = 0
+    for part in rows:
+        parts.append(part)
+        size += part[1].nbytes
+        if size > IN_MEMORY:
+            yield from _sorted_beside_disk(parts, rows)
+            return
+    if parts:
+        keys, batch = _together(parts)
+        order = np.argsort(keys, kind="stable")
+        yield keys[order], batch.take(pa.array(order))
+
+
+def _sorted_beside_disk(begun: Sequence[Rows], rest: Iterator[Rows]) -> Iterator[Rows]:
+    keys, starts = [k for k, _ in begun], [0, *np.cumsum([len(k) for k, _ in begun]).tolist()]
+    with tempfile.NamedTemporaryFile(prefix="hardpack-read-") as file:
+        with pa.ipc.new_file(file, begun[0][1].schema) as out:
+            for _, batch in begun:
+                out.write(batch)
+            for some, batch in rest:
+                out.write(batch)
+                keys.append(some)
+                starts.append(starts[-1] + len(some))
+        file.flush()
+        every = np.concatenate(keys)
+        order = np.argsort(every, kind="stable")
+        with pa.memory_map(file.name) as mapped:
+            spilled = pa.ipc.open_file(mapped)
+            for at in range(0, len(order), AT_ONCE):
+                some = order[at : at + AT_ONCE]
+                yield every[some], _picked(spilled, np.asarray(starts), some)
+
+
+def _picked(spilled: pa.RecordBatchFileReader, starts: NDArray[np.int64], rows: NDArray[np.int64]) -> pa.RecordBatch:
+    """Returns some rows of a file of batches in the order asked for; Arrow's own way would load all batches."""
+    homes = np.searchsorted(starts, rows, "right") - 1
+    by_home = np.argsort(homes, kind="stable")
+    parts = []
+    for home in np.unique(homes):
+        own = rows[by_home][homes[by_home] == home] - starts[home]
+        parts.append(spilled.get_batch(int(home)).take(pa.array(own)))
+    back = np.empty_like(by_home)
+    back[by_home] = np.arange(len(by_home))
+    return pa.concat_batches(parts).take(pa.array(back))

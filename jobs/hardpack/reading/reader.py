@@ -1,0 +1,254 @@
+"""A topic's rows in order of offset, from one snapshot, as a consumer of the Kafka topic is given its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table
+
+from hardpack.errors import BadInput
+from hardpack.files.data_files import DataFiles, leaf
+from hardpack.reading.file_rows import Where, as_millis, runs
+from hardpack.reading.log_files import LogFile, SnapshotLogs
+from hardpack.reading.ordered import Rows, Run, merged
+from hardpack.reading.repeated import OneRowAnOffset
+from hardpack.reading.seek import Found, Sought, first_row
+from hardpack.reading.sparse_index import SparseIndex
+from hardpack.reading.transactions import Isolation, Outcomes, TransactionColumns
+from hardpack.rules.model import LogView, Partition
+from hardpack.rules.settings import Settings
+from hardpack.rules.times import LONG_MAX
+from hardpack.table.columns import NO_LOG
+from hardpack.table.given_key import arrow_values, given_values
+from hardpack.table.log_views import ManifestCache
+
+
+class TopicReader:
+    """Reads one snapshot of a topic. It starts no JVM, and holds a few batches at a time.
+
+    Examples:
+        >>> reader = hp.reader("db.topic")                             # doctest: +SKIP
+        >>> for batch in reader.read(["0"], start=1000): ...           # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        settings: Settings,
+        memory: ManifestCache | None = None,
+        partitions: Collection[Partition] | None = None,
+    ) -> None:
+        """Open the current snapshot.
+
+        Args:
+            table: as pyiceberg loaded it.
+            settings: that fit the table.
+            memory: what earlier looks at the manifests left.
+            partitions: only these logs will be asked for; None for any.
+
+        Raises:
+            BadInput: a partition that the table has not.
+        """
+        self.table = table
+        self._logs = SnapshotLogs(table, settings, memory, partitions)
+        self.columns = self._logs.columns
+        self._index = SparseIndex(DataFiles.of(table), self.columns)
+        self._files: dict[str, list[LogFile]] = {}
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that is read, None of a table without one."""
+        snapshot = self.table.current_snapshot()
+        return snapshot.snapshot_id if snapshot else None
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of footers, page indexes and pages that were read until now."""
+        return self._index.bytes_read
+
+    @property
+    def partitions(self) -> list[str]:
+        """The names of the logs."""
+        return list(self._logs.views)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Returns the schema of the batches that are read.
+
+        Args:
+            columns: those that are read, None for all.
+
+        Raises:
+            BadInput: the table has not one of them.
+        """
+        types = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
+        return pa.schema([(name, types.field(name).type) for name in self._chosen(columns)])
+
+    def beginning_offsets(self) -> dict[str, int]:
+        """Returns by log its first offset, as Kafka's consumer does: compaction does not move it."""
+        return {name: view.log_start for name, view in self._logs.views.items()}
+
+    def end_offsets(self) -> dict[str, int]:
+        """Returns by log the offset after its last row, as Kafka's consumer does."""
+        return {name: view.log_end for name, view in self._logs.views.items()}
+
+    def seek(self, partition: Partition, offset: int) -> Found | None:
+        """Returns the first row of a log at or after an offset, None where there is none."""
+        return self._first(partition, Sought("offset", offset))
+
+    def offset_for_time(self, partition: Partition, time: int) -> Found | None:
+        """Returns the first row of a log, by offset, whose timestamp is this one or later, None where there is none.
+
+        As Kafka's `offsetsForTimes`: rows of transactions and control rows count whatever became of them.
+
+        Args:
+            partition: the log.
+            time: ms since the epoch.
+        """
+        return self._first(partition, Sought("time", time))
+
+    def _first(self, partition: Partition, sought: Sought) -> Found | None:
+        view = self._view(partition)
+        return first_row(self._index, str(view.partition), self._files_of(view), self._of_log(view), sought)
+
+    def read(
+        self,
+        partitions: Iterable[Partition] | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        *,
+        start_time: int | None = None,
+        end_time: int | None = None,
+        key: bytes | None = None,
+        columns: Sequence[str] | None = None,
+        isolation_level: Isolation = "read_committed",
+        by_time: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields rows of some logs, in order of offset in each, one log after another.
+
+        Args:
+            partitions: the logs, None for all.
+            start: least offset; None for the beginning.
+            end: the offset after the last; None for the end of the log.
+            start_time: begin with the first row of this time or later, ms since the epoch.
+            end_time: end before the first row of this time or later, ms since the epoch.
+            key: only rows of this key, as `explain` takes it.
+            columns: of the table, None for all.
+            isolation_level: with `read_committed` no row of a transaction that was aborted, and none from the first
+                that is still open on; control rows are never among them.
+            by_time: mix the logs by their rows' timestamps; in each log offsets stay in order.
+
+        Raises:
+            BadInput: a partition, column or key that the table has not, or rows that cannot be put in order.
+        """
+        views = [self._view(p) for p in (self.partitions if partitions is None else partitions)]
+        chosen, only = self._chosen(columns), self._of_key(key)
+        if only is None:
+            return
+        logs = [
+            partial(self._log, view, self._span(view, start, end, start_time, end_time), only, chosen, isolation_level)
+            for view in views
+        ]
+        read = merged(Run(-LONG_MAX, partial(self._timed, log)) for log in logs) if by_time else _one_by_one(logs)
+        for _, batch in read:
+            yield batch.select(chosen)
+
+    def _timed(self, read: partial[Iterator[Rows]]) -> Iterator[Rows]:
+        """Yields rows with the greatest timestamp until then, by which they are put among those of other logs."""
+        latest = -LONG_MAX
+        for _, batch in read():
+            times = np.maximum.accumulate(np.maximum(as_millis(leaf(batch, self.columns.timestamp)), latest))
+            latest = int(times[-1])
+            yield times, batch
+
+    def _log(
+        self, view: LogView, offsets: tuple[int, int], only: Where, chosen: Sequence[str], isolation: Isolation
+    ) -> Iterator[Rows]:
+        mapped, (start, end) = self.columns, offsets
+        told, outcomes = TransactionColumns.of(mapped), None
+        if told and isolation == "read_committed":
+            outcomes = self._outcomes(view, start, told)
+            end = min(end, outcomes.last_stable)
+        asked = [*chosen, *(c.name for c in (mapped.offset, mapped.timestamp, mapped.leader_epoch) if c)]
+        rows = self._rows(view, [*asked, *(told.names if told else ())], (start, end), only)
+        for keys, batch in OneRowAnOffset(self._logs.name, str(view.partition), mapped).of(rows):
+            if told:
+                seen = outcomes.seen(batch) if outcomes else ~told.roles(batch).control
+                keys, batch = keys[seen], batch.filter(pa.array(seen))
+            if len(batch):
+                yield keys, batch
+
+    def _outcomes(self, view: LogView, start: int, told: TransactionColumns) -> Outcomes:
+        # all that a pass has covered is decided
+        begin = min(start, view.state.checkpoint or 0)
+        rows = self._rows(view, told.names, (begin, LONG_MAX), {})
+        return Outcomes.of(told, (batch for _, batch in rows))
+
+    def _rows(self, view: LogView, names: Iterable[str], offsets: tuple[int, int], only: Where) -> Iterator[Rows]:
+        """Yields the rows of a log by offset, those of one offset together; a file is opened when it is its turn."""
+        projected, own = self.table.schema().select(*dict.fromkeys(names)), self._of_log(view)
+
+        def of_file(file: LogFile) -> Iterator[Rows]:
+            return merged(runs(self._index, file, projected, offsets, {**own, **only} if file.shared else only))
+
+        start, end = offsets
+        return merged(
+            Run(max(file.first_offset, start), partial(of_file, file))
+            for file in self._files_of(view)
+            if file.first_offset < end and file.last_offset >= start
+        )
+
+    def _span(
+        self, view: LogView, start: int | None, end: int | None, start_time: int | None, end_time: int | None
+    ) -> tuple[int, int]:
+        first, last = start or 0, view.log_end if end is None else end
+        if start_time is not None:
+            found = self.offset_for_time(view.partition, start_time)
+            first = max(first, view.log_end if found is None else found.offset)
+        if end_time is not None and (found := self.offset_for_time(view.partition, end_time)):
+            last = min(last, found.offset)
+        return first, last
+
+    def _chosen(self, columns: Sequence[str] | None) -> list[str]:
+        there = [field.name for field in self.table.schema().fields]
+        for name in columns or ():
+            if name not in there:
+                raise BadInput(f"{self._logs.name}: there is no column {name!r}, expected some of {', '.join(there)}.")
+        return there if columns is None else list(columns)
+
+    def _of_key(self, key: bytes | None) -> Where | None:
+        """Returns what rows of a key have; None where no row can have it, as it stands for none."""
+        if key is None:
+            return {}
+        values = given_values(self.table, self.columns, key)
+        absent = self.columns.empty_key_is_absent and key == b""
+        return None if absent or all(v is None for v in values.values()) else arrow_values(values)
+
+    def _of_log(self, view: LogView) -> Where:
+        """Returns what rows of a log have, by which they are told from others of the same file."""
+        log = self.columns.log
+        values = log.values(str(view.partition))
+        if view.partition == NO_LOG or values is None:
+            return arrow_values(dict.fromkeys(log.columns))
+        return arrow_values(dict(zip(log.columns, values, strict=True)))
+
+    def _files_of(self, view: LogView) -> list[LogFile]:
+        name = str(view.partition)
+        if name not in self._files:
+            self._files[name] = self._logs.files(view)
+        return self._files[name]
+
+    def _view(self, partition: Partition) -> LogView:
+        found = self._logs.views.get(str(partition))
+        if found is None:
+            there = ", ".join(self._logs.views) or "none"
+            raise BadInput(f"{self._logs.name}: there is no partition {partition}, it has {there}.")
+        return found
+
+
+def _one_by_one(logs: Iterable[Callable[[], Iterator[Rows]]]) -> Iterator[Rows]:
+    for log in logs:
+        yield from log()

@@ -1,0 +1,67 @@
+"""Offsets that stand twice, read as one row: the one that a pass would keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hardpack.errors import BadInput
+from hardpack.files.data_files import leaf
+from hardpack.reading.ordered import Rows, is_ascending
+from hardpack.table.columns import LogColumns
+
+
+@dataclass(frozen=True)
+class OneRowAnOffset:
+    """Settles offsets that stand twice by the rule of a pass: equal rows are one, else the greatest epoch wins."""
+
+    name: str
+    """The table's."""
+    log: str
+    columns: LogColumns
+
+    def of(self, rows: Iterator[Rows]) -> Iterator[Rows]:
+        """Yields the rows without those that stand for nothing.
+
+        Args:
+            rows: in order; all of one offset come together.
+
+        Raises:
+            BadInput: rows of one offset differ, and no leader epoch decides between them.
+        """
+        for offsets, batch in rows:
+            if (offsets[1:] > offsets[:-1]).all():
+                yield offsets, batch
+            else:
+                yield self._settled(offsets, batch)
+
+    def _settled(self, offsets: np.ndarray, batch: pa.RecordBatch) -> Rows:
+        epochs = np.zeros(len(batch), np.int64)
+        if self.columns.leader_epoch:
+            # Kafka's epochs begin with 0
+            epochs = np.asarray(leaf(batch, self.columns.leader_epoch).cast(pa.int64()).fill_null(-1))
+            order = np.lexsort((-epochs, offsets))
+            if not is_ascending(order):
+                offsets, epochs, batch = offsets[order], epochs[order], batch.take(pa.array(order))
+        stands = np.concatenate([[True], offsets[1:] > offsets[:-1]])
+        winners = np.flatnonzero(stands)[np.cumsum(stands) - 1]
+        rivals = np.flatnonzero(~stands & (epochs == epochs[winners]))
+        self._see_equal(offsets, batch, winners[rivals], rivals)
+        return offsets[stands], batch.filter(pa.array(stands))
+
+    def _see_equal(self, offsets: np.ndarray, batch: pa.RecordBatch, ones: np.ndarray, others: np.ndarray) -> None:
+        told = [name for name in batch.schema.names if name not in self.columns.ignored]
+        left, right = (batch.select(told).take(pa.array(rows)) for rows in (ones, others))
+        if left.equals(right):
+            return
+        for one, other, row in zip(left.to_pylist(), right.to_pylist(), others.tolist(), strict=True):
+            # a number that is none is not equal to itself
+            if repr(one) != repr(other):
+                raise BadInput(
+                    f"{self.name}: rows of partition {self.log} at offset {offsets[row]} differ, expected one row; "
+                    "delete the wrong ones, map the column of the leader epoch with --set column.leader.epoch=NAME, "
+                    "or name columns that may differ with --set duplicates.ignore=NAME."
+                )

@@ -1,0 +1,194 @@
+"""A table's sparse index: what footers and page indexes of its data files tell, each read once, and single pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.types import LongType
+from pyroaring import BitMap
+
+from hardpack.files.damage import readable
+from hardpack.files.data_files import DataFiles
+from hardpack.files.key_hash import longs
+from hardpack.files.page_index import ColumnPages, CountedFile, Footer
+from hardpack.files.row_deletes import read_positions_on
+from hardpack.reading.log_files import LogFile
+from hardpack.rules.times import LONG_MAX
+from hardpack.table.columns import LogColumns
+from hardpack.table.footers import field_numbers
+from hardpack.table.schema_columns import LogColumn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+REMEMBERED = 10_000
+"""Files of which the footer is remembered, and row groups of which pages are."""
+PER_MILLI = {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}
+"""Parquet's units of time, how many there are in one ms."""
+Span = tuple[int, int]
+"""From which row of a row group to the one before which."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of one data file."""
+
+    footer: Footer
+    numbers: dict[int, int]
+    """By field id, the number of the Parquet column."""
+    begins: list[int]
+    """Positions at which the row groups begin."""
+
+
+@dataclass
+class SparseIndex:
+    """The sparse index of one table's data files. A row of a file stands at a position, and in a row group."""
+
+    files: DataFiles
+    columns: LogColumns
+    bytes_read: int = 0
+    """Bytes of footers, page indexes and pages that were read."""
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _pages: dict[tuple[str, int, int], ColumnPages] = field(default_factory=dict)
+    _deleted: dict[str, BitMap] = field(default_factory=dict)
+
+    def by_pieces(self, file: LogFile, work: Callable[[CountedFile], T]) -> T:
+        """Returns what some work finds in a file of which it reads pieces.
+
+        Raises:
+            BadInput: the file is gone, damaged or no Parquet file.
+            Unavailable: the storage does not answer.
+        """
+        path = file.content.path
+
+        def once() -> T:
+            with self.files.io.new_input(path).open() as stream:
+                opened = CountedFile(stream, file.content.bytes)
+                try:
+                    return work(opened)
+                finally:
+                    self.bytes_read += opened.given
+
+        self.files.expect_parquet(file.content)
+        with readable(f"{self.files.name}: data file {path}", lambda: self.files.read_through(path), once):
+            return once()
+
+    def _of(self, file: LogFile) -> _Known:
+        path = file.content.path
+        if path not in self._known:
+            footer = self.by_pieces(file, Footer)
+            numbers = field_numbers(footer.arrow.schema, self.files.names)
+            begins = np.cumsum([0, *map(footer.rows, range(len(footer.groups)))]).tolist()
+            _keep(self._known, path, _Known(footer, {n: at for at, n in enumerate(numbers) if n is not None}, begins))
+        return self._known[path]
+
+    def row_groups(self, file: LogFile) -> range:
+        """Returns the numbers of a file's row groups."""
+        return range(len(self._of(file).footer.groups))
+
+    def positions(self, file: LogFile, group: int) -> Span:
+        """Returns the position of a row group's first row, and the one after its last."""
+        begins = self._of(file).begins
+        return begins[group], begins[group + 1]
+
+    def bounds(self, file: LogFile, group: int, column: LogColumn) -> tuple[Any, Any] | None:
+        """Returns least and greatest value of a column in a row group, None where nothing tells them."""
+        known = self._of(file)
+        if (number := known.numbers.get(column.field_id)) is None:
+            return None
+        stats = known.footer.arrow.row_group(group).column(number).statistics
+        return (stats.min, stats.max) if stats is not None and stats.has_min_max else None
+
+    def latest(self, file: LogFile, group: int) -> int:
+        """Returns the greatest timestamp of a row group, ms; Long.MAX where nothing tells it."""
+        known, column = self._of(file), self.columns.timestamp
+        if (number := known.numbers.get(column.field_id)) is None:
+            return -1
+        stats = known.footer.arrow.row_group(group).column(number).statistics
+        raw = stats.max_raw if stats is not None and stats.has_min_max else None
+        return LONG_MAX if (told := self.in_millis(file, raw)) is None else told
+
+    def pages(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn) -> ColumnPages | None:
+        """Returns the pages of a column in a row group, None where the file has no such column."""
+        known = self._of(file)
+        if (number := known.numbers.get(column.field_id)) is None:
+            return None
+        at = file.content.path, group, number
+        if at not in self._pages:
+            _keep(self._pages, at, ColumnPages(opened, known.footer, group, number))
+        return self._pages[at]
+
+    def values(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn, rows: Span) -> pa.Array:
+        """Returns what a column has in some rows of a row group, in Parquet's physical type; nulls where it is not."""
+        pages = self.pages(opened, file, group, column)
+        return pa.nulls(rows[1] - rows[0]) if pages is None else pages.values(opened, *rows)
+
+    def offsets(self, opened: CountedFile, file: LogFile, group: int, rows: Span) -> NDArray[np.int64]:
+        """Returns the offsets of some rows of a row group."""
+        return longs(self.values(opened, file, group, self.columns.offset, rows))
+
+    def millis(self, opened: CountedFile, file: LogFile, group: int, rows: Span) -> NDArray[np.int64]:
+        """Returns the timestamps of some rows of a row group, ms since the epoch, -1 where there is none."""
+        found = self.values(opened, file, group, self.columns.timestamp, rows)
+        per = self._per_milli(file) or 1
+        if pa.types.is_timestamp(found.type):
+            # Parquet's old type of 96 bits
+            per, found = 1000, found.cast(pa.timestamp("us"), safe=False)
+        there = np.asarray(found.is_valid().to_numpy(zero_copy_only=False))
+        return np.where(there, np.asarray(found.cast(pa.int64()).fill_null(0)) // per, -1)
+
+    def in_millis(self, file: LogFile, raw: Any) -> int | None:
+        """Returns a bound of the timestamp's column in ms, None where it tells nothing."""
+        per = self._per_milli(file)
+        return raw // per if isinstance(raw, int) and per else None
+
+    def _per_milli(self, file: LogFile) -> int | None:
+        known, column = self._of(file), self.columns.timestamp
+        if isinstance(column.field_type, LongType):
+            return 1
+        if (number := known.numbers.get(column.field_id)) is None:
+            return None
+        kind = json.loads(known.footer.arrow.schema.column(number).logical_type.to_json())
+        return PER_MILLI.get(kind.get("timeUnit", ""))
+
+    def deleted(self, file: LogFile, positions: Span) -> NDArray[np.int64]:
+        """Returns which of some rows row-level deletes took, counted from the first of them.
+
+        Raises:
+            BadInput: a delete file is gone, damaged or of a format that is not read here.
+            Unavailable: the storage does not answer.
+        """
+        if not file.deletes:
+            return np.empty(0, np.int64)
+        path = file.content.path
+        if path not in self._deleted:
+            found = (read_positions_on(self.files, delete, path) for delete in file.deletes)
+            _keep(self._deleted, path, BitMap.union(BitMap(), *found))
+        own = self._deleted[path] & BitMap(range(*positions))
+        return np.asarray(own.to_array(), np.int64) - positions[0]
+
+
+K = TypeVar("K")
+
+
+def _keep(known: dict[K, T], at: K, what: T) -> None:
+    """Remember something, and forget what was remembered first when there is too much."""
+    if len(known) >= REMEMBERED:
+        known.pop(next(iter(known)))
+    known[at] = what
+
+
+def fulfils(column: pa.Array, wanted: pa.Scalar) -> NDArray[np.bool_]:
+    """Returns which values of a column are the one that is wanted; a scalar that is null stands for no value."""
+    if not wanted.is_valid:
+        return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    # pages have texts as bytes
+    same = column if column.type == wanted.type else column.cast(wanted.type)
+    return np.asarray(pc.fill_null(pc.equal(same, wanted), False))

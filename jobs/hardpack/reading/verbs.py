@@ -1,0 +1,75 @@
+"""The verbs by which a table is read as the topic."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.table import Table
+
+    from hardpack.reading.reader import TopicReader
+    from hardpack.reading.seek import Found
+    from hardpack.rules.model import Partition
+    from hardpack.rules.settings import Settings
+    from hardpack.table.log_views import ManifestCache
+
+
+class OpenTable(Protocol):
+    """A table that a verb works on."""
+
+    table: Table
+    memory: ManifestCache | None
+
+    def checked_settings(self) -> Settings:
+        """Returns the settings in force, once the table fits them."""
+
+
+class ReadVerbs(ABC):
+    """What is read of the tables of one catalog. No verb of these starts a JVM."""
+
+    @abstractmethod
+    def session(self, table: str) -> OpenTable:
+        """Opens a table for one verb."""
+
+    def reader(self, table: str, partitions: Sequence[Partition] | None = None) -> TopicReader:
+        """Opens the current snapshot of a table to be read as the topic; starts no JVM.
+
+        Args:
+            table: its name.
+            partitions: only these logs will be asked for; None for any.
+
+        Raises:
+            BadInput: a wrong table or setting.
+        """
+        from hardpack.reading.reader import TopicReader
+
+        session = self.session(table)
+        return TopicReader(session.table, session.checked_settings(), session.memory, partitions)
+
+    def read(
+        self, table: str, partitions: Sequence[Partition] | None = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields a table's rows by offset, as a consumer is given records; see `TopicReader.read` for the options."""
+        return self.reader(table, partitions).read(partitions, **options)
+
+    def seek(
+        self, table: str, partition: Partition, offset: int | None = None, time: int | None = None
+    ) -> Found | None:
+        """Returns the first row of a log at or after an offset, or else of a time or later; None where there is none.
+
+        Args:
+            table: its name.
+            partition: the log.
+            offset: an offset.
+            time: ms since the epoch, instead of the offset.
+
+        Raises:
+            BadInput: a wrong table or setting, or a partition that it has not.
+        """
+        reader = self.reader(table, [partition])
+        if time is not None:
+            return reader.offset_for_time(partition, time)
+        return reader.seek(partition, offset or 0)
