@@ -236,4 +236,4 @@ def found_table(table: str, found: Found) -> Table:
         "bytes read": found.bytes_read,
         "file": found.file,
     }
-    return grid(f"{table}: partition {found.partition}", list(cells), [list(cells.values())])
+    return grid(f"{table}: partition {found.partition}", ("what", "where"), [(k, str(v)) for k, v in cells.items()])

@@ -10,12 +10,13 @@ from typing import Any
 
 Struct = dict[int, Any]
 """The fields of a struct by number; a struct in it is one of these, a list a list, a text bytes."""
-TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
-UUID = 13
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST = range(1, 10)
+STRUCT = 12
+"""Types; Parquet has none of the others."""
 
 
-class Malformed(ValueError):
-    """Bytes that are none of this protocol."""
+class Malformed(OSError):
+    """Bytes that are none of this protocol, as a damaged file has them."""
 
 
 class Reader:
@@ -76,27 +77,18 @@ class Reader:
             return self._bytes(self._varint())
         if kind == STRUCT:
             return self._struct()
-        if kind in (LIST, SET):
+        if kind == LIST:
             return self._list()
         if kind == BYTE:
             return self._byte()
         if kind == DOUBLE:
             return struct.unpack("<d", self._bytes(8))[0]
-        if kind == UUID:
-            return self._bytes(16)
-        if kind == MAP:
-            return self._map()
         raise Malformed(f"type {kind} is none of Thrift's compact protocol, at byte {self.at}")
 
     def _list(self) -> list[Any]:
         head = self._byte()
         size = head >> 4 if head >> 4 < 15 else self._varint()
         return [self._value(head & 15) for _ in range(size)]
-
-    def _map(self) -> dict[Any, Any]:
-        size = self._varint()
-        kinds = self._byte() if size else 0
-        return {self._value(kinds >> 4): self._value(kinds & 15) for _ in range(size)}
 
 
 def written(*fields: tuple[int, int, Any]) -> bytes:

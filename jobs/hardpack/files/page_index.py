@@ -8,10 +8,12 @@ pages are given to it as a Parquet file of their own. See https://parquet.apache
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hardpack.files.compact_protocol import BINARY, I32, I64, LIST, STRUCT, Reader, Struct, written
+from hardpack.files.compact_protocol import BINARY, I32, I64, LIST, STRUCT, Malformed, Reader, Struct, written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,16 +85,17 @@ class Footer:
         import pyarrow.parquet as pq
 
         tail = file.read(max(0, file.size - GUESS), min(GUESS, file.size))
-        if tail[-4:] != MAGIC:
-            raise OSError("its last four bytes are not those of a Parquet file")
         length = int.from_bytes(tail[-TAIL:-4], "little") + TAIL
+        if tail[-4:] != MAGIC or not TAIL < length <= file.size - len(MAGIC):
+            raise OSError("it does not end as a Parquet file")
         if length > len(tail):
             tail = file.read(file.size - length, length)
         raw = tail[-length:]
         self.arrow: pq.FileMetaData = pq.read_metadata(pa.BufferReader(MAGIC + raw))
-        tree = Reader(raw).struct()
-        self.groups: list[Struct] = tree[4]
-        self.paths = _paths(tree[2])
+        with _well_formed():
+            tree = Reader(raw).struct()
+            self.groups: list[Struct] = tree[4]
+            self.paths = _paths(tree[2])
         """By Parquet column the schema elements from below the root to its leaf."""
 
     def rows(self, group: int) -> int:
@@ -103,6 +106,15 @@ class Footer:
         """Returns a column chunk as the footer has it."""
         found: Struct = self.groups[group][1][column]
         return found
+
+
+@contextmanager
+def _well_formed() -> Iterator[None]:
+    """Tells what is not as Parquet has it as an error of the file."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise Malformed("its footer or page index is not as Parquet has it") from error
 
 
 def _paths(elements: list[Struct]) -> list[list[Struct]]:
@@ -137,20 +149,21 @@ class ColumnPages:
     """
 
     def __init__(self, file: CountedFile, footer: Footer, group: int, column: int) -> None:
-        self._path = footer.paths[column]
-        chunk, rows = footer.chunk(group, column), footer.rows(group)
-        self._meta = meta = chunk[3]
-        begin, dictionary = meta[9], meta.get(11) or 0
-        self._begin = min(begin, dictionary) if dictionary else begin
-        self.pages = [Page(0, rows, self._begin, meta[7], None, None)]
-        if 4 in chunk:
-            places = Reader(file.read(chunk[4], chunk[5])).struct()[1]
-            ends = [*(place[3] for place in places[1:]), rows]
-            bounds = _bounds(file, chunk, len(places))
-            self.pages = [
-                Page(place[3], end, place[1], place[2], *bound)
-                for place, end, bound in zip(places, ends, bounds, strict=True)
-            ]
+        with _well_formed():
+            self._path = footer.paths[column]
+            chunk, rows = footer.chunk(group, column), footer.rows(group)
+            self._meta = meta = chunk[3]
+            begin, dictionary = meta[9], meta.get(11) or 0
+            self._begin = min(begin, dictionary) if dictionary else begin
+            self.pages = [Page(0, rows, self._begin, meta[7], None, None)]
+            if 4 in chunk:
+                places = Reader(file.read(chunk[4], chunk[5])).struct()[1]
+                ends = [*(place[3] for place in places[1:]), rows]
+                bounds = _bounds(file, chunk, len(places))
+                self.pages = [
+                    Page(place[3], end, place[1], place[2], *bound)
+                    for place, end, bound in zip(places, ends, bounds, strict=True)
+                ]
 
     def covering(self, first: int, end: int) -> list[Page]:
         """Returns the pages that hold some rows.

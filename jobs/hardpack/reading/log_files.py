@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+import pyarrow as pa
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.table import FileScanTask, Table
 
 from hardpack.errors import BadInput
 from hardpack.files.content_file import ContentFile, of_manifest
-from hardpack.rules.model import DataFile, LogView, Partition
+from hardpack.files.data_files import DataFiles
+from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
-from hardpack.table.columns import LogColumns, table_name
+from hardpack.table.columns import NO_LOG, LogColumns, table_name
 from hardpack.table.log_views import ManifestCache, table_logs
 
 
@@ -35,6 +37,37 @@ class LogFile:
     """Whether it may hold control rows."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The rows of a log in files that hold those of several."""
+
+    partition: Partition
+    first_offset: int
+    end_offset: int
+
+    def with_(self, other: _Shared | None) -> _Shared:
+        if other is None:
+            return self
+        first, end = min(self.first_offset, other.first_offset), max(self.end_offset, other.end_offset)
+        return _Shared(self.partition, first, end)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableLog:
+    """A log of one snapshot."""
+
+    name: str
+    partition: Partition
+    first_offset: int
+    """Kafka's beginning offset; compaction does not move it."""
+    end_offset: int
+    """The offset after the last row."""
+    decided_to: int
+    """Rows below are of no open transaction: a pass has covered them."""
+    files: tuple[LogFile, ...]
+    """By their first offset."""
+
+
 class SnapshotLogs:
     """The logs of one snapshot of a table, by metadata."""
 
@@ -53,12 +86,69 @@ class SnapshotLogs:
             memory: what earlier looks at the manifests left.
             partitions: only these logs; None for all.
         """
-        self.table, self.name = table, table_name(table)
+        self.table, self.name, self._settings = table, table_name(table), settings
         self.columns = LogColumns.of(table.schema(), settings)
         self._wanted = None if partitions is None else list(partitions)
         found = table_logs(table, settings, memory=memory, partitions=self._wanted)
-        self.views: Mapping[str, LogView] = {str(view.partition): view for view in found.views}
-        self._shared = found.mixed
+        self._views, self._shared = {str(view.partition): view for view in found.views}, found.mixed
+        self._logs: dict[str, ReadableLog] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the logs, those in files of several last."""
+        return list(dict.fromkeys([*self._views, *self._in_shared]))
+
+    def log(self, partition: Partition) -> ReadableLog:
+        """Returns a log.
+
+        Raises:
+            BadInput: the table has none of this name, its rows have no place in it, or nobody but Spark can tell what
+                was deleted.
+        """
+        name = str(partition)
+        if name not in self._logs:
+            if name not in self._views and name not in self._in_shared:
+                everyone = self if self._wanted is None else SnapshotLogs(self.table, self._settings)
+                there = ", ".join(everyone.names) or "none"
+                raise BadInput(f"{self.name}: there is no partition {name}, it has {there}.")
+            self._logs[name] = self._readable(name)
+        return self._logs[name]
+
+    def _readable(self, name: str) -> ReadableLog:
+        view, shared = self._views.get(name), self._in_shared.get(name)
+        if view and view.trouble:
+            raise BadInput(f"{self.name}: partition {name} cannot be read in order: {view.trouble}.")
+        firsts = [view.log_start] if view and (view.segments or view.state.log_start is not None) else []
+        ends = [view.log_end] if view else []
+        if shared:
+            firsts.append(shared.first_offset)
+            ends.append(shared.end_offset)
+        files = [self._log_file(file, shared=False) for file in (view.files if view else ())]
+        files += [self._log_file(file, shared=True) for file in (self._shared if shared else ())]
+        return ReadableLog(
+            name, view.partition if view else shared.partition if shared else name, min(firsts, default=0), max(ends),
+            (view.state.checkpoint or 0) if view else 0,
+            tuple(sorted(files, key=lambda f: (f.first_offset, f.last_offset, f.content.path))),
+        )  # fmt: skip
+
+    @cached_property
+    def _in_shared(self) -> dict[str, _Shared]:
+        """By log the rows in files that hold those of several: nothing but the rows tells whose they are."""
+        found: dict[str, _Shared] = {}
+        names = [*(column.name for column in self.columns.log.columns), self.columns.offset.name]
+        files = DataFiles.of(self.table)
+        for file in self._shared:
+            for batch in files.read(
+                self._log_file(file, shared=True).content, [*self.columns.log.columns, self.columns.offset]
+            ):
+                told = pa.Table.from_batches([batch]).group_by(names[:-1]).aggregate([(names[-1], "min_max")])
+                for row in told.to_pylist():
+                    bounds = row.pop(f"{names[-1]}_min_max")
+                    log = self.columns.log.of([row[name] for name in names[:-1]])
+                    partition = NO_LOG if log is None else log
+                    own = _Shared(partition, bounds["min"], bounds["max"] + 1)
+                    found[str(partition)] = own.with_(found.get(str(partition)))
+        return found
 
     @cached_property
     def _tasks(self) -> dict[str, FileScanTask]:
@@ -75,18 +165,6 @@ class SnapshotLogs:
                 f"{self.name}: equality deletes lie on its files, which only Spark can apply here; have them applied "
                 "(rewrite_data_files with delete-file-threshold=1), or read the table with Spark."
             ) from error
-
-    def files(self, view: LogView) -> list[LogFile]:
-        """Returns the data files of a log, by their first offset.
-
-        Raises:
-            BadInput: rows of the log have no place in it, or nobody but Spark can tell what was deleted.
-        """
-        if view.trouble:
-            raise BadInput(f"{self.name}: partition {view.partition} cannot be read in order: {view.trouble}.")
-        own = [self._log_file(file, shared=False) for file in view.files]
-        shared = [self._log_file(file, shared=True) for file in self._shared]
-        return sorted([*own, *shared], key=lambda f: (f.first_offset, f.last_offset, f.content.path))
 
     def _log_file(self, file: DataFile, shared: bool) -> LogFile:
         task = self._tasks[file.path]

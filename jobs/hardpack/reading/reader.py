@@ -13,13 +13,13 @@ from pyiceberg.table import Table
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.reading.file_rows import Where, as_millis, runs
-from hardpack.reading.log_files import LogFile, SnapshotLogs
+from hardpack.reading.log_files import LogFile, ReadableLog, SnapshotLogs
 from hardpack.reading.ordered import Rows, Run, merged
 from hardpack.reading.repeated import OneRowAnOffset
 from hardpack.reading.seek import Found, Sought, first_row
 from hardpack.reading.sparse_index import SparseIndex
 from hardpack.reading.transactions import Isolation, Outcomes, TransactionColumns
-from hardpack.rules.model import LogView, Partition
+from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG
@@ -57,7 +57,6 @@ class TopicReader:
         self._logs = SnapshotLogs(table, settings, memory, partitions)
         self.columns = self._logs.columns
         self._index = SparseIndex(DataFiles.of(table), self.columns)
-        self._files: dict[str, list[LogFile]] = {}
 
     @property
     def snapshot_id(self) -> int | None:
@@ -73,7 +72,7 @@ class TopicReader:
     @property
     def partitions(self) -> list[str]:
         """The names of the logs."""
-        return list(self._logs.views)
+        return self._logs.names
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """Returns the schema of the batches that are read.
@@ -89,11 +88,11 @@ class TopicReader:
 
     def beginning_offsets(self) -> dict[str, int]:
         """Returns by log its first offset, as Kafka's consumer does: compaction does not move it."""
-        return {name: view.log_start for name, view in self._logs.views.items()}
+        return {name: self._logs.log(name).first_offset for name in self.partitions}
 
     def end_offsets(self) -> dict[str, int]:
         """Returns by log the offset after its last row, as Kafka's consumer does."""
-        return {name: view.log_end for name, view in self._logs.views.items()}
+        return {name: self._logs.log(name).end_offset for name in self.partitions}
 
     def seek(self, partition: Partition, offset: int) -> Found | None:
         """Returns the first row of a log at or after an offset, None where there is none."""
@@ -111,8 +110,8 @@ class TopicReader:
         return self._first(partition, Sought("time", time))
 
     def _first(self, partition: Partition, sought: Sought) -> Found | None:
-        view = self._view(partition)
-        return first_row(self._index, str(view.partition), self._files_of(view), self._of_log(view), sought)
+        log = self._logs.log(partition)
+        return first_row(self._index, log.name, log.files, self._of_log(log), sought)
 
     def read(
         self,
@@ -144,13 +143,13 @@ class TopicReader:
         Raises:
             BadInput: a partition, column or key that the table has not, or rows that cannot be put in order.
         """
-        views = [self._view(p) for p in (self.partitions if partitions is None else partitions)]
+        asked = [self._logs.log(p) for p in (self.partitions if partitions is None else partitions)]
         chosen, only = self._chosen(columns), self._of_key(key)
         if only is None:
             return
         logs = [
-            partial(self._log, view, self._span(view, start, end, start_time, end_time), only, chosen, isolation_level)
-            for view in views
+            partial(self._log, log, self._span(log, start, end, start_time, end_time), only, chosen, isolation_level)
+            for log in asked
         ]
         read = merged(Run(-LONG_MAX, partial(self._timed, log)) for log in logs) if by_time else _one_by_one(logs)
         for _, batch in read:
@@ -165,31 +164,31 @@ class TopicReader:
             yield times, batch
 
     def _log(
-        self, view: LogView, offsets: tuple[int, int], only: Where, chosen: Sequence[str], isolation: Isolation
+        self, log: ReadableLog, offsets: tuple[int, int], only: Where, chosen: Sequence[str], isolation: Isolation
     ) -> Iterator[Rows]:
         mapped, (start, end) = self.columns, offsets
         told, outcomes = TransactionColumns.of(mapped), None
         if told and isolation == "read_committed":
-            outcomes = self._outcomes(view, start, told)
+            outcomes = self._outcomes(log, start, told)
             end = min(end, outcomes.last_stable)
         asked = [*chosen, *(c.name for c in (mapped.offset, mapped.timestamp, mapped.leader_epoch) if c)]
-        rows = self._rows(view, [*asked, *(told.names if told else ())], (start, end), only)
-        for keys, batch in OneRowAnOffset(self._logs.name, str(view.partition), mapped).of(rows):
+        rows = self._rows(log, [*asked, *(told.names if told else ())], (start, end), only)
+        for keys, batch in OneRowAnOffset(self._logs.name, log.name, mapped).of(rows):
             if told:
                 seen = outcomes.seen(batch) if outcomes else ~told.roles(batch).control
                 keys, batch = keys[seen], batch.filter(pa.array(seen))
             if len(batch):
                 yield keys, batch
 
-    def _outcomes(self, view: LogView, start: int, told: TransactionColumns) -> Outcomes:
+    def _outcomes(self, log: ReadableLog, start: int, told: TransactionColumns) -> Outcomes:
         # all that a pass has covered is decided
-        begin = min(start, view.state.checkpoint or 0)
-        rows = self._rows(view, told.names, (begin, LONG_MAX), {})
+        begin = min(start, log.decided_to)
+        rows = self._rows(log, told.names, (begin, LONG_MAX), {})
         return Outcomes.of(told, (batch for _, batch in rows))
 
-    def _rows(self, view: LogView, names: Iterable[str], offsets: tuple[int, int], only: Where) -> Iterator[Rows]:
+    def _rows(self, log: ReadableLog, names: Iterable[str], offsets: tuple[int, int], only: Where) -> Iterator[Rows]:
         """Yields the rows of a log by offset, those of one offset together; a file is opened when it is its turn."""
-        projected, own = self.table.schema().select(*dict.fromkeys(names)), self._of_log(view)
+        projected, own = self.table.schema().select(*dict.fromkeys(names)), self._of_log(log)
 
         def of_file(file: LogFile) -> Iterator[Rows]:
             return merged(runs(self._index, file, projected, offsets, {**own, **only} if file.shared else only))
@@ -197,18 +196,18 @@ class TopicReader:
         start, end = offsets
         return merged(
             Run(max(file.first_offset, start), partial(of_file, file))
-            for file in self._files_of(view)
+            for file in log.files
             if file.first_offset < end and file.last_offset >= start
         )
 
     def _span(
-        self, view: LogView, start: int | None, end: int | None, start_time: int | None, end_time: int | None
+        self, log: ReadableLog, start: int | None, end: int | None, start_time: int | None, end_time: int | None
     ) -> tuple[int, int]:
-        first, last = start or 0, view.log_end if end is None else end
+        first, last = start or 0, log.end_offset if end is None else end
         if start_time is not None:
-            found = self.offset_for_time(view.partition, start_time)
-            first = max(first, view.log_end if found is None else found.offset)
-        if end_time is not None and (found := self.offset_for_time(view.partition, end_time)):
+            found = self.offset_for_time(log.partition, start_time)
+            first = max(first, log.end_offset if found is None else found.offset)
+        if end_time is not None and (found := self.offset_for_time(log.partition, end_time)):
             last = min(last, found.offset)
         return first, last
 
@@ -227,26 +226,13 @@ class TopicReader:
         absent = self.columns.empty_key_is_absent and key == b""
         return None if absent or all(v is None for v in values.values()) else arrow_values(values)
 
-    def _of_log(self, view: LogView) -> Where:
+    def _of_log(self, log: ReadableLog) -> Where:
         """Returns what rows of a log have, by which they are told from others of the same file."""
-        log = self.columns.log
-        values = log.values(str(view.partition))
-        if view.partition == NO_LOG or values is None:
-            return arrow_values(dict.fromkeys(log.columns))
-        return arrow_values(dict(zip(log.columns, values, strict=True)))
-
-    def _files_of(self, view: LogView) -> list[LogFile]:
-        name = str(view.partition)
-        if name not in self._files:
-            self._files[name] = self._logs.files(view)
-        return self._files[name]
-
-    def _view(self, partition: Partition) -> LogView:
-        found = self._logs.views.get(str(partition))
-        if found is None:
-            there = ", ".join(self._logs.views) or "none"
-            raise BadInput(f"{self._logs.name}: there is no partition {partition}, it has {there}.")
-        return found
+        columns = self.columns.log
+        values = None if log.partition == NO_LOG else columns.values(log.name)
+        if values is None:
+            return arrow_values(dict.fromkeys(columns.columns))
+        return arrow_values(dict(zip(columns.columns, values, strict=True)))
 
 
 def _one_by_one(logs: Iterable[Callable[[], Iterator[Rows]]]) -> Iterator[Rows]:

@@ -101,8 +101,8 @@ def arrow_values(values: dict[LogColumn, Any]) -> dict[LogColumn, pa.Scalar]:
             inner: Any = literal(value).to(kind).value
             if isinstance(kind, UUIDType):
                 return pa.scalar(inner if isinstance(inner, bytes) else inner.bytes, pa.binary(16))
-            # dates and times are numbers in Iceberg
-            return pa.array([inner]).cast(to)[0] if isinstance(inner, int) else pa.scalar(inner, to)
+            # dates and times are numbers in Iceberg, which Arrow takes as such
+            return pa.scalar(inner, to)
         return pa.scalar(value, to)
 
     return {column: scalar(column, value) for column, value in values.items()}

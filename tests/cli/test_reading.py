@@ -1,0 +1,119 @@
+"""`read` and `seek` as they are typed: rows as lines, JSON, Arrow and Parquet; places in a log; bad input."""
+
+import base64
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hardpack import Hardpack
+from hardpack.cli import main as cli
+from hardpack.errors import BadInput
+from typer.testing import CliRunner
+
+from tests.topics import T0, append, name_of, new_topic, row
+
+AN_HOUR = 3_600_000
+
+
+@pytest.fixture
+def topic(catalog, lake, monkeypatch):
+    """Two logs in two commits, an hour between: offsets 0 to 2 and 10 to 11."""
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a", "x\ty"), row(1, "ä", None), row(2, None, "\\N")], 1: [row(5, "b")]})
+    append(table, {0: [row(10, "a", "new"), row(11, "c")]}, at=T0 + AN_HOUR)
+    return name_of(table)
+
+
+def run(*arguments, code=0, **more):
+    said = CliRunner().invoke(cli.app, list(arguments), env={"COLUMNS": "200"}, **more)
+    if code:
+        assert isinstance(said.exception, BadInput)
+        return str(said.exception)
+    assert said.exit_code == 0, said.exception
+    return said.stdout_bytes if more.get("binary") else said.stdout
+
+
+def test_lines(topic):
+    assert run("read", topic, "-p", "0").splitlines() == [
+        "partition\toffset\ttimestamp\tkey\tvalue",
+        "0\t0\t2020-09-13T12:26:40+00:00\ta\tx\\ty",
+        "0\t1\t2020-09-13T12:26:40+00:00\tä\t\\N",
+        "0\t2\t2020-09-13T12:26:40+00:00\t\\N\t\\\\N",
+        "0\t10\t2020-09-13T13:26:40+00:00\ta\tnew",
+        "0\t11\t2020-09-13T13:26:40+00:00\tc\tv",
+    ]
+
+
+def test_json(topic):
+    rows = [json.loads(line) for line in run("read", topic, "-o", "json").splitlines()]
+    assert [(r["partition"], r["offset"]) for r in rows] == [(0, 0), (0, 1), (0, 2), (0, 10), (0, 11), (1, 5)]
+    assert rows[1] == {
+        "partition": 0, "offset": 1, "timestamp": "2020-09-13T12:26:40+00:00",
+        "key": base64.b64encode("ä".encode()).decode(), "value": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [0, 2, None])
+def test_arrow_and_parquet(topic, limit):
+    more = () if limit is None else ("--limit", str(limit))
+    said = CliRunner().invoke(cli.app, ["read", topic, "-o", "arrow", *more]).stdout_bytes
+    told = CliRunner().invoke(cli.app, ["read", topic, "-o", "parquet", *more]).stdout_bytes
+    arrow, parquet = pa.ipc.open_stream(said).read_all(), pq.read_table(io.BytesIO(told))
+    assert arrow.equals(parquet)
+    assert len(arrow) == (6 if limit is None else limit)
+    assert arrow.schema.field("timestamp").type == pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        (["--from", "2"], [2, 10, 11]),
+        (["--from", "3", "--to", "11"], [10]),
+        (["--from", "beginning", "--to", "end"], [0, 1, 2, 10, 11]),
+        (["--from", "2020-09-13T13:00Z"], [10, 11]),
+        (["--to", "2020-09-13T13:00Z"], [0, 1, 2]),
+        (["--from", "99"], []),
+        (["--from", "2030-01-01T00:00Z"], []),
+        (["--key", "a"], [0, 10]),
+        (["--limit", "1"], [0]),
+    ],
+)
+def test_places(topic, place, found):
+    lines = run("read", topic, "-p", "0", "-c", "offset", *place).splitlines()
+    assert lines == ["offset", *map(str, found)]
+
+
+def test_a_key_from_standard_input(topic):
+    assert run("read", topic, "-c", "offset", "--key", "-", input="ä\n").splitlines() == ["offset", "1"]
+
+
+def test_seek(topic):
+    told = json.loads(run("seek", topic, "-p", "0", "--offset", "3", "--json"))
+    assert (told["offset"], told["timestamp"], told["row"]) == (10, T0 + AN_HOUR, 0)
+    told = json.loads(run("seek", topic, "-p", "0", "--time", str(T0 + 1), "--json"))
+    assert told["offset"] == 10
+    assert run("seek", topic, "-p", "0", "--offset", "12", "--json") == "null\n"
+    assert "has no such row; it has offsets from 0 to before 12" in run("seek", topic, "-p", "0", "--offset", "12")
+    shown = run("seek", topic, "-p", "0", "--offset", "0")
+    assert "bytes read" in shown
+    assert ".parquet" in shown.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["read", "-p", "7"], "there is no partition 7, it has 0, 1"),
+        (["read", "--from", "soon"], "'soon' is no place in a log, expected an offset as in 1000"),
+        (["read", "--from", "-5"], "'-5' is no place in a log"),
+        (["read", "-c", "none"], "there is no column 'none', expected some of partition, offset"),
+        (["seek", "-p", "0"], "give either --offset or --time"),
+        (["seek", "-p", "0", "--offset", "1", "--time", "1"], "give either --offset or --time"),
+        (["seek", "-p", "9", "--offset", "1"], "there is no partition 9, it has 0, 1"),
+    ],
+)
+def test_bad_input(topic, arguments, sentence):
+    verb, *rest = arguments
+    assert sentence in run(verb, topic, *rest, code=2)
