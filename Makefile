@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-layouts bench-many bench-scaling bench-cluster monitoring env jars lock changelog dist screenshots clean
+.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-layouts bench-many bench-scaling bench-reading bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -114,6 +114,9 @@ bench-many: env jars ## 300 small tables that are all due, in one DAG run (ten m
 
 bench-scaling: env jars ## a model of N cores from event logs, held against 1, 2 and 4 slots (a quarter of an hour)
 	$(BIN)/python -m tests.benchmarks.scaling
+
+bench-reading: env ## 10,000 seeks and a whole log in order, beside DuckDB, pyiceberg and pyarrow (minutes)
+	$(BIN)/python -m tests.benchmarks.reading
 
 bench-cluster: env jars ## one and two workers of a Spark cluster, tables of several sizes
 	$(BIN)/python -m tests.benchmarks.cluster

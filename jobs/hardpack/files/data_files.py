@@ -61,6 +61,8 @@ class DataFiles:
     format_version: Literal[1, 2, 3]
     modes: Mapping[int, int]
     """Metrics mode of each column by field id, see `hardpack.files.column_metrics`."""
+    rising: frozenset[int] = frozenset()
+    """Field ids of the columns whose values hardly ever come back: of offset and timestamp."""
     sort_order: int = 0
     """Id of the table's sort order when rows by offset are in it, else 0."""
     rate: float = sys.float_info.max
@@ -81,12 +83,14 @@ class DataFiles:
         With its settings, new files have the metrics that planning needs.
         """
         meta, schema, order = table.metadata, table.schema(), table.sort_order()
-        least = sensed(LogColumns.of(schema, settings)) if settings else {}
+        columns = LogColumns.of(schema, settings) if settings else None
+        least = sensed(columns) if columns else {}
+        rising = frozenset((columns.offset.field_id, columns.timestamp.field_id)) if columns else frozenset()
         by_order = order.order_id if settings and by_offset(table, settings) else 0
         return cls(
             table_name(table), renewed(table), schema, table.specs(), meta.name_mapping(), meta.properties,
-            meta.location, meta.format_version, metrics_modes(schema, meta.properties, order, least), by_order, rate,
-            threads,
+            meta.location, meta.format_version, metrics_modes(schema, meta.properties, order, least), rising, by_order,
+            rate, threads,
         )  # fmt: skip
 
     @cached_property
@@ -126,7 +130,7 @@ class DataFiles:
         return self._with_lineage(file)
 
     def rows(
-        self, file: ContentFile, projected: Schema, groups: Sequence[int] | None = None
+        self, file: ContentFile, projected: Schema, groups: Sequence[int] | None = None, use_threads: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Yields some columns of all rows, or of those in some row groups, whatever was deleted.
 
@@ -134,13 +138,16 @@ class DataFiles:
             file: one of the table's.
             projected: the columns, as the table's schema has them.
             groups: numbers of the row groups, None for all.
+            use_threads: whether columns are decoded side by side; Spark's tasks have a core each.
         """
         size = file.column_bytes(projected.field_ids)
-        for batch in _one_ahead(self._sound(file, projected, groups)):
+        for batch in _one_ahead(self._sound(file, projected, groups, use_threads)):
             self.throttle.spend(size * len(batch) / file.rows)
             yield batch
 
-    def _batches(self, file: ContentFile, projected: Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, file: ContentFile, projected: Schema, groups: Sequence[int] | None, use_threads: bool
+    ) -> Iterator[pa.RecordBatch]:
         """Row group after row group, mapped as pyiceberg does, whose own reader decodes a gigabyte and more ahead."""
         import pyarrow.parquet as pq
 
@@ -160,7 +167,7 @@ class DataFiles:
                     parquet.schema_arrow, projected, self.names, self.format_version, spec, file.partition
                 )
             for group in range(parquet.num_row_groups) if groups is None else groups:
-                for batch in parquet.iter_batches(BATCH_ROWS, [group], columns.names, use_threads=False):
+                for batch in parquet.iter_batches(BATCH_ROWS, [group], columns.names, use_threads=use_threads):
                     with fitting(self.name, file.path):
                         mapped = columns.mapped(batch)
                     yield mapped
@@ -177,7 +184,9 @@ class DataFiles:
                 "(write.format.default, rewrite_data_files)."
             )
 
-    def _sound(self, file: ContentFile, projected: Schema, groups: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+    def _sound(
+        self, file: ContentFile, projected: Schema, groups: Sequence[int] | None, use_threads: bool
+    ) -> Iterator[pa.RecordBatch]:
         """Batches of a file; what keeps them from being read is told in a sentence.
 
         Raises:
@@ -186,11 +195,11 @@ class DataFiles:
         """
 
         def decode() -> None:
-            for _ in self._batches(file, projected, groups):
+            for _ in self._batches(file, projected, groups, use_threads):
                 pass
 
         with readable(f"{self.name}: data file {file.path}", lambda: self.read_through(file.path), decode):
-            yield from self._batches(file, projected, groups)
+            yield from self._batches(file, projected, groups, use_threads)
 
     def read_through(self, path: str) -> None:
         """Read all bytes of a file and forget them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -63,7 +63,7 @@ class _Writing:
         self.files, self.like, self.target = files, like, target_bytes
         self.model = FileFormatFactory.get(FileFormat.PARQUET)
         self.schema = sanitize_column_names(files.written)
-        self.options = parquet_options(files.name, files.schema, files.properties)
+        self.options = parquet_options(files.name, files.written, files.properties, files.rising)
         self.group_rows, group_bytes = group_limits(files.name, files.properties)
         self.flush_bytes = min(group_bytes, max(target_bytes // 4, 64 * 1024))
         self.waiting: list[pa.RecordBatch] = []
@@ -181,13 +181,17 @@ def group_limits(name: str, properties: Mapping[str, str]) -> tuple[int, int]:
     return _whole(name, properties, "row-group-limit", 1024 * 1024), min(size, FLUSH_BYTES)
 
 
-def parquet_options(name: str, schema: Schema, properties: Mapping[str, str]) -> dict[str, Any]:
+def parquet_options(
+    name: str, schema: Schema, properties: Mapping[str, str], rising: Collection[int] = ()
+) -> dict[str, Any]:
     """Returns what the table's properties mean to Arrow's Parquet writer.
 
     Args:
         name: the table's.
         schema: the table's.
         properties: the table's.
+        rising: field ids of columns of which no value comes back; a dictionary of them is larger than they are, and
+            whoever wants one page would have to read it.
 
     Raises:
         BadInput: a property has a value that Arrow's writer cannot honour.
@@ -198,7 +202,9 @@ def parquet_options(name: str, schema: Schema, properties: Mapping[str, str]) ->
             f"{name}: {PARQUET}compression-codec is {codec!r}, expected one of {', '.join(sorted(CODECS))}; change it."
         )
     page_rows = _whole(name, properties, "page-row-limit", 20_000)
+    numbers = parquet_path_to_id_mapping(sanitize_column_names(schema))
     return {
+        "use_dictionary": [path for path, number in numbers.items() if number not in rising],
         "compression": "none" if codec == "uncompressed" else codec,
         "compression_level": _level(name, codec, properties.get(f"{PARQUET}compression-level")),
         "data_page_size": _whole(name, properties, "page-size-bytes", 1024 * 1024),

@@ -80,7 +80,7 @@ def _kept(
     keep: NDArray[np.bool_],
 ) -> Iterator[Rows]:
     last, at = int(np.flatnonzero(keep)[-1]), 0
-    for batch in index.files.rows(file.content, projected, [group]):
+    for batch in index.files.rows(file.content, projected, [group], use_threads=True):
         own = slice(at, at := at + len(batch))
         mask = keep[own]
         if mask.all():

@@ -59,6 +59,8 @@ class _Place(NamedTuple):
     page: int
     row: int
     """In the row group."""
+    timestamp: int | None
+    """ms, None where it was not looked at."""
 
 
 def first_row(index: SparseIndex, log: str, files: Iterable[LogFile], where: Where, sought: Sought) -> Found | None:
@@ -85,7 +87,9 @@ def first_row(index: SparseIndex, log: str, files: Iterable[LogFile], where: Whe
             found = index.by_pieces(file, partial(_first_in_file, index, file, own, sought, best)) or found
     if found is None:
         return None
-    timestamp = index.by_pieces(found.file, partial(_time, index, found))
+    timestamp = found.timestamp
+    if timestamp is None:
+        timestamp = index.by_pieces(found.file, partial(_time, index, found))
     return Found(
         partition=log, offset=found.offset, timestamp=timestamp, file=found.file.content.path, row_group=found.group,
         page=found.page, row=index.positions(found.file, found.group)[0] + found.row,
@@ -110,14 +114,16 @@ def _first_in_file(
                 break
             offsets = index.offsets(opened, file, group, rows)
             mask = offsets < (found.offset if found else best)
-            mask &= (offsets if sought.by == "offset" else index.millis(opened, file, group, rows)) >= sought.value
+            times = None if sought.by == "offset" else index.millis(opened, file, group, rows)
+            mask &= (offsets if times is None else times) >= sought.value
             for column, wanted in where.items():
                 mask &= fulfils(index.values(opened, file, group, column, rows), wanted)
             begin = index.positions(file, group)[0]
             mask[index.deleted(file, (begin + rows[0], begin + rows[1]))] = False
             if mask.any():
                 at = int(np.where(mask, offsets, LONG_MAX).argmin())
-                found = _Place(int(offsets[at]), file, group, number, rows[0] + at)
+                time = None if times is None else int(times[at])
+                found = _Place(int(offsets[at]), file, group, number, rows[0] + at, time)
     return found
 
 
