@@ -14,7 +14,8 @@ from tests.topics import append, new_topic, row
 PAGE = (ROOT / "docs" / "reading.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.S)
 COMMANDS = [line for kind, block in BLOCKS if kind == "sh" for line in block.splitlines()]
-EXAMPLES = [block for kind, block in BLOCKS if kind == "python"]
+EXAMPLES = [block for kind, block in BLOCKS if kind == "python" and "confluent_kafka" not in block]
+"""That which needs a broker is run in tests/reading/test_with_a_broker.py."""
 
 
 @pytest.fixture

@@ -40,9 +40,9 @@ def mapping(layout, transactions):
     return {} if transactions else dict.fromkeys(names, "")
 
 
-def records(rng, transactions):
+def records(rng, transactions, start=0):
     """Rows of a log: holes between offsets, times that go back, keyless rows, tombstones, transactions."""
-    rows, offset = [], rng.randrange(5)
+    rows, offset = [], start + rng.randrange(5)
     for _ in range(rng.randrange(10, 60)):
         offset += rng.choice([1, 1, 1, 2, 9])
         time = T0 + rng.randrange(1000) if rng.random() < 0.9 else None

@@ -136,15 +136,20 @@ def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: boo
         place = (np.uint64(file.number) << FILE_SHIFT) | positions
         place[offsets >= file.first_dirty] |= HEAD
         if value:
-            place[_deleting(batch[value.name], names.tombstone)] |= TOMBSTONE
+            place[deleting(batch[value.name], names.tombstone)] |= TOMBSTONE
         chosen = inside & ~without
         if not chosen.all():
             keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
         yield _Rows(keys.cast(pa.binary()), log, offsets.astype(np.uint64), place), keyless
 
 
-def _deleting(column: pa.Array, rule: TombstoneRule) -> np.ndarray:
-    """Returns which rows are tombstones, by the column that tells."""
+def deleting(column: pa.Array, rule: TombstoneRule) -> np.ndarray:
+    """Returns which rows are tombstones.
+
+    Args:
+        column: the one that tells.
+        rule: of the table.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles, leaf
+from hardpack.reading.bootstrap import Bootstrap, state_rows
 from hardpack.reading.file_rows import Where, as_millis, runs
 from hardpack.reading.log_files import LogFile, ReadableLog, SnapshotLogs
 from hardpack.reading.ordered import Rows, Run, merged
@@ -154,6 +155,44 @@ class TopicReader:
         read = merged(Run(-LONG_MAX, partial(self._timed, log)) for log in logs) if by_time else _one_by_one(logs)
         for _, batch in read:
             yield batch.select(chosen)
+
+    def bootstrap(self, partitions: Iterable[Partition] | None = None) -> Bootstrap:
+        """Returns the latest row of each key, and by log the offset at which to go on in Kafka.
+
+        Who takes the rows as its state and consumes from these offsets on misses no record and gets none twice, if the
+        sink brings each log's records in order. Rows without a key are of no state. It holds 24 bytes for each key.
+
+        Args:
+            partitions: the logs, None for all.
+
+        Raises:
+            BadInput: a partition that the table has not, or rows that cannot be put in order.
+        """
+        logs = [self._logs.log(p) for p in (self.partitions if partitions is None else partitions)]
+        ends = [self._committed_to(log) for log in logs]
+        names = self._chosen(None)
+        keys = list(dict.fromkeys(column.path[0] for column in self.columns.keys))
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            for log, end in zip(logs, ends, strict=True):
+                read = partial(self._state_columns, log, end, keys, names)
+                yield from state_rows(self.columns, read, str(self.snapshot_id).encode())
+
+        return Bootstrap(
+            self.snapshot_id,
+            {log.name: end for log, end in zip(logs, ends, strict=True)},
+            (batch.select(names) for batch in rows()),
+        )
+
+    def _state_columns(
+        self, log: ReadableLog, end: int, keys: Sequence[str], all_columns: Sequence[str], keys_alone: bool
+    ) -> Iterator[Rows]:
+        return self._log(log, (0, end), {}, keys if keys_alone else all_columns, "read_committed")
+
+    def _committed_to(self, log: ReadableLog) -> int:
+        """Returns the offset after the last row that a consumer of committed rows sees."""
+        told = TransactionColumns.of(self.columns)
+        return min(log.end_offset, self._outcomes(log, log.decided_to, told).last_stable) if told else log.end_offset
 
     def _timed(self, read: partial[Iterator[Rows]]) -> Iterator[Rows]:
         """Yields rows with the greatest timestamp until then, by which they are put among those of other logs."""

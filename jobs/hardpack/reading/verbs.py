@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 
+    from hardpack.reading.bootstrap import Bootstrap
     from hardpack.reading.reader import TopicReader
     from hardpack.reading.seek import Found
     from hardpack.rules.model import Partition
@@ -73,3 +74,7 @@ class ReadVerbs(ABC):
         if time is not None:
             return reader.offset_for_time(partition, time)
         return reader.seek(partition, offset or 0)
+
+    def bootstrap(self, table: str, partitions: Sequence[Partition] | None = None) -> Bootstrap:
+        """Returns a table's state and where to go on in Kafka after it; see `TopicReader.bootstrap`."""
+        return self.reader(table, partitions).bootstrap(partitions)
