@@ -7,7 +7,7 @@ import pytest
 from hardpack import BadInput, Hardpack
 from hardpack.cli.main import app
 from hardpack.policy import Policies, load_policies, policies_in_force, policy_file
-from hardpack.rules.settings import origins
+from hardpack.rules.settings import origins, read_settings
 from typer.testing import CliRunner
 
 from tests.topics import T0, append, name_of, new_topic, row
@@ -228,3 +228,42 @@ def test_a_lock_or_name_that_cannot_be_meant_is_refused(write, given, words):
 def test_a_policy_that_gets_no_table_is_told_of(first, second, said):
     policies = Policies.model_validate({"policies": [{"name": "a", "tables": first}, {"name": "b", "tables": second}]})
     assert any(said in doubt for doubt in policies.doubts()) if said else policies.doubts() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("log.cleaner.min.cleanable.ratio: 0.1", {"min.cleanable.dirty.ratio": 0.1}),
+        ("log.cleaner.min.compaction.lag.ms: 5", {"min.compaction.lag.ms": 5}),
+        ("log.cleaner.max.compaction.lag.ms: 7", {"max.compaction.lag.ms": 7}),
+        ("log.cleaner.delete.retention.ms: 9", {"delete.retention.ms": 9}),
+        ("log.segment.bytes: 1073741824", {"segment.bytes": 2**30}),
+        ("log.retention.bytes: 77", {"retention.bytes": 77}),
+        ("log.cleanup.policy: 'compact, delete'", {"cleanup.policy": "compact,delete"}),
+        ("log.retention.hours: 168", {"retention.ms": 168 * 3_600_000}),
+        ("{log.retention.hours: 168, log.retention.minutes: 10}", {"retention.ms": 600_000}),
+        ("{log.retention.minutes: 10, log.retention.ms: -1}", {"retention.ms": -1}),
+        ("log.retention.hours: -2", {"retention.ms": -1}),
+        ("log.retention.hours: 9223372036854775807", {"retention.ms": 2**63 - 1}),
+        ("{log.segment.bytes: 20, segment.bytes: 30}", {"segment.bytes": 30}),
+    ],
+)
+def test_a_brokers_settings_are_taken_by_their_names(write, given, found):
+    settings = given if given.startswith("{") else f"{{{given}}}"
+    write(f"policies: [{{name: a, tables: ['*'], settings: {settings}}}]")
+    told = read_settings("t", {}, policies_in_force().settings("a.b")).model_dump(by_alias=True)
+    assert {name: told[name] for name in found} == found
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("log.cleaner.backoff.ms: 15000", "log.cleaner.backoff.ms is no setting of a log: the policy's schedule"),
+        ("log.retention.hours: soon", "log.retention.hours is 'soon', expected a whole number"),
+        ("log.flush.interval.ms: 1", "log.flush.interval.ms is not a setting"),
+    ],
+)
+def test_a_brokers_setting_that_means_nothing_here_is_refused(write, given, sentence):
+    path = write(f"policies: [{{name: a, tables: ['*'], settings: {{{given}}}}}]")
+    with pytest.raises(BadInput, match=re.escape(sentence)):
+        load_policies(path)

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hardpack.errors import BadInput
 from hardpack.home import default_home, trusted
+from hardpack.rules.broker_settings import as_topic_settings
 from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
 
 VARIABLE = "HARDPACK_POLICIES"
@@ -35,7 +36,9 @@ class Policy(BaseModel):
     tables: tuple[Glob, ...] = Field(min_length=1, description="tables or globs such as db.*")
     schedule: str = Field("0 * * * *", description="cron; empty: runs by hand only")
     timezone: str = Field("UTC", description="of the schedule, as Europe/Berlin")
-    settings: dict[str, str] = Field({}, description="settings of tables that do not set them themselves")
+    settings: dict[str, str] = Field(
+        {}, description="settings of tables that do not set them themselves, by a topic's names or a broker's"
+    )
     locked: bool | tuple[Glob, ...] = Field(
         False,
         description="settings, as names or globs, for which tables' own properties count for nothing; true for all",
@@ -66,10 +69,11 @@ class Policy(BaseModel):
     @field_validator("settings", mode="before")
     @classmethod
     def _as_text(cls, given: object) -> object:
-        """Returns YAML's numbers and truth values as a table property has them."""
+        """Returns YAML's numbers and truth values as a table property has them, a broker's names as a topic's."""
         if not isinstance(given, Mapping):
             return given
-        return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
+        texts = {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
+        return as_topic_settings(texts)
 
     @field_validator("name")
     @classmethod

@@ -127,7 +127,7 @@ def as_in_the_docs(hp, name, broker, topic):
         assert said in example
         example = example.replace(said, there)
     names = {"hp": hp}
-    exec(example, names)  # noqa: S102
+    exec(example, names)
     assert names["state"]
     topic.produce(10)
     (message,) = names["consumer"].consume(1, 10)

@@ -142,6 +142,12 @@ class Settings(BaseModel):
         None, description="column of the first offset of a row's batch; where a full offset map ends inside one"
     )
 
+    @field_validator("cleanup_policy", mode="before")
+    @classmethod
+    def _without_blanks(cls, given: object) -> object:
+        """Returns a list as Kafka reads one, with blanks about its commas."""
+        return ",".join(part.strip() for part in given.split(",")) if isinstance(given, str) else given
+
     @field_validator("duplicates_ignore", mode="before")
     @classmethod
     def _names(cls, given: object) -> object:

@@ -1,0 +1,54 @@
+"""A broker's defaults by the broker's names, as settings of a topic (Kafka's ServerTopicConfigSynonyms)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hardpack.rules.times import HOUR_MS, LONG_MAX
+
+BROKER_NAMES = {
+    "log.cleanup.policy": "cleanup.policy",
+    "log.cleaner.min.cleanable.ratio": "min.cleanable.dirty.ratio",
+    "log.cleaner.min.compaction.lag.ms": "min.compaction.lag.ms",
+    "log.cleaner.max.compaction.lag.ms": "max.compaction.lag.ms",
+    "log.cleaner.delete.retention.ms": "delete.retention.ms",
+    "log.segment.bytes": "segment.bytes",
+    "log.retention.bytes": "retention.bytes",
+}
+RETENTION = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": HOUR_MS}
+"""Names of the time that segments stay, with their units in ms; the first that is given counts."""
+ELSEWHERE = {
+    "log.cleaner.backoff.ms": "the policy's schedule says how often it looks",
+    "log.cleaner.enable": "a policy that has a schedule cleans",
+    "log.retention.check.interval.ms": "the policy's schedule says how often it looks",
+    "log.cleaner.io.buffer.size": "Spark has buffers of its own",
+}
+"""Settings of the broker's cleaner that have no place in a policy's settings, and what stands for them."""
+
+
+def as_topic_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns settings by the topic's names; one that is given by both names counts as the topic's, as in Kafka.
+
+    Args:
+        given: values by names of a topic's or a broker's settings.
+
+    Raises:
+        ValueError: a time is no number, or a broker's setting has no meaning here.
+    """
+    for name in given:
+        if name in ELSEWHERE:
+            raise ValueError(f"{name} is no setting of a log: {ELSEWHERE[name]}")
+    defaults = {own: given[name] for name, own in BROKER_NAMES.items() if name in given}
+    if name := next((name for name in RETENTION if name in given), None):
+        defaults["retention.ms"] = _millis(name, given[name])
+    own = {name: value for name, value in given.items() if name not in BROKER_NAMES and name not in RETENTION}
+    return {**defaults, **own}
+
+
+def _millis(name: str, value: str) -> str:
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError(f"{name} is {value!r}, expected a whole number, or -1 for ever") from None
+    # below 0 is for ever, whatever the unit (KafkaConfig.logRetentionTimeMillis)
+    return str(-1 if number < 0 else min(number * RETENTION[name], LONG_MAX))
