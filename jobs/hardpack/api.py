@@ -16,6 +16,7 @@ from hardpack.home import default_home
 from hardpack.operations.adopt import adopt, writer_of
 from hardpack.operations.known_tables import find_topics
 from hardpack.operations.pause import pause, resume
+from hardpack.operations.segments import SegmentStatus, table_segments
 from hardpack.operations.status import LogStatus, table_status
 from hardpack.operations.writers import Writer
 from hardpack.policy import Policies, policies_in_force
@@ -152,6 +153,12 @@ class Hardpack(ReadVerbs):
     def status_of(self, table: Table, now: int) -> list[LogStatus]:
         """Returns how every log of a loaded table stands; metadata only."""
         return table_status(self.session(table), now)
+
+    def segments(
+        self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
+    ) -> list[SegmentStatus]:
+        """Returns the segments of a table's logs; metadata only."""
+        return table_segments(self.session(table), self._now(now), partitions)
 
     def adopt(
         self,

@@ -21,6 +21,7 @@ from hardpack.cli.render import (
     key_table,
     plan_table,
     policies_table,
+    segments_table,
     status_table,
 )
 from hardpack.errors import BadInput, HardpackError
@@ -86,6 +87,15 @@ def status(
         say(refusal)
     if refused:
         raise typer.Exit(max(error.exit_code for error in refused))
+
+
+@app.command()
+def segments(table: TableName, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
+    """The segments of each log, as a listing of a log's folder in Kafka: offsets, size, times, clean or dirty.
+
+    `--json` has the names of the files too. Starts no JVM.
+    """
+    show(console.connect().segments(table, now, partition), as_json, segments_table)
 
 
 @app.command()

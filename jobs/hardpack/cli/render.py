@@ -16,6 +16,7 @@ from hardpack.clock import moment
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.report import KeyReport, LogReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
 from hardpack.errors import plain
+from hardpack.operations.segments import SegmentStatus
 from hardpack.operations.status import LogStatus
 from hardpack.operations.writers import Writer
 from hardpack.policy import Policy
@@ -69,6 +70,21 @@ def status_table(logs: Iterable[LogStatus]) -> Table:
                 ("due: " if s.due else "") + s.reason,
             )
             for s in logs
+        ),
+    )  # fmt: skip
+
+
+def segments_table(segments: Iterable[SegmentStatus]) -> Table:
+    """Returns the segments of logs."""
+    return grid(
+        "",
+        ("log", "base offset", "last offset", "rows", "size", "files", "first time", "last time", "tombstones", "part"),
+        (
+            (
+                f"{s.table}/{s.partition}", s.base_offset, s.last_offset, s.rows, decimal(s.bytes), len(s.files),
+                moment(s.first_timestamp), moment(s.largest_timestamp), unknown(s.tombstones), s.part,
+            )
+            for s in segments
         ),
     )  # fmt: skip
 

@@ -39,8 +39,8 @@ def as_topic_settings(given: Mapping[str, str]) -> dict[str, str]:
         if name in ELSEWHERE:
             raise ValueError(f"{name} is no setting of a log: {ELSEWHERE[name]}")
     defaults = {own: given[name] for name, own in BROKER_NAMES.items() if name in given}
-    if name := next((name for name in RETENTION if name in given), None):
-        defaults["retention.ms"] = _millis(name, given[name])
+    if names := [name for name in RETENTION if name in given]:
+        defaults["retention.ms"] = _millis(names[0], given[names[0]])
     own = {name: value for name, value in given.items() if name not in BROKER_NAMES and name not in RETENTION}
     return {**defaults, **own}
 

@@ -1,0 +1,87 @@
+"""The segments of a table's logs, from metadata alone: what listing a log's folder shows in Kafka, and the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from hardpack.compaction.plan import chosen
+from hardpack.compaction.session import TableSession
+from hardpack.rules.model import LogView, Partition, Segment
+from hardpack.rules.selection import Decision, closed_segments, decide
+
+Part = Literal["clean", "dirty", "too young", "active"]
+
+
+class SegmentStatus(BaseModel):
+    """One segment of a log at one time. Offsets, bytes, ms; what row-level deletes took is counted."""
+
+    model_config = ConfigDict(frozen=True)
+
+    table: str
+    partition: Partition
+    base_offset: int
+    """Where it began; compaction may have taken its first rows since."""
+    last_offset: int
+    rows: int
+    bytes: int
+    first_timestamp: int | None
+    """The least, None where no row has one."""
+    largest_timestamp: int
+    """The greatest, else the time of its commit."""
+    tombstones: int | None
+    """None when the table's metadata does not count them."""
+    part: Part
+    """Clean: below the checkpoint. Dirty: a pass may clean it. Too young: from the first uncleanable offset on, by
+    `min.compaction.lag.ms` or an open transaction. Active: the newest, which is never cleaned."""
+    files: tuple[str, ...]
+
+
+def table_segments(
+    session: TableSession, now: int, partitions: Sequence[Partition] | None = None
+) -> list[SegmentStatus]:
+    """Tells of every segment of an adopted table's logs, by log and base offset. Starts no JVM.
+
+    Args:
+        session: the table's.
+        now: ms since the epoch.
+        partitions: the logs, None for all.
+
+    Raises:
+        BadInput: the table or a setting is wrong, or there is no such partition.
+    """
+    settings = session.checked_settings()
+    found: list[SegmentStatus] = []
+    for view in chosen(session.table, settings, partitions, session.memory).views:
+        closed = len(closed_segments(view, settings))
+        found += _segments(session.name, view, closed, decide(view, settings, now))
+    return found
+
+
+def _segments(table: str, view: LogView, closed: int, decision: Decision) -> Iterator[SegmentStatus]:
+    for number, segment in enumerate(view.segments):
+        counts = [file.tombstones for file in segment.files]
+        known = [count for count in counts if count is not None]
+        yield SegmentStatus(
+            table=table,
+            partition=view.partition,
+            base_offset=segment.base_offset,
+            last_offset=segment.last_offset,
+            rows=sum(file.rows for file in segment.files),
+            bytes=segment.bytes,
+            first_timestamp=segment.first_timestamp,
+            largest_timestamp=segment.largest_timestamp,
+            tombstones=sum(known) if len(known) == len(counts) else None,
+            part=_part(segment, number >= closed, decision),
+            files=tuple(file.path for file in segment.files),
+        )
+
+
+def _part(segment: Segment, active: bool, decision: Decision) -> Part:
+    if segment.last_offset < decision.first_dirty:
+        return "clean"
+    if active:
+        return "active"
+    return "dirty" if segment.base_offset < decision.bound else "too young"

@@ -1,0 +1,55 @@
+"""What `segments` tells of each log, from metadata alone."""
+
+import json
+
+import pytest
+from hardpack import Hardpack
+from hardpack.cli.main import app
+from hardpack.errors import BadInput
+from typer.testing import CliRunner
+
+from tests.topics import T0, append, name_of, new_topic, row, superseded_once
+
+
+def parts(hp, table, now=T0, **more):
+    return [(s.base_offset, s.last_offset, s.rows, s.part) for s in hp.segments(name_of(table), now, **more)]
+
+
+def test_of_a_log_never_cleaned_the_newest_is_active(catalog, cold):
+    assert parts(cold, superseded_once(catalog)) == [(0, 1, 2, "dirty"), (2, 3, 2, "dirty"), (4, 4, 1, "active")]
+
+
+def test_what_is_too_young_is_told(catalog, cold):
+    table = new_topic(catalog, min_compaction_lag_ms=1000)
+    for turn in range(3):
+        append(table, {0: [row(turn, "a")]}, at=T0 + turn * 1000)
+    assert [p for *_, p in parts(cold, table, T0 + 1500)] == ["dirty", "too young", "active"]
+
+
+def test_a_log_no_longer_written_has_no_active_segment(catalog, cold):
+    table = new_topic(catalog, active_segment="none")
+    append(table, {0: [row(0, "a")], 1: [row(0, "b", None), row(3, "c", None)]})
+    assert parts(cold, table) == [(0, 0, 1, "dirty"), (0, 3, 2, "dirty")]
+    (one,) = cold.segments(name_of(table), T0, [1])
+    assert (one.tombstones, one.first_timestamp, one.largest_timestamp, len(one.files)) == (2, T0, T0, 1)
+    with pytest.raises(BadInput, match="there is no partition 7"):
+        cold.segments(name_of(table), T0, [7])
+
+
+def test_it_is_shown(catalog, lake, monkeypatch):
+    table = superseded_once(catalog)
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
+    said = CliRunner().invoke(app, ["segments", name_of(table)], env={"COLUMNS": "200"})
+    assert said.exit_code == 0, said.exception
+    assert "base offset" in said.stdout
+    assert said.stdout.count("dirty") == 2
+    told = json.loads(CliRunner().invoke(app, ["segments", name_of(table), "--json"]).stdout)
+    assert [segment["part"] for segment in told] == ["dirty", "dirty", "active"]
+    assert all(path.endswith(".parquet") for segment in told for path in segment["files"])
+
+
+@pytest.mark.spark
+def test_what_a_pass_cleaned_is_clean(catalog, hp):
+    table = superseded_once(catalog)
+    hp.clean(hp.plan(name_of(table), now=T0, force=True))
+    assert parts(hp, table) == [(0, 3, 3, "clean"), (4, 4, 1, "active")]
