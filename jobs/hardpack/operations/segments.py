@@ -1,4 +1,4 @@
-"""The segments of a table's logs, from metadata alone: what listing a log's folder shows in Kafka, and the checkpoint."""
+"""The segments of a table's logs, from metadata alone: what listing a log's folder shows in Kafka, and more."""
 
 from __future__ import annotations
 
