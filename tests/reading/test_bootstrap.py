@@ -7,7 +7,7 @@ from hardpack.reading import bootstrap
 from hardpack.rules.reference.transactions import last_stable_offset
 
 from tests.layouts import MIXED, NESTED, PLAIN, TOPICS
-from tests.reading.test_reading import as_layout, cells, open_reader, records, seen, topic
+from tests.reading.records import as_layout, cells, open_reader, records, seen, topic
 
 SHAPES = (PLAIN, NESTED, TOPICS, MIXED)
 

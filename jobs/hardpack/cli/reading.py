@@ -44,6 +44,7 @@ def seek(
         out.print(f"{table}: partition {partition} has no such row; it has offsets from {first} to before {end}")
     else:
         out.print(found_table(table, found))
+        out.print(f"file: {found.file}", soft_wrap=True)
 
 
 @app.command()
@@ -51,7 +52,7 @@ def read(
     table: TableName,
     partition: Partitions = None,
     start: Annotated[
-        str, typer.Option("--from", metavar="OFFSET|TIME", help="an offset, an ISO time, or `beginning`")
+        str, typer.Option("--from", metavar="OFFSET|TIME", help="an offset, an ISO time with dashes, or `beginning`")
     ] = "beginning",
     end: Annotated[
         str, typer.Option("--to", metavar="OFFSET|TIME", help="end before this offset or ISO time, or at the `end`")

@@ -250,6 +250,5 @@ def found_table(table: str, found: Found) -> Table:
         "page": found.page,
         "row": found.row,
         "bytes read": found.bytes_read,
-        "file": found.file,
     }
     return grid(f"{table}: partition {found.partition}", ("what", "where"), [(k, str(v)) for k, v in cells.items()])

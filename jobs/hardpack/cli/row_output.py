@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import math
 import os
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from hardpack.errors import BadInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,16 +47,29 @@ def write_rows(rows: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int | N
         if output in (Output.ARROW, Output.PARQUET):
             _write_binary(some, schema, output)
         else:
-            written = _as_json if output == Output.JSON else _as_line
-            if output == Output.LINES:
-                sys.stdout.write("\t".join(map(_escaped, schema.names)) + "\n")
-            for batch in some:
-                sys.stdout.writelines(written(row) + "\n" for row in batch.to_pylist())
+            _write_text(some, schema, output)
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes once more at its end
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write_text(rows: Iterable[pa.RecordBatch], schema: pa.Schema, output: Output) -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    if output == Output.LINES:
+        sys.stdout.write("\t".join(map(_escaped, schema.names)) + "\n")
+    written = _as_json if output == Output.JSON else _as_line
+    for batch in rows:
+        try:
+            found = batch.to_pylist()
+        except (OverflowError, ValueError):
+            raise BadInput(
+                "a row has a time outside the years 1 to 9999, which cannot be written as text; "
+                "take --format arrow or parquet."
+            ) from None
+        sys.stdout.writelines(written(row) + "\n" for row in found)
 
 
 def _first(rows: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
@@ -63,18 +80,38 @@ def _first(rows: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatc
             return
 
 
+class _Whole:
+    """Standard output, of which nothing more is written once the rows have failed: a footer would say all is well."""
+
+    def __init__(self) -> None:
+        self.failed = self.closed = False
+
+    def write(self, data: bytes) -> int:
+        return len(data) if self.failed else sys.stdout.buffer.write(data)
+
+    def flush(self) -> None:
+        sys.stdout.buffer.flush()
+
+    def close(self) -> None:
+        self.closed = True
+
+
 def _write_binary(rows: Iterable[pa.RecordBatch], schema: pa.Schema, output: Output) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    out = sys.stdout.buffer
+    out = _Whole()
     with pq.ParquetWriter(out, schema) if output == Output.PARQUET else pa.ipc.new_stream(out, schema) as writer:
-        for batch in rows:
-            writer.write_batch(batch)
+        try:
+            for batch in rows:
+                writer.write_batch(batch)
+        except BaseException:
+            out.failed = True
+            raise
 
 
 def _as_json(row: dict[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False, default=_plain)
+    return json.dumps(_plain(row), ensure_ascii=False)
 
 
 def _as_line(row: dict[str, Any]) -> str:
@@ -82,19 +119,28 @@ def _as_line(row: dict[str, Any]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(ESCAPES.get(c, c) if c.isprintable() or c in ESCAPES else repr(c)[1:-1] for c in text)
+    """Returns a text in which no character moves a cursor, as PostgreSQL's COPY reads it; bytes of no text too."""
+    return "".join(ESCAPES.get(c) or (_bytes_of(c) if unicodedata.category(c) in ("Cc", "Cs") else c) for c in text)
+
+
+def _bytes_of(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape"))
 
 
 def _text(value: Any) -> str:
     if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, dict | list | tuple):
-        return json.dumps(value, ensure_ascii=False, default=_plain)
-    return _plain(value) if isinstance(value, datetime) else str(value)
+        return value.decode(errors="surrogateescape")
+    return json.dumps(_plain(value), ensure_ascii=False) if isinstance(value, dict | list) else str(_plain(value))
 
 
-def _plain(value: Any) -> str:
-    """Returns what JSON has no type for as text: bytes in base64, times in ISO 8601."""
+def _plain(value: Any) -> Any:
+    """Returns a value as JSON has it: bytes in base64, times in ISO 8601, what else it has no type for as text."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -8,7 +8,7 @@ pages are given to it as a Parquet file of their own. See https://parquet.apache
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -90,22 +90,37 @@ class Footer:
             raise OSError("it does not end as a Parquet file")
         if length > len(tail):
             tail = file.read(file.size - length, length)
-        raw = tail[-length:]
-        self.arrow: pq.FileMetaData = pq.read_metadata(pa.BufferReader(MAGIC + raw))
-        with _well_formed():
-            tree = Reader(raw).struct()
-            self.groups: list[Struct] = tree[4]
-            self.paths = _paths(tree[2])
-        """By Parquet column the schema elements from below the root to its leaf."""
+        self._raw: bytes = tail[-length:]
+        self.arrow: pq.FileMetaData = pq.read_metadata(pa.BufferReader(MAGIC + self._raw))
+        self._wanted: frozenset[int] = frozenset()
+        self._chunks: list[dict[int, Struct]] = []
+        self._paths: dict[int, list[Struct]] = {}
+
+    def want(self, columns: Iterable[int]) -> None:
+        """Say of which Parquet columns pages will be asked for: nothing is kept of the others."""
+        self._wanted = frozenset(columns)
 
     def rows(self, group: int) -> int:
         """Returns how many rows a row group has."""
-        return int(self.groups[group][3])
+        return int(self.arrow.row_group(group).num_rows)
 
     def chunk(self, group: int, column: int) -> Struct:
-        """Returns a column chunk as the footer has it."""
-        found: Struct = self.groups[group][1][column]
-        return found
+        """Returns a column chunk of a wanted column as the footer has it.
+
+        Raises:
+            OSError: the footer is damaged.
+        """
+        if not self._chunks:
+            with _well_formed():
+                tree = Reader(self._raw).struct()
+                self._paths = {at: path for at, path in enumerate(_paths(tree[2])) if at in self._wanted}
+                self._chunks = [{at: g[1][at] for at in self._wanted} for g in tree[4]]
+            self._raw = b""
+        return self._chunks[group][column]
+
+    def path(self, column: int) -> list[Struct]:
+        """Returns the schema elements from below the root to a wanted column, once a chunk was asked for."""
+        return self._paths[column]
 
 
 @contextmanager
@@ -150,8 +165,8 @@ class ColumnPages:
 
     def __init__(self, file: CountedFile, footer: Footer, group: int, column: int) -> None:
         with _well_formed():
-            self._path = footer.paths[column]
             chunk, rows = footer.chunk(group, column), footer.rows(group)
+            self._path = footer.path(column)
             self._meta = meta = chunk[3]
             begin, dictionary = meta[9], meta.get(11) or 0
             self._begin = min(begin, dictionary) if dictionary else begin
@@ -164,6 +179,17 @@ class ColumnPages:
                     Page(place[3], end, place[1], place[2], *bound)
                     for place, end, bound in zip(places, ends, bounds, strict=True)
                 ]
+                self._check(self._begin + meta[7])
+
+    def _check(self, end: int) -> None:
+        """See that pages follow each other from the first row on, inside the column chunk."""
+        row, at = 0, self._begin
+        for page in self.pages:
+            if page.first_row != row or page.end_row <= row or page.start < at or page.size <= 0:
+                raise Malformed("its page index does not fit its footer")
+            row, at = page.end_row, page.start + page.size
+        if at > end:
+            raise Malformed("its page index does not fit its footer")
 
     def covering(self, first: int, end: int) -> list[Page]:
         """Returns the pages that hold some rows.
@@ -195,10 +221,14 @@ class ColumnPages:
         if start > self._begin and self.pages[0].start > self._begin:
             before = file.read(self._begin, self.pages[0].start - self._begin)
         stream = pa.BufferReader(self._as_file(before, body, some[-1].end_row - some[0].first_row))
-        with pq.ParquetFile(stream, page_checksum_verification=True) as parquet:
+        # as where whole files are read
+        options = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
+        with pq.ParquetFile(stream, **options) as parquet:
             found = parquet.read(use_threads=False).column(0).combine_chunks()
         for _ in self._path[1:]:
             found = found.flatten()[0]
+        if len(found) != some[-1].end_row - some[0].first_row:
+            raise Malformed("its pages have other rows than its page index says")
         return found.slice(first - some[0].first_row, end - first)
 
     def _as_file(self, dictionary: bytes, pages: bytes, rows: int) -> bytes:

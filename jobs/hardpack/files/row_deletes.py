@@ -64,16 +64,15 @@ def _below_2_32(what: str, found: np.ndarray) -> BitMap:
     return bitmap(found)
 
 
-def read_positions_on(files: DataFiles, delete: DataFile, path: str) -> BitMap:
-    """Returns the positions that a delete file, which may lie on several data files, names of one of them.
+def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitMap]:
+    """Returns the positions that a delete file names, by the data file; it may lie on several.
 
     Args:
         files: reads the table's files.
         delete: the delete file, as its manifest has it.
-        path: the data file.
 
     Raises:
-        BadInput: the delete file is gone, damaged or of a format that is not read here.
+        BadInput: it is gone, damaged or of a format that is not read here.
         Unavailable: the storage does not answer.
     """
     import pyarrow.compute as pc
@@ -86,18 +85,18 @@ def read_positions_on(files: DataFiles, delete: DataFile, path: str) -> BitMap:
     if kind not in ALONE:
         raise BadInput(f"{what} is {kind}, expected parquet or puffin; have its deletes applied (rewrite_data_files).")
 
-    def positions() -> BitMap:
+    def positions() -> dict[str, BitMap]:
         with files.io.new_input(delete.file_path).open() as stream:
             if kind == "puffin":
                 vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
-                found = [v.to_vector().to_numpy() for v in vectors if v.referenced_data_file == path]
-            else:
-                named = pq.read_table(stream, columns=[PATH[0], POSITION[0]], page_checksum_verification=True)
-                found = [named.filter(pc.field(PATH[0]) == path)[POSITION[0]].to_numpy()]
-        return BitMap.union(BitMap(), *(_below_2_32(what, one) for one in found))
+                return {v.referenced_data_file: _below_2_32(what, v.to_vector().to_numpy()) for v in vectors}
+            named = pq.read_table(stream, columns=[PATH[0], POSITION[0]], page_checksum_verification=True)
+        paths = pc.unique(named[PATH[0]]).to_pylist()
+        own = {path: named.filter(pc.field(PATH[0]) == path) for path in paths} if len(paths) > 1 else {paths[0]: named}
+        return {path: _below_2_32(what, found[POSITION[0]].to_numpy()) for path, found in own.items()}
 
     with readable(what, lambda: files.read_through(delete.file_path), positions):
-        return positions()
+        return positions() if delete.record_count else {}
 
 
 def write_positions(files: DataFiles, dead: Mapping[str, BitMap], data: Mapping[str, ContentFile]) -> list[ContentFile]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,9 @@ def runs(index: SparseIndex, file: LogFile, projected: Schema, offsets: tuple[in
 def _may_hold(index: SparseIndex, file: LogFile, group: int, where: Where) -> bool:
     for column, wanted in where.items():
         value, bounds = wanted.as_py(), index.bounds(file, group, column)
-        if bounds and type(bounds[0]) is type(value) and not bounds[0] <= value <= bounds[1]:
+        # a file may have times without a zone where the table has them with one
+        comparable = bounds and type(bounds[0]) is type(value) and not isinstance(value, datetime)
+        if comparable and bounds and not bounds[0] <= value <= bounds[1]:
             return False
     return True
 
@@ -61,7 +64,8 @@ def _rows(
     asked = index.files.schema.select(index.columns.offset.name, *(column.name for column in where))
     for batch in index.files.rows(file.content, asked, [group]):
         own = slice(at, at := at + len(batch))
-        found[own] = longs(leaf(batch, index.columns.offset))
+        # a row of another log may have none
+        found[own] = longs(leaf(batch, index.columns.offset).fill_null(-1))
         for column, wanted in where.items():
             keep[own] &= fulfils(leaf(batch, column), wanted)
     keep &= (found >= offsets[0]) & (found < offsets[1])

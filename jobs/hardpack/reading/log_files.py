@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.table import FileScanTask, Table
 
@@ -33,8 +35,8 @@ class LogFile:
     """Delete files that may name some of its rows."""
     shared: bool
     """Whether it may hold rows of other logs too."""
-    control: bool
-    """Whether it may hold control rows."""
+    transactions: bool
+    """Whether it may hold rows of transactions, or control rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,15 @@ class _Shared:
     partition: Partition
     first_offset: int
     end_offset: int
+    trouble: str = ""
+    """Why they have no place in a log; empty when they have one."""
 
-    def with_(self, other: _Shared | None) -> _Shared:
+    def beside(self, other: _Shared | None) -> _Shared:
+        """Returns these rows and others of the same log."""
         if other is None:
             return self
         first, end = min(self.first_offset, other.first_offset), max(self.end_offset, other.end_offset)
-        return _Shared(self.partition, first, end)
+        return _Shared(self.partition, first, end, self.trouble or other.trouble)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,16 @@ class ReadableLog:
     """Rows below are of no open transaction: a pass has covered them."""
     files: tuple[LogFile, ...]
     """By their first offset."""
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether an offset may stand twice: files overlap, or one has more rows than offsets."""
+        end = -1
+        for file in self.files:
+            if file.first_offset <= end or file.content.rows > file.last_offset - file.first_offset + 1:
+                return True
+            end = file.last_offset
+        return False
 
 
 class SnapshotLogs:
@@ -96,7 +111,9 @@ class SnapshotLogs:
     @property
     def names(self) -> list[str]:
         """The names of the logs, those in files of several last."""
-        return list(dict.fromkeys([*self._views, *self._in_shared]))
+        wanted = None if self._wanted is None else {str(p) for p in self._wanted}
+        found = dict.fromkeys([*self._views, *self._in_shared])
+        return [name for name in found if wanted is None or name in wanted]
 
     def log(self, partition: Partition) -> ReadableLog:
         """Returns a log.
@@ -107,7 +124,7 @@ class SnapshotLogs:
         """
         name = str(partition)
         if name not in self._logs:
-            if name not in self._views and name not in self._in_shared:
+            if name not in self.names:
                 everyone = self if self._wanted is None else SnapshotLogs(self.table, self._settings)
                 there = ", ".join(everyone.names) or "none"
                 raise BadInput(f"{self.name}: there is no partition {name}, it has {there}.")
@@ -116,8 +133,8 @@ class SnapshotLogs:
 
     def _readable(self, name: str) -> ReadableLog:
         view, shared = self._views.get(name), self._in_shared.get(name)
-        if view and view.trouble:
-            raise BadInput(f"{self.name}: partition {name} cannot be read in order: {view.trouble}.")
+        if trouble := (view.trouble if view else "") or (shared.trouble if shared else ""):
+            raise BadInput(f"{self.name}: partition {name} cannot be read in order: {trouble}.")
         firsts = [view.log_start] if view and (view.segments or view.state.log_start is not None) else []
         ends = [view.log_end] if view else []
         if shared:
@@ -135,20 +152,32 @@ class SnapshotLogs:
     def _in_shared(self) -> dict[str, _Shared]:
         """By log the rows in files that hold those of several: nothing but the rows tells whose they are."""
         found: dict[str, _Shared] = {}
-        names = [*(column.name for column in self.columns.log.columns), self.columns.offset.name]
-        files = DataFiles.of(self.table)
+        files, log, offset = DataFiles.of(self.table), self.columns.log.columns, self.columns.offset
         for file in self._shared:
-            for batch in files.read(
-                self._log_file(file, shared=True).content, [*self.columns.log.columns, self.columns.offset]
-            ):
-                told = pa.Table.from_batches([batch]).group_by(names[:-1]).aggregate([(names[-1], "min_max")])
-                for row in told.to_pylist():
-                    bounds = row.pop(f"{names[-1]}_min_max")
-                    log = self.columns.log.of([row[name] for name in names[:-1]])
-                    partition = NO_LOG if log is None else log
-                    own = _Shared(partition, bounds["min"], bounds["max"] + 1)
-                    found[str(partition)] = own.with_(found.get(str(partition)))
+            for batch in files.read(self._log_file(file, shared=True).content, [*log, offset]):
+                names = [column.name for column in log]
+                rows = pa.Table.from_batches([batch]).group_by(names)
+                of_logs = rows.aggregate(
+                    [(offset.name, "min_max"), (offset.name, "count", pc.CountOptions("only_null"))]
+                )
+                for row in of_logs.to_pylist():
+                    own = self._rows_of_log(row, [row[name] for name in names])
+                    found[str(own.partition)] = own.beside(found.get(str(own.partition)))
         return found
+
+    def _rows_of_log(self, row: dict[str, Any], values: list[Any]) -> _Shared:
+        named, offset = self.columns.log.of(values), self.columns.offset.name
+        least, greatest = row[f"{offset}_min_max"]["min"], row[f"{offset}_min_max"]["max"]
+        trouble = ""
+        if named is None:
+            trouble = (
+                f"rows have no {str(self.columns.log)!r}, expected the number or name of their log; set or delete them"
+            )
+        elif row[f"{offset}_count"]:
+            trouble = f"rows have no {offset!r}, expected their offset in the log; set or delete them"
+        elif least < 0:
+            trouble = f"a row has {offset!r} {least}, expected an offset from 0 on; mend or delete it"
+        return _Shared(NO_LOG if named is None else named, least or 0, (greatest or 0) + 1, trouble)
 
     @cached_property
     def _tasks(self) -> dict[str, FileScanTask]:
@@ -169,8 +198,6 @@ class SnapshotLogs:
     def _log_file(self, file: DataFile, shared: bool) -> LogFile:
         task = self._tasks[file.path]
         content = of_manifest(task.file, self.table.specs()[task.file.spec_id], self.table.schema())
-        control = self.columns.control
-        nulls = task.file.null_value_counts or {}
         return LogFile(
             content,
             0 if file.trouble else file.min_offset,
@@ -178,5 +205,15 @@ class SnapshotLogs:
             LONG_MAX if file.trouble else -1 if file.max_timestamp is None else file.max_timestamp,
             tuple(sorted(task.delete_files, key=lambda f: f.file_path)),
             shared,
-            control is not None and nulls.get(control.field_id) != file.rows,
+            self._may_tell_of_transactions(task.file),
         )
+
+    def _may_tell_of_transactions(self, file: IceFile) -> bool:
+        control, transactional = self.columns.control, self.columns.transactional
+        if control is None or transactional is None:
+            return False
+        nulls, highs = file.null_value_counts or {}, file.upper_bounds or {}
+        without = nulls.get(control.field_id) == file.record_count
+        # Iceberg's bound of a truth value is a byte, of false 0
+        plain = nulls.get(transactional.field_id) == file.record_count or highs.get(transactional.field_id) == b"\0"
+        return not (without and plain)

@@ -29,12 +29,15 @@ class Run:
     first: int
     """No row of it stands before."""
     open: Callable[[], Iterator[Rows]]
+    name: str = ""
+    """Of rows of one place those come first whose run's name does."""
 
 
 class _Head:
     """What was read of a run and not handed on yet: one batch, and the one after it."""
 
-    def __init__(self, rows: Iterator[Rows]) -> None:
+    def __init__(self, rows: Iterator[Rows], name: str) -> None:
+        self.name = name
         self._rest = (found for found in rows if len(found[0]))
         self.now = next(self._rest, None)
         self.then = next(self._rest, None)
@@ -77,13 +80,15 @@ def merged(runs: Iterable[Run]) -> Iterator[Rows]:
     while waiting or heads:
         end = min((head.last for head in heads), default=None)
         while waiting and (end is None or waiting[0].first <= end):
-            head = _Head(waiting.popleft().open())
+            run = waiting.popleft()
+            head = _Head(run.open(), run.name)
             if head.now is not None:
                 heads.append(head)
                 end = head.last if end is None else min(end, head.last)
         if end is None:
             return
         unsure = [head for head in heads if head.goes_on_with(end)]
+        heads.sort(key=lambda head: head.name)
         taken = [rows for head in heads if (rows := head.take(end - 1 if unsure else end))]
         if taken:
             yield _together(taken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +19,11 @@ from hardpack.reading.log_files import LogFile, ReadableLog, SnapshotLogs
 from hardpack.reading.ordered import Rows, Run, merged
 from hardpack.reading.repeated import OneRowAnOffset
 from hardpack.reading.seek import Found, Sought, first_row
-from hardpack.reading.sparse_index import SparseIndex
+from hardpack.reading.sparse_index import SparseIndex, fulfils
 from hardpack.reading.transactions import Isolation, Outcomes, TransactionColumns
 from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
-from hardpack.table.columns import NO_LOG
 from hardpack.table.given_key import arrow_values, given_values
 from hardpack.table.log_views import ManifestCache
 
@@ -108,7 +108,8 @@ class TopicReader:
             partition: the log.
             time: ms since the epoch.
         """
-        return self._first(partition, Sought("time", time))
+        # Kafka has no times before 1970, and -1 for none
+        return self._first(partition, Sought("time", max(time, 0)))
 
     def _first(self, partition: Partition, sought: Sought) -> Found | None:
         log = self._logs.log(partition)
@@ -122,7 +123,7 @@ class TopicReader:
         *,
         start_time: int | None = None,
         end_time: int | None = None,
-        key: bytes | None = None,
+        key: bytes | str | None = None,
         columns: Sequence[str] | None = None,
         isolation_level: Isolation = "read_committed",
         by_time: bool = False,
@@ -144,8 +145,9 @@ class TopicReader:
         Raises:
             BadInput: a partition, column or key that the table has not, or rows that cannot be put in order.
         """
-        asked = [self._logs.log(p) for p in (self.partitions if partitions is None else partitions)]
-        chosen, only = self._chosen(columns), self._of_key(key)
+        if isolation_level not in get_args(Isolation):
+            raise BadInput(f"isolation_level is {isolation_level!r}, expected {' or '.join(get_args(Isolation))}.")
+        asked, chosen, only = self._asked(partitions), self._chosen(columns), self._of_key(key)
         if only is None:
             return
         logs = [
@@ -168,7 +170,7 @@ class TopicReader:
         Raises:
             BadInput: a partition that the table has not, or rows that cannot be put in order.
         """
-        logs = [self._logs.log(p) for p in (self.partitions if partitions is None else partitions)]
+        logs = self._asked(partitions)
         ends = [self._committed_to(log) for log in logs]
         names = self._chosen(None)
         keys = list(dict.fromkeys(column.path[0] for column in self.columns.keys))
@@ -210,39 +212,47 @@ class TopicReader:
         if told and isolation == "read_committed":
             outcomes = self._outcomes(log, start, told)
             end = min(end, outcomes.last_stable)
-        asked = [*chosen, *(c.name for c in (mapped.offset, mapped.timestamp, mapped.leader_epoch) if c)]
-        rows = self._rows(log, [*asked, *(told.names if told else ())], (start, end), only)
-        for keys, batch in OneRowAnOffset(self._logs.name, log.name, mapped).of(rows):
+        names = [*chosen, mapped.timestamp.name, *(told.names if told else ())]
+        # where an offset stands twice, the row that stands for it may have another key
+        late = only if only and log.may_repeat else {}
+        rows = self._rows(log, [*names, *(c.name for c in late)], (start, end), {} if late else only, log.files)
+        for keys, batch in rows:
+            seen = np.ones(len(batch), bool)
             if told:
-                seen = outcomes.seen(batch) if outcomes else ~told.roles(batch).control
-                keys, batch = keys[seen], batch.filter(pa.array(seen))
-            if len(batch):
-                yield keys, batch
+                seen &= outcomes.seen(batch) if outcomes else ~told.roles(batch).control
+            for column, wanted in late.items():
+                seen &= fulfils(leaf(batch, column), wanted)
+            if seen.any():
+                yield (keys, batch) if seen.all() else (keys[seen], batch.filter(pa.array(seen)))
 
     def _outcomes(self, log: ReadableLog, start: int, told: TransactionColumns) -> Outcomes:
         # all that a pass has covered is decided
         begin = min(start, log.decided_to)
-        rows = self._rows(log, told.names, (begin, LONG_MAX), {})
-        return Outcomes.of(told, (batch for _, batch in rows))
+        files = log.files if log.may_repeat else tuple(file for file in log.files if file.transactions)
+        return Outcomes.of(told, (batch for _, batch in self._rows(log, told.names, (begin, LONG_MAX), {}, files)))
 
-    def _rows(self, log: ReadableLog, names: Iterable[str], offsets: tuple[int, int], only: Where) -> Iterator[Rows]:
-        """Yields the rows of a log by offset, those of one offset together; a file is opened when it is its turn."""
-        projected, own = self.table.schema().select(*dict.fromkeys(names)), self._of_log(log)
+    def _rows(
+        self, log: ReadableLog, names: Iterable[str], offsets: tuple[int, int], only: Where, files: Iterable[LogFile]
+    ) -> Iterator[Rows]:
+        """Yields the rows of a log by offset, one for each; a file is opened when it is its turn."""
+        mapped, (start, end) = self.columns, offsets
+        needed = [c.name for c in (mapped.offset, mapped.leader_epoch) if c]
+        projected, own = self.table.schema().select(*dict.fromkeys([*names, *needed])), self._of_log(log)
 
         def of_file(file: LogFile) -> Iterator[Rows]:
             return merged(runs(self._index, file, projected, offsets, {**own, **only} if file.shared else only))
 
-        start, end = offsets
-        return merged(
-            Run(max(file.first_offset, start), partial(of_file, file))
-            for file in log.files
+        rows = merged(
+            Run(max(file.first_offset, start), partial(of_file, file), file.content.path)
+            for file in files
             if file.first_offset < end and file.last_offset >= start
         )
+        return OneRowAnOffset(self._logs.name, log.name, mapped).of(rows)
 
     def _span(
         self, log: ReadableLog, start: int | None, end: int | None, start_time: int | None, end_time: int | None
     ) -> tuple[int, int]:
-        first, last = start or 0, log.end_offset if end is None else end
+        first, last = max(start or 0, 0), log.end_offset if end is None else end
         if start_time is not None:
             found = self.offset_for_time(log.partition, start_time)
             first = max(first, log.end_offset if found is None else found.offset)
@@ -250,17 +260,24 @@ class TopicReader:
             last = min(last, found.offset)
         return first, last
 
+    def _asked(self, partitions: Iterable[Partition] | None) -> list[ReadableLog]:
+        if isinstance(partitions, str | int):
+            partitions = [partitions]
+        names = self.partitions if partitions is None else dict.fromkeys(map(str, partitions))
+        return [self._logs.log(name) for name in names]
+
     def _chosen(self, columns: Sequence[str] | None) -> list[str]:
         there = [field.name for field in self.table.schema().fields]
         for name in columns or ():
             if name not in there:
                 raise BadInput(f"{self._logs.name}: there is no column {name!r}, expected some of {', '.join(there)}.")
-        return there if columns is None else list(columns)
+        return there if columns is None else list(dict.fromkeys(columns))
 
-    def _of_key(self, key: bytes | None) -> Where | None:
+    def _of_key(self, given: bytes | str | None) -> Where | None:
         """Returns what rows of a key have; None where no row can have it, as it stands for none."""
-        if key is None:
+        if given is None:
             return {}
+        key = given.encode() if isinstance(given, str) else given
         values = given_values(self.table, self.columns, key)
         absent = self.columns.empty_key_is_absent and key == b""
         return None if absent or all(v is None for v in values.values()) else arrow_values(values)
@@ -268,10 +285,8 @@ class TopicReader:
     def _of_log(self, log: ReadableLog) -> Where:
         """Returns what rows of a log have, by which they are told from others of the same file."""
         columns = self.columns.log
-        values = None if log.partition == NO_LOG else columns.values(log.name)
-        if values is None:
-            return arrow_values(dict.fromkeys(columns.columns))
-        return arrow_values(dict(zip(columns.columns, values, strict=True)))
+        values = columns.values(log.name) or ()
+        return arrow_values(dict(zip(columns.columns, values, strict=True))) if values else {}
 
 
 def _one_by_one(logs: Iterable[Callable[[], Iterator[Rows]]]) -> Iterator[Rows]:

@@ -113,7 +113,7 @@ def _first_in_file(
             if sought.least(low) >= (found.offset if found else best):
                 break
             offsets = index.offsets(opened, file, group, rows)
-            mask = offsets < (found.offset if found else best)
+            mask = (offsets >= 0) & (offsets < (found.offset if found else best))
             times = None if sought.by == "offset" else index.millis(opened, file, group, rows)
             mask &= (offsets if times is None else times) >= sought.value
             for column, wanted in where.items():

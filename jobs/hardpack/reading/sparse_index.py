@@ -14,10 +14,10 @@ from pyiceberg.types import LongType
 from pyroaring import BitMap
 
 from hardpack.files.damage import readable
-from hardpack.files.data_files import DataFiles
+from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import longs
 from hardpack.files.page_index import ColumnPages, CountedFile, Footer
-from hardpack.files.row_deletes import read_positions_on
+from hardpack.files.row_deletes import read_positions_by_file
 from hardpack.reading.log_files import LogFile
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import LogColumns
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
-REMEMBERED = 10_000
-"""Files of which the footer is remembered, and row groups of which pages are."""
+REMEMBERED = 1_000
+"""Data files of which the footer is remembered, column chunks of which the pages are, and delete files."""
 PER_MILLI = {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}
 """Parquet's units of time, how many there are in one ms."""
 Span = tuple[int, int]
@@ -57,7 +57,7 @@ class SparseIndex:
     """Bytes of footers, page indexes and pages that were read."""
     _known: dict[str, _Known] = field(default_factory=dict)
     _pages: dict[tuple[str, int, int], ColumnPages] = field(default_factory=dict)
-    _deleted: dict[str, BitMap] = field(default_factory=dict)
+    _deletes: dict[str, dict[str, BitMap]] = field(default_factory=dict)
 
     def by_pieces(self, file: LogFile, work: Callable[[CountedFile], T]) -> T:
         """Returns what some work finds in a file of which it reads pieces.
@@ -84,14 +84,18 @@ class SparseIndex:
         path = file.content.path
         if path not in self._known:
             footer = self.by_pieces(file, Footer)
-            numbers = field_numbers(footer.arrow.schema, self.files.names)
-            begins = np.cumsum([0, *map(footer.rows, range(len(footer.groups)))]).tolist()
-            _keep(self._known, path, _Known(footer, {n: at for at, n in enumerate(numbers) if n is not None}, begins))
+            told = field_numbers(footer.arrow.schema, self.files.names)
+            numbers = {number: at for at, number in enumerate(told) if number is not None}
+            asked = (self.columns.offset, self.columns.timestamp, *self.columns.log.columns)
+            footer.want(numbers[column.field_id] for column in asked if column.field_id in numbers)
+            begins = np.cumsum([0, *map(footer.rows, range(footer.arrow.num_row_groups))]).tolist()
+            _keep(self._known, path, _Known(footer, numbers, begins))
         return self._known[path]
 
-    def row_groups(self, file: LogFile) -> range:
-        """Returns the numbers of a file's row groups."""
-        return range(len(self._of(file).footer.groups))
+    def row_groups(self, file: LogFile) -> list[int]:
+        """Returns the numbers of a file's row groups that have rows."""
+        begins = self._of(file).begins
+        return [group for group in range(len(begins) - 1) if begins[group] < begins[group + 1]]
 
     def positions(self, file: LogFile, group: int) -> Span:
         """Returns the position of a row group's first row, and the one after its last."""
@@ -104,7 +108,11 @@ class SparseIndex:
         if (number := known.numbers.get(column.field_id)) is None:
             return None
         stats = known.footer.arrow.row_group(group).column(number).statistics
-        return (stats.min, stats.max) if stats is not None and stats.has_min_max else None
+        try:
+            return (stats.min, stats.max) if stats is not None and stats.has_min_max else None
+        except (ValueError, OverflowError):
+            # Python has no text or date for it
+            return None
 
     def latest(self, file: LogFile, group: int) -> int:
         """Returns the greatest timestamp of a row group, ms; Long.MAX where nothing tells it."""
@@ -126,21 +134,24 @@ class SparseIndex:
         return self._pages[at]
 
     def values(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn, rows: Span) -> pa.Array:
-        """Returns what a column has in some rows of a row group, in Parquet's physical type; nulls where it is not."""
-        pages = self.pages(opened, file, group, column)
-        return pa.nulls(rows[1] - rows[0]) if pages is None else pages.values(opened, *rows)
+        """Returns what a column has in some rows of a row group, in Parquet's physical type if the file has it."""
+        if (pages := self.pages(opened, file, group, column)) is not None:
+            return pages.values(opened, *rows)
+        # the same in all rows: a partition value, a default, or null
+        first = next(self.files.rows(file.content, self.files.schema.select(column.name), [group]))
+        return pa.repeat(leaf(first, column)[0], rows[1] - rows[0])
 
     def offsets(self, opened: CountedFile, file: LogFile, group: int, rows: Span) -> NDArray[np.int64]:
-        """Returns the offsets of some rows of a row group."""
-        return longs(self.values(opened, file, group, self.columns.offset, rows))
+        """Returns the offsets of some rows of a row group, -1 where a row of another log has none."""
+        return longs(self.values(opened, file, group, self.columns.offset, rows).fill_null(-1))
 
     def millis(self, opened: CountedFile, file: LogFile, group: int, rows: Span) -> NDArray[np.int64]:
         """Returns the timestamps of some rows of a row group, ms since the epoch, -1 where there is none."""
         found = self.values(opened, file, group, self.columns.timestamp, rows)
         per = self._per_milli(file) or 1
         if pa.types.is_timestamp(found.type):
-            # Parquet's old type of 96 bits
-            per, found = 1000, found.cast(pa.timestamp("us"), safe=False)
+            # Parquet's old type of 96 bits, or a default
+            per, found = 1000, found.cast(pa.timestamp("us", found.type.tz))
         there = np.asarray(found.is_valid().to_numpy(zero_copy_only=False))
         return np.where(there, np.asarray(found.cast(pa.int64()).fill_null(0)) // per, -1)
 
@@ -165,13 +176,12 @@ class SparseIndex:
             BadInput: a delete file is gone, damaged or of a format that is not read here.
             Unavailable: the storage does not answer.
         """
-        if not file.deletes:
-            return np.empty(0, np.int64)
-        path = file.content.path
-        if path not in self._deleted:
-            found = (read_positions_on(self.files, delete, path) for delete in file.deletes)
-            _keep(self._deleted, path, BitMap.union(BitMap(), *found))
-        own = self._deleted[path] & BitMap(range(*positions))
+        found = BitMap()
+        for delete in file.deletes:
+            if delete.file_path not in self._deletes:
+                _keep(self._deletes, delete.file_path, read_positions_by_file(self.files, delete))
+            found |= self._deletes[delete.file_path].get(file.content.path, BitMap())
+        own = found & BitMap(range(*positions)) if found else found
         return np.asarray(own.to_array(), np.int64) - positions[0]
 
 

@@ -117,3 +117,28 @@ def test_seek(topic):
 def test_bad_input(topic, arguments, sentence):
     verb, *rest = arguments
     assert sentence in run(verb, topic, *rest, code=2)
+
+
+def test_control_characters_are_written_as_bytes_and_others_as_they_are(catalog, topic):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "\x1b[2J", "👩\u200d🚀\xa0"), row(1, "k", "\\x1b")]})
+    lines = run("read", name_of(table), "-c", "key", "-c", "value").splitlines()
+    assert lines[1:] == ["\\x1b[2J\t👩\u200d🚀\xa0", "k\t\\\\x1b"]
+
+
+def test_rows_that_fail_midway_leave_no_whole_file(catalog, topic):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    append(table, {0: [row(5, "a", "one")]})
+    append(table, {0: [row(5, "a", "two")]})
+    said = CliRunner().invoke(cli.app, ["read", name_of(table), "-o", "parquet"])
+    assert isinstance(said.exception, BadInput)
+    with pytest.raises(pa.ArrowInvalid):
+        pq.read_table(io.BytesIO(said.stdout_bytes))
+
+
+def test_numbers_that_are_none_are_text_in_json():
+    from hardpack.cli.row_output import _as_json
+
+    told = _as_json({"a": float("nan"), "b": [float("inf"), b"\xff", None, 1.5], "c": {"d": True}})
+    assert json.loads(told) == {"a": "nan", "b": ["inf", "/w==", None, 1.5], "c": {"d": True}}

@@ -1,0 +1,258 @@
+"""Tables at the edges of what a reader meets: offsets that stand twice, rows of no log, odd files; no JVM."""
+
+import os
+import uuid
+from datetime import datetime
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hardpack.errors import BadInput
+from hardpack.files.page_index import ColumnPages, CountedFile, Footer
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BooleanType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from tests.reading.records import open_reader
+from tests.topics import T0
+
+NAMES = count()
+EPOCHS = {"column.leader.epoch": "epoch"}
+TRANSACTIONS = {"column.producer.id": "pid", "column.transactional": "tx", "column.control": "ctl"}
+
+
+def schema(**kinds):
+    kinds = {"partition": IntegerType(), "offset": LongType(), "timestamp": LongType(), "key": StringType(),
+             "value": StringType(), "epoch": IntegerType(), "pid": LongType(), "tx": BooleanType(),
+             "ctl": StringType()} | kinds  # fmt: skip
+    return Schema(*(NestedField(at, name, kind) for at, (name, kind) in enumerate(kinds.items(), 1)))
+
+
+def table_of(catalog, found, spec=None, **settings):
+    catalog.create_namespace_if_not_exists("edges")
+    told = {f"hardpack.{name.replace('_', '.')}": value for name, value in settings.items()}
+    return catalog.create_table(
+        f"edges.t{next(NAMES)}", found, partition_spec=spec or PartitionSpec(),
+        properties={"hardpack.cleanup.policy": "compact", **told},
+    )  # fmt: skip
+
+
+def arrow(found, *rows):
+    usual = {"partition": 0, "timestamp": T0, "key": "a", "value": "v", "epoch": 1, "tx": False}
+    names = [field.name for field in found.fields]
+    cells = [{k: v for k, v in (usual | row).items() if k in names} for row in rows]
+    return pa.Table.from_pylist(cells, schema=schema_to_pyarrow(found))
+
+
+def filled(catalog, *commits, spec=None, kinds=None, **settings):
+    found = schema(**(kinds or {}))
+    table = table_of(catalog, found, spec, **{name.replace(".", "_"): value for name, value in settings.items()})
+    for rows in commits:
+        table.append(arrow(found, *rows))
+    return table.refresh()
+
+
+def add(table, pieces, bounds, values=(), **options):
+    """A file of these row groups, with the bounds of offset and timestamp that a manifest would have."""
+    path = f"{table.location().removeprefix('file://')}/data/{uuid.uuid4()}.parquet"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with pq.ParquetWriter(path, pieces[0].schema, **options) as writer:
+        for piece in pieces:
+            writer.write_table(piece)
+    lows, highs = (
+        {table.schema().find_field(n).field_id: to_bytes(table.schema().find_field(n).field_type, b[at])
+         for n, b in bounds.items()}
+        for at in (0, 1)
+    )  # fmt: skip
+    file = DataFile.from_args(
+        content=DataFileContent.DATA, file_path=f"file://{path}", file_format=FileFormat.PARQUET,
+        partition=Record(*values), record_count=sum(map(len, pieces)), file_size_in_bytes=os.path.getsize(path),
+        split_offsets=None, equality_ids=None, sort_order_id=None, column_sizes={}, value_counts={},
+        null_value_counts=dict.fromkeys(lows, 0), nan_value_counts={}, lower_bounds=lows, upper_bounds=highs,
+    )  # fmt: skip
+    file.spec_id = table.spec().spec_id
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as snapshot:
+        snapshot.append_data_file(file)
+    return table.refresh()
+
+
+def read(table, *what, of=("offset", "value"), **options):
+    return [
+        tuple(r[n] for n in of) for batch in open_reader(table, None).read(*what, **options) for r in batch.to_pylist()
+    ]
+
+
+def test_a_key_is_looked_for_among_the_rows_that_stand(catalog):
+    table = filled(
+        catalog, [{"offset": 0}, {"offset": 5, "value": "cut off"}], [{"offset": 5, "key": "b", "epoch": 2}], **EPOCHS
+    )
+    assert read(table, key=b"a") == [(0, "v")]
+    assert read(table, key="b") == [(5, "v")]
+
+
+def test_a_key_does_not_hide_that_rows_differ(catalog):
+    table = filled(catalog, [{"offset": 0}, {"offset": 5}], [{"offset": 5, "key": "b"}])
+    with pytest.raises(BadInput, match="at offset 5 differ"):
+        read(table, key=b"a")
+
+
+@pytest.mark.parametrize("lost", [{"tx": True}, {"ctl": "abort"}])
+def test_a_row_that_was_cut_off_decides_no_transaction(catalog, lost):
+    ends = [{"offset": 6, "pid": 7, "ctl": "commit", "epoch": 2}, {"offset": 7, "epoch": 2}]
+    table = filled(
+        catalog,
+        [{"offset": 0, "pid": 7, "tx": True}, {"offset": 5, "pid": 9 if "tx" in lost else 7, **lost}],
+        [{"offset": 5, "pid": 7, "tx": True, "epoch": 2, "value": "w"}, *ends],
+        **EPOCHS | TRANSACTIONS,
+    )
+    assert read(table) == [(0, "v"), (5, "w"), (7, "v")]
+
+
+def test_of_equal_rows_the_one_of_the_first_file_stands(catalog):
+    rows = [{"offset": 3, "ctl": "one"}, {"offset": 5, "ctl": "one"}], [{"offset": 5, "ctl": "two"}]
+    table = filled(catalog, *rows, duplicates_ignore="ctl")
+    paths = {task.file.record_count: task.file.file_path for task in table.scan().plan_files()}
+    first = "one" if paths[2] < paths[1] else "two"
+    assert read(table, of=("offset", "ctl")) == [(3, "one"), (5, first)]
+
+
+def test_a_log_asked_for_twice_is_read_once(catalog):
+    table = filled(catalog, [{"offset": 0}, {"offset": 1}])
+    for what in ([0, "0", 0], 0, "0"):
+        assert read(table, what, of=("offset",)) == [(0,), (1,)]
+    assert read(table, columns=["offset", "offset", "value"]) == [(0, "v"), (1, "v")]
+
+
+def test_an_isolation_level_that_is_none_is_refused(catalog):
+    table = filled(catalog, [{"offset": 0}])
+    with pytest.raises(BadInput, match="'read_commited', expected read_committed or read_uncommitted"):
+        read(table, isolation_level="read_commited")
+
+
+TEXT = {"partition": StringType()}
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        ({"partition": None, "offset": 1}, "partition null cannot be read in order: rows have no 'partition'"),
+        ({"partition": "b", "offset": None}, "partition b cannot be read in order: rows have no 'offset'"),
+        ({"partition": "b", "offset": -5}, "partition b cannot be read in order: a row has 'offset' -5"),
+    ],
+)
+def test_in_a_shared_file_rows_of_no_place_are_told_and_others_read(catalog, bad, sentence):
+    table = filled(catalog, [bad, {"partition": "a", "offset": 2}], kinds=TEXT)
+    assert read(table, ["a"]) == [(2, "v")]
+    assert open_reader(table, None).seek("a", 0).offset == 2
+    with pytest.raises(BadInput, match=sentence):
+        read(table, [str(bad["partition"] or "null")])
+
+
+def test_a_log_may_be_called_null(catalog):
+    table = filled(catalog, [{"partition": "null", "offset": 1}, {"partition": "a", "offset": 2}], kinds=TEXT)
+    assert read(table, ["null"]) == [(1, "v")]
+    assert open_reader(table, None).seek("null", 0).offset == 1
+
+
+def test_a_reader_of_some_logs_has_no_others(catalog):
+    table = filled(catalog, [{"offset": 0}, {"offset": 1, "partition": 1}], [{"offset": 5, "partition": 1}])
+    reader = open_reader(table, None, ["0"])
+    assert (reader.partitions, reader.end_offsets()) == (["0"], {"0": 1})
+    with pytest.raises(BadInput, match="there is no partition 1, it has 1, 0"):
+        list(reader.read(["1"]))
+
+
+def test_a_partition_value_that_the_file_lacks_is_known(catalog):
+    found = Schema(NestedField(20, "topic", StringType()), *schema().fields)
+    spec = PartitionSpec(PartitionField(20, 1000, IdentityTransform(), "topic"))
+    table = table_of(catalog, found, spec, column_partition="topic,partition")
+    rows = arrow(Schema(*table.schema().fields[1:]), {"offset": 1}, {"offset": 2, "partition": 1})
+    bounds = {"offset": (1, 2), "timestamp": (T0, T0), "partition": (0, 1)}
+    table = add(table, [rows], bounds, ("pay",))
+    reader = open_reader(table, None)
+    assert reader.partitions == ["pay-0", "pay-1"]
+    assert read(table, ["pay-1"]) == [(2, "v")]
+    assert (reader.seek("pay-1", 0).offset, reader.offset_for_time("pay-1", T0).offset) == (2, 2)
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_an_empty_row_group_is_passed_over(catalog, index):
+    table = table_of(catalog, schema())
+    full = arrow(schema(), *({"offset": at, "timestamp": T0 + at} for at in range(9)))
+    pieces = [full.slice(0, 5), full.slice(0, 0), full.slice(5)]
+    table = add(
+        table, pieces, {"partition": (0, 0), "offset": (0, 8), "timestamp": (T0, T0 + 8)}, write_page_index=index
+    )
+    reader = open_reader(table, None)
+    assert [reader.seek(0, at).offset for at in range(9)] == list(range(9))
+    assert [reader.offset_for_time(0, T0 + at).offset for at in range(9)] == list(range(9))
+    assert len(read(table)) == 9
+
+
+def test_times_of_96_bits_outside_the_years_of_nanoseconds(catalog):
+    found = schema(timestamp=TimestampType())
+    times = [datetime(1975, 1, 1), datetime(2020, 1, 1), datetime(2500, 1, 1)]
+    rows = arrow(found, *({"offset": at, "timestamp": time} for at, time in enumerate(times)))
+    millis = [round((time - datetime(1970, 1, 1)).total_seconds() * 1000) for time in times]
+    bounds = {"partition": (0, 0), "offset": (0, 2), "timestamp": (millis[0] * 1000, millis[2] * 1000)}
+    table = add(table_of(catalog, found), [rows], bounds, use_deprecated_int96_timestamps=True)
+    reader = open_reader(table, None)
+    assert [reader.seek(0, at).timestamp for at in range(3)] == millis
+    assert [reader.offset_for_time(0, at).offset for at in millis] == [0, 1, 2]
+
+
+def test_a_row_without_a_time_is_of_no_time(catalog):
+    table = filled(catalog, [{"offset": 0, "timestamp": None}, {"offset": 1}])
+    assert open_reader(table, None).offset_for_time(0, -5000).offset == 1
+
+
+def test_a_key_of_times_is_found_in_a_file_without_zones(catalog):
+    found, at = schema(key=TimestamptzType()), datetime(2026, 1, 31)
+    naive = arrow(schema(key=TimestampType()), {"offset": 0, "key": at})
+    bounds = {"partition": (0, 0), "offset": (0, 0), "timestamp": (T0, T0)}
+    table = add(table_of(catalog, found), [naive], bounds)
+    assert read(table, key=b'"2026-01-31T00:00:00+00:00"') == [(0, "v")]
+
+
+def test_a_key_that_is_a_number_with_a_point(catalog):
+    from decimal import Decimal
+
+    table = filled(catalog, [{"offset": 0, "key": Decimal("1.50")}], kinds={"key": DecimalType(10, 2)})
+    assert read(table, key=b'"1.50"') == [(0, "v")]
+
+
+def test_a_damaged_page_index_is_an_error_of_the_file(tmp_path):
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"o": range(1000)}), path, write_page_index=True, max_rows_per_page=100)
+    whole = path.read_bytes()
+    healthy = CountedFile(path.open("rb"), len(whole))
+    footer = Footer(healthy)
+    footer.want([0])
+    chunk = footer.chunk(0, 0)
+    wrong = 0
+    for place in range(chunk[4], chunk[4] + chunk[5]):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x21]) + whole[place + 1 :])
+        file = CountedFile(path.open("rb"), len(whole))
+        try:
+            pages = ColumnPages(file, footer, 0, 0)
+            for page in pages.pages:
+                found = pages.values(file, page.first_row, page.end_row).to_pylist()
+                wrong += found != list(range(page.first_row, page.end_row))
+        except (OSError, pa.ArrowException):
+            continue
+    assert wrong == 0
