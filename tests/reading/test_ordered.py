@@ -39,12 +39,13 @@ def test_merged_is_sorted(runs):
         assert one[-1] < other[0], "rows of one place come together"
 
 
-def test_a_run_is_opened_when_it_is_its_turn():
+def test_a_run_is_opened_when_the_last_batch_before_it_is_at_hand():
     opened: list[int] = []
-    rows = merged([run([[5, 6]], 1, opened), run([[0, 1], [2, 3]], 0, opened)])
-    next(rows)
-    assert opened == [0]
-    assert [int(k) for own, _ in rows for k in own] == [2, 3, 5, 6]
+    rows = merged([run([[7]], 2, opened), run([[5], [6]], 1, opened), run([[0], [1], [2, 3]], 0, opened)])
+    assert [[int(k) for k in next(rows)[0]], opened] == [[0], [0]]
+    assert [[int(k) for k in next(rows)[0]], 2 in opened] == [[1], False]
+    assert [int(k) for own, _ in rows for k in own] == [2, 3, 5, 6, 7]
+    assert opened == [0, 1, 2]
 
 
 def test_rows_in_no_order_are_sorted():

@@ -61,8 +61,8 @@ class DataFiles:
     format_version: Literal[1, 2, 3]
     modes: Mapping[int, int]
     """Metrics mode of each column by field id, see `hardpack.files.column_metrics`."""
-    rising: frozenset[int] = frozenset()
-    """Field ids of the columns whose values hardly ever come back: of offset and timestamp."""
+    log_columns: LogColumns | None = None
+    """The columns of the topic, where its settings are known."""
     sort_order: int = 0
     """Id of the table's sort order when rows by offset are in it, else 0."""
     rate: float = sys.float_info.max
@@ -85,11 +85,10 @@ class DataFiles:
         meta, schema, order = table.metadata, table.schema(), table.sort_order()
         columns = LogColumns.of(schema, settings) if settings else None
         least = sensed(columns) if columns else {}
-        rising = frozenset((columns.offset.field_id, columns.timestamp.field_id)) if columns else frozenset()
         by_order = order.order_id if settings and by_offset(table, settings) else 0
         return cls(
             table_name(table), renewed(table), schema, table.specs(), meta.name_mapping(), meta.properties,
-            meta.location, meta.format_version, metrics_modes(schema, meta.properties, order, least), rising, by_order,
+            meta.location, meta.format_version, metrics_modes(schema, meta.properties, order, least), columns, by_order,
             rate, threads,
         )  # fmt: skip
 

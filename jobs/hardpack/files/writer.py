@@ -18,8 +18,11 @@ from pyiceberg.types import BooleanType
 from hardpack.errors import BadInput
 from hardpack.files.column_metrics import NONE, ColumnMetrics, pairs
 from hardpack.files.content_file import ContentFile, listed_file
+from hardpack.files.data_files import leaf
+from hardpack.files.key_hash import longs
 from hardpack.files.projection import project
 from hardpack.table.numeric_properties import whole_number
+from hardpack.table.schema_columns import column_by_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +37,8 @@ LEVELLED = {"zstd", "gzip", "brotli"}
 FLUSH_BYTES = 128 * 1024 * 1024
 """Arrow bytes after which a row group is written, whatever larger size the table asks for: a task has to hold it."""
 BLOOM_BYTES = 1024 * 1024
+RISING = "hardpack.offsets-rising"
+"""In the metadata of a Parquet file: no row stands before one of a smaller offset."""
 
 
 def write_files(
@@ -63,7 +68,11 @@ class _Writing:
         self.files, self.like, self.target = files, like, target_bytes
         self.model = FileFormatFactory.get(FileFormat.PARQUET)
         self.schema = sanitize_column_names(files.written)
-        self.options = parquet_options(files.name, files.written, files.properties, files.rising)
+        columns = files.log_columns
+        rising = (columns.offset.field_id, columns.timestamp.field_id) if columns else ()
+        self.options = parquet_options(files.name, files.written, files.properties, rising)
+        self.offset = column_by_id(self.schema, columns.offset.field_id) if columns else None
+        self.last_offset: int | None = None
         self.group_rows, group_bytes = group_limits(files.name, files.properties)
         self.flush_bytes = min(group_bytes, max(target_bytes // 4, 64 * 1024))
         self.waiting: list[pa.RecordBatch] = []
@@ -110,12 +119,20 @@ class _Writing:
         for batch in ready.to_batches():
             # an open file has metrics
             self.metrics.add(batch)  # type: ignore[union-attr]
+            self._follow(batch)
         self.waiting, self.bytes = [], 0
         end = self.stream.tell()
         self.files.throttle.spend(end - self.written)
         self.written = end
         if end >= self.target:
             self._close()
+
+    def _follow(self, batch: pa.RecordBatch) -> None:
+        """Notice rows that stand before the row before them."""
+        if self.offset and self.last_offset is not None:
+            offsets = longs(leaf(batch, self.offset).fill_null(-1))
+            in_order = offsets[0] >= self.last_offset and bool((offsets[1:] >= offsets[:-1]).all())
+            self.last_offset = int(offsets[-1]) if in_order else None
 
     def _open(self, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
@@ -127,6 +144,7 @@ class _Writing:
         self.output = self.files.io.new_output(self.files.new_location(name, folder if spec.fields else None))
         self.stream = self.output.create(overwrite=True)
         self.writer = pq.ParquetWriter(self.stream, schema, **self.options)
+        self.last_offset = -1
 
     def _partition_path(self, spec: PartitionSpec) -> str:
         from urllib.parse import quote_plus
@@ -138,6 +156,8 @@ class _Writing:
     def _close(self) -> None:
         if self.writer is None:
             return
+        if self.offset and self.last_offset is not None:
+            self.writer.add_key_value_metadata({RISING: "true"})
         self.writer.close()
         self.stream.close()
         self.done.append(self._written(self.writer.writer.metadata))

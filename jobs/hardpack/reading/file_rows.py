@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from hardpack.errors import BadInput
 from hardpack.files.data_files import leaf
 from hardpack.files.key_hash import longs
 from hardpack.reading.log_files import LogFile
@@ -60,19 +61,51 @@ def _rows(
     index: SparseIndex, file: LogFile, group: int, projected: Schema, offsets: tuple[int, int], where: Where
 ) -> Iterator[Rows]:
     begin, end = index.positions(file, group)
+    gone = index.deleted(file, (begin, end))
+    if index.is_rising(file) and not where:
+        yield from _in_file_order(index, file, group, projected, offsets, gone)
+        return
     found, keep, at = np.empty(end - begin, np.int64), np.ones(end - begin, bool), 0
     asked = index.files.schema.select(index.columns.offset.name, *(column.name for column in where))
-    for batch in index.files.rows(file.content, asked, [group]):
+    for batch in index.files.rows(file.content, asked, [group], use_threads=True):
         own = slice(at, at := at + len(batch))
         # a row of another log may have none
         found[own] = longs(leaf(batch, index.columns.offset).fill_null(-1))
         for column, wanted in where.items():
             keep[own] &= fulfils(leaf(batch, column), wanted)
     keep &= (found >= offsets[0]) & (found < offsets[1])
-    keep[index.deleted(file, (begin, end))] = False
+    keep[gone] = False
     if keep.any():
         rows = _kept(index, file, group, projected, found, keep)
         yield from rows if is_ascending(found[keep]) else in_order(rows)
+
+
+def _in_file_order(
+    index: SparseIndex, file: LogFile, group: int, projected: Schema, span: tuple[int, int], gone: NDArray[np.int64]
+) -> Iterator[Rows]:
+    """Yields rows that need no look ahead, as their file says that they are by offset."""
+    at, last = 0, -1
+    for batch in index.files.rows(file.content, projected, [group], use_threads=True):
+        offsets = longs(leaf(batch, index.columns.offset))
+        if not len(offsets):
+            continue
+        if offsets[0] < last or not is_ascending(offsets):
+            raise BadInput(
+                f"{index.files.name}: data file {file.content.path} says that its rows are by offset, and they are "
+                "not; have Iceberg write it anew (rewrite_data_files)."
+            )
+        last = int(offsets[-1])
+        first, end = np.searchsorted(offsets, span)
+        mask = np.zeros(len(offsets), bool)
+        mask[first:end] = True
+        mask[gone[(gone >= at) & (gone < at + len(offsets))] - at] = False
+        at += len(offsets)
+        if mask.all():
+            yield offsets, batch
+        elif mask.any():
+            yield offsets[mask], batch.filter(pa.array(mask))
+        if last >= span[1]:
+            return
 
 
 def _kept(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +37,9 @@ class Run:
 class _Head:
     """What was read of a run and not handed on yet: one batch, and the one after it."""
 
-    def __init__(self, rows: Iterator[Rows], name: str) -> None:
-        self.name = name
-        self._rest = (found for found in rows if len(found[0]))
+    def __init__(self, run: Run) -> None:
+        self.name = run.name
+        self._rest = (found for found in run.open() if len(found[0]))
         self.now = next(self._rest, None)
         self.then = next(self._rest, None)
 
@@ -73,28 +74,33 @@ class _Head:
 def merged(runs: Iterable[Run]) -> Iterator[Rows]:
     """Yields the rows of all runs in order; rows of one place are yielded together.
 
-    Holds two batches of each run that is being read; a run is opened when it is its turn.
+    Holds two batches of each run that is being read. A run is opened when it is its turn, or when the last batch of
+    those before it is at hand.
     """
     waiting = deque(sorted(runs, key=lambda run: run.first))
     heads: list[_Head] = []
-    while waiting or heads:
-        end = min((head.last for head in heads), default=None)
-        while waiting and (end is None or waiting[0].first <= end):
-            run = waiting.popleft()
-            head = _Head(run.open(), run.name)
-            if head.now is not None:
-                heads.append(head)
-                end = head.last if end is None else min(end, head.last)
-        if end is None:
-            return
-        unsure = [head for head in heads if head.goes_on_with(end)]
-        heads.sort(key=lambda head: head.name)
-        taken = [rows for head in heads if (rows := head.take(end - 1 if unsure else end))]
-        if taken:
-            yield _together(taken)
-        for head in unsure:
-            head.grow()
-        heads = [head for head in heads if head.now is not None]
+    with ThreadPoolExecutor(1) as opener:
+        ahead: Future[_Head] | None = None
+        while waiting or heads:
+            end = min((head.last for head in heads), default=None)
+            while waiting and (end is None or waiting[0].first <= end):
+                run = waiting.popleft()
+                head, ahead = ahead.result() if ahead else _Head(run), None
+                if head.now is not None:
+                    heads.append(head)
+                    end = head.last if end is None else min(end, head.last)
+            if end is None:
+                return
+            if waiting and not ahead and all(head.then is None for head in heads):
+                ahead = opener.submit(_Head, waiting[0])
+            unsure = [head for head in heads if head.goes_on_with(end)]
+            heads.sort(key=lambda head: head.name)
+            taken = [rows for head in heads if (rows := head.take(end - 1 if unsure else end))]
+            if taken:
+                yield _together(taken)
+            for head in unsure:
+                head.grow()
+            heads = [head for head in heads if head.now is not None]
 
 
 def _together(parts: Sequence[Rows]) -> Rows:

@@ -18,6 +18,7 @@ from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import longs
 from hardpack.files.page_index import ColumnPages, CountedFile, Footer
 from hardpack.files.row_deletes import read_positions_by_file
+from hardpack.files.writer import RISING
 from hardpack.reading.log_files import LogFile
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import LogColumns
@@ -96,6 +97,10 @@ class SparseIndex:
         """Returns the numbers of a file's row groups that have rows."""
         begins = self._of(file).begins
         return [group for group in range(len(begins) - 1) if begins[group] < begins[group + 1]]
+
+    def is_rising(self, file: LogFile) -> bool:
+        """Returns whether the file itself says that its rows are by offset."""
+        return RISING.encode() in (self._of(file).footer.arrow.metadata or {})
 
     def positions(self, file: LogFile, group: int) -> Span:
         """Returns the position of a row group's first row, and the one after its last."""
