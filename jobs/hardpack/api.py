@@ -14,6 +14,8 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.home import default_home
 from hardpack.operations.adopt import adopt, writer_of
+from hardpack.operations.create import create
+from hardpack.operations.describe import TableDescription, describe
 from hardpack.operations.known_tables import find_topics
 from hardpack.operations.pause import pause, resume
 from hardpack.operations.segments import SegmentStatus, table_segments
@@ -159,6 +161,15 @@ class Hardpack(ReadVerbs):
     ) -> list[SegmentStatus]:
         """Returns the segments of a table's logs; metadata only."""
         return table_segments(self.session(table), self._now(now), partitions)
+
+    def describe(self, table: str, partitions: Sequence[Partition] | None = None) -> TableDescription:
+        """Returns a table's settings and whence they come, and what passes know of its logs; metadata only."""
+        return describe(self.session(table), partitions)
+
+    def create(self, table: str, settings: Mapping[str, str] | None = None) -> Settings:
+        """Make an empty table for a topic, and adopt it; see `hardpack.operations.create.create`."""
+        create(self.catalog, table, settings or {}, self._policy(table))
+        return self.adopt(table)
 
     def adopt(
         self,

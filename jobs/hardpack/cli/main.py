@@ -15,8 +15,9 @@ from hardpack.cli.arguments import from_stdin
 from hardpack.cli.console import Shared, err, out
 from hardpack.cli.install import demo, jars
 from hardpack.cli.log_output import begin_logging
-from hardpack.cli.options import AsJson, Now, Partitions, TableName, say, show
+from hardpack.cli.options import AsJson, Now, Partitions, TableName, print_json, say, show
 from hardpack.cli.render import (
+    description_tables,
     doctor_table,
     key_table,
     plan_table,
@@ -96,6 +97,17 @@ def segments(table: TableName, partition: Partitions = None, now: Now = None, as
     `--json` has the names of the files too. Starts no JVM.
     """
     show(console.connect().segments(table, now, partition), as_json, segments_table)
+
+
+@app.command()
+def describe(table: TableName, partition: Partitions = None, as_json: AsJson = False) -> None:
+    """The settings in force and where each comes from, and what passes know of each log. Starts no JVM."""
+    described = console.connect().describe(table, partition)
+    if as_json:
+        print_json(described)
+        return
+    for part in description_tables(described):
+        out.print(part)
 
 
 @app.command()

@@ -16,6 +16,7 @@ from hardpack.clock import moment
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.report import KeyReport, LogReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
 from hardpack.errors import plain
+from hardpack.operations.describe import TableDescription
 from hardpack.operations.segments import SegmentStatus
 from hardpack.operations.status import LogStatus
 from hardpack.operations.writers import Writer
@@ -87,6 +88,32 @@ def segments_table(segments: Iterable[SegmentStatus]) -> Table:
             for s in segments
         ),
     )  # fmt: skip
+
+
+def description_tables(described: TableDescription) -> list[Table]:
+    """Returns a table's settings, those that are set first, and what is known of its logs."""
+    by_origin = sorted(described.settings, key=lambda setting: setting.origin == "default")
+    settings = grid(
+        described.table, ("setting", "value", "from"), [(s.name, s.value or "-", s.origin) for s in by_origin]
+    )
+    logs = grid(
+        f"format version {described.format_version}, snapshot {described.snapshot or '-'}",
+        ("log", "start", "end", "checkpoint", "horizons", "tombstones gone below", "late from", "state"),
+        (
+            (
+                str(log.partition), log.log_start, log.log_end, _offset(log.checkpoint),
+                "\n".join(f"up to {offset:,}: {moment(at)}" for offset, at in log.horizons) or "-",
+                _offset(log.expired_to + 1 or None), _offset(log.late),
+                log.uncleanable or (f"paused {log.paused} times" if log.paused else "-"),
+            )
+            for log in described.logs
+        ),
+    )  # fmt: skip
+    return [settings, logs]
+
+
+def _offset(offset: int | None) -> str:
+    return "-" if offset is None else f"{offset:,}"
 
 
 def writer_table(table: str, writer: Writer) -> Group:

@@ -21,6 +21,12 @@ from hardpack.rules.model import LogState
 from hardpack.rules.settings import Settings
 
 app = typer.Typer()
+LikeTopic = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT/TOPIC", help="take what a topic sets at its broker; --set wins")
+]
+CommandConfig = Annotated[
+    Path | None, typer.Option(help="properties of a Kafka client, for a broker that asks for credentials")
+]
 
 
 def _settings_help() -> str:
@@ -41,13 +47,8 @@ def adopt(
     writer: Annotated[
         str | None, typer.Option("--from", help=f"the sink that wrote the table: {', '.join(RECOGNISERS)}")
     ] = None,
-    like_topic: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT/TOPIC", help="take what a topic sets at its broker; --set wins"),
-    ] = None,
-    command_config: Annotated[
-        Path | None, typer.Option(help="properties of a Kafka client, for a broker that asks for credentials")
-    ] = None,
+    like_topic: LikeTopic = None,
+    command_config: CommandConfig = None,
     dry_run: Annotated[bool, typer.Option(help="only check")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -68,6 +69,29 @@ def adopt(
     out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
     if not dry_run and (waiting := hp.split(table, dry_run=True)).files:
         out.print(split_table(waiting, dry_run=True))
+
+
+@app.command()
+def create(
+    table: TableName,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE, as in delete.retention.ms=3600000")
+    ] = None,
+    like_topic: LikeTopic = None,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make an empty table for a topic, adopted: partition, offset, timestamp, key, value and headers.
+
+    It is partitioned by the log and ordered by offset. The namespace has to be there.
+    """
+    pairs = dict(name_and_value(s) for s in settings or [])
+    taken = topic_settings(like_topic, command_config) if like_topic else {}
+    result = console.connect().create(table, {**taken, **pairs})
+    if as_json:
+        print_json(result)
+        return
+    out.print(settings_table(f"{table} is an empty compacted topic", result))
 
 
 @app.command()

@@ -1,0 +1,69 @@
+"""A new table for a topic: columns, partitioning and order as hardpack has it easiest, settings in Kafka's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchNamespaceError, TableAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
+
+from hardpack.errors import BadInput
+from hardpack.rules.settings import NONE, PREFIX, Settings, read_settings
+
+HEADER = StructType(NestedField(8, "key", StringType(), required=True), NestedField(9, "value", BinaryType()))
+SCHEMA = Schema(
+    NestedField(1, "partition", IntegerType(), required=True),
+    NestedField(2, "offset", LongType(), required=True),
+    NestedField(3, "timestamp", TimestamptzType(), required=True),
+    NestedField(4, "key", BinaryType()),
+    NestedField(5, "value", BinaryType()),
+    NestedField(6, "headers", ListType(7, HEADER, element_required=True)),
+)
+SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
+ORDER = SortOrder(SortField(2, IdentityTransform()))
+"""Writers that honour it leave files that are read in order without sorting."""
+
+
+def create(catalog: Catalog, table: str, settings: Mapping[str, str], policy: Mapping[str, str] = NONE) -> Settings:
+    """Makes an empty table for a topic, in a namespace that is there, and adopts it with some settings.
+
+    Args:
+        catalog: where it is made.
+        table: `namespace.table`.
+        settings: names without the prefix `hardpack.`, and their values.
+        policy: what the table's policy sets.
+
+    Returns:
+        The settings in force.
+
+    Raises:
+        BadInput: a wrong setting, a table of this name or no such namespace; nothing was made.
+    """
+    namespace, dot, _ = table.rpartition(".")
+    if not dot:
+        raise BadInput(f"{table!r} names no table; write it as namespace.table.")
+    if mapped := sorted(name for name in settings if name.startswith("column.") or name == "tombstone"):
+        raise BadInput(f"{table}: {mapped[0]} is not for a new table, which has hardpack's own columns; leave it out.")
+    properties = {PREFIX + "cleanup.policy": "compact"} | {PREFIX + k: v for k, v in settings.items() if v != ""}
+    result = read_settings(table, properties, policy)
+    try:
+        catalog.create_table(table, SCHEMA, partition_spec=SPEC, sort_order=ORDER, properties=properties)
+    except TableAlreadyExistsError:
+        raise BadInput(f"{table}: the table is there already; `hardpack adopt {table}` makes it a topic.") from None
+    except NoSuchNamespaceError:
+        raise BadInput(f"{table}: there is no namespace {namespace!r}; make it in the catalog first.") from None
+    return result
