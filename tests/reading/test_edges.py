@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
+    BinaryType,
     BooleanType,
     DecimalType,
     IntegerType,
@@ -234,6 +235,21 @@ def test_a_key_that_is_a_number_with_a_point(catalog):
 
     table = filled(catalog, [{"offset": 0, "key": Decimal("1.50")}], kinds={"key": DecimalType(10, 2)})
     assert read(table, key=b'"1.50"') == [(0, "v")]
+
+
+@pytest.mark.parametrize("kind", [StringType(), BinaryType(), LongType(), TimestamptzType()])
+def test_files_whose_bounds_leave_a_key_out_are_not_opened(catalog, kind):
+    values = {"string": ["a" * 30, "m" * 30, "z" * 30], "binary": [b"a" * 30, b"m" * 30, b"z" * 30], "long": [1, 5, 9]}
+    times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 15, 31)]
+    keys = values.get(str(kind), times)
+    table = filled(catalog, *([{"offset": at, "key": key}] for at, key in enumerate(keys)), kinds={"key": kind})
+    given = keys[1].isoformat() if isinstance(keys[1], datetime) else keys[1]
+    asked = given if isinstance(given, bytes) else str(given).encode() if isinstance(given, int) else given.encode()
+    asked = b'"' + asked + b'"' if isinstance(keys[1], datetime) else asked
+    reader = open_reader(table, None)
+    found = [o for batch in reader.read(key=asked) for o in batch["offset"].to_pylist()]
+    assert found == [1]
+    assert len(reader._index._known) == (3 if isinstance(keys[1], datetime) else 1)
 
 
 def test_a_damaged_page_index_is_an_error_of_the_file(tmp_path):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.conversions import from_bytes
+from pyiceberg.types import PrimitiveType
 
 from hardpack.errors import BadInput
 from hardpack.files.data_files import leaf
@@ -24,6 +26,24 @@ if TYPE_CHECKING:
 
 Where = Mapping[LogColumn, pa.Scalar]
 """What rows have to have in some columns; a scalar that is null stands for no value."""
+
+
+def may_hold(file: LogFile, where: Where) -> bool:
+    """Returns whether a file may have such rows, by the bounds in its manifest.
+
+    Args:
+        file: one of the table's.
+        where: what rows have to have.
+    """
+    lows, highs = file.listed.lower_bounds or {}, file.listed.upper_bounds or {}
+    for column, wanted in where.items():
+        value, low, high = wanted.as_py(), lows.get(column.field_id), highs.get(column.field_id)
+        # bounds that were cut are bounds all the same; those of dates and times are numbers here
+        if low is not None and high is not None and isinstance(value, str | bytes | int):
+            kind = cast(PrimitiveType, column.field_type)
+            if not from_bytes(kind, low) <= value <= from_bytes(kind, high):
+                return False
+    return True
 
 
 def runs(index: SparseIndex, file: LogFile, projected: Schema, offsets: tuple[int, int], where: Where) -> Iterator[Run]:

@@ -27,6 +27,8 @@ class LogFile:
     """A data file that holds rows of a log. Offsets inclusive, times in ms; bounds are of all its rows."""
 
     content: ContentFile
+    listed: IceFile
+    """Its entry in the manifest."""
     first_offset: int
     last_offset: int
     latest: int
@@ -200,6 +202,7 @@ class SnapshotLogs:
         content = of_manifest(task.file, self.table.specs()[task.file.spec_id], self.table.schema())
         return LogFile(
             content,
+            task.file,
             0 if file.trouble else file.min_offset,
             LONG_MAX if file.trouble else file.max_offset,
             LONG_MAX if file.trouble else -1 if file.max_timestamp is None else file.max_timestamp,

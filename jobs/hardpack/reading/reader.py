@@ -14,7 +14,7 @@ from pyiceberg.table import Table
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.reading.bootstrap import Bootstrap, state_rows
-from hardpack.reading.file_rows import Where, as_millis, runs
+from hardpack.reading.file_rows import Where, as_millis, may_hold, runs
 from hardpack.reading.log_files import LogFile, ReadableLog, SnapshotLogs
 from hardpack.reading.ordered import Rows, Run, merged
 from hardpack.reading.repeated import OneRowAnOffset
@@ -245,7 +245,7 @@ class TopicReader:
         rows = merged(
             Run(max(file.first_offset, start), partial(of_file, file), file.content.path)
             for file in files
-            if file.first_offset < end and file.last_offset >= start
+            if file.first_offset < end and file.last_offset >= start and may_hold(file, only)
         )
         return OneRowAnOffset(self._logs.name, log.name, mapped).of(rows)
 
