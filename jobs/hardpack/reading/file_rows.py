@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,8 @@ def may_hold(file: LogFile, where: Where) -> bool:
         # bounds that were cut are bounds all the same; those of dates and times are numbers here
         if low is not None and high is not None and isinstance(value, str | bytes | int):
             kind = cast(PrimitiveType, column.field_type)
-            if not from_bytes(kind, low) <= value <= from_bytes(kind, high):
+            least: Any = from_bytes(kind, low)
+            if not least <= value <= from_bytes(kind, high):
                 return False
     return True
 
