@@ -41,8 +41,8 @@ def may_hold(file: LogFile, where: Where) -> bool:
         # bounds that were cut are bounds all the same; those of dates and times are numbers here
         if low is not None and high is not None and isinstance(value, str | bytes | int):
             kind = cast(PrimitiveType, column.field_type)
-            least: Any = from_bytes(kind, low)
-            if not least <= value <= from_bytes(kind, high):
+            bounds: tuple[Any, Any] = from_bytes(kind, low), from_bytes(kind, high)
+            if not bounds[0] <= value <= bounds[1]:
                 return False
     return True
 
