@@ -15,7 +15,7 @@ from pyiceberg.table import FileScanTask, Table
 from hardpack.errors import BadInput
 from hardpack.files.content_file import ContentFile, of_manifest
 from hardpack.files.data_files import DataFiles
-from hardpack.rules.model import DataFile, Partition
+from hardpack.rules.model import DataFile, Partition, may_repeat
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, LogColumns, table_name
@@ -76,13 +76,8 @@ class ReadableLog:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether an offset may stand twice: files overlap, or one has more rows than offsets."""
-        end = -1
-        for file in self.files:
-            if file.first_offset <= end or file.content.rows > file.last_offset - file.first_offset + 1:
-                return True
-            end = file.last_offset
-        return False
+        """Whether metadata allows an offset to stand twice."""
+        return may_repeat((file.first_offset, file.last_offset, file.content.rows) for file in self.files)
 
 
 class SnapshotLogs:

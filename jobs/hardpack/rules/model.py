@@ -207,6 +207,20 @@ class LogView:
         return sum(counts) if len(counts) == len(below) else None
 
 
+def may_repeat(files: Iterable[tuple[int, int, int]]) -> bool:
+    """Returns whether an offset may stand twice in a log: files overlap, or one has more rows than offsets.
+
+    Args:
+        files: least offset, greatest offset and rows of each, by least offset.
+    """
+    end = -1
+    for low, high, rows in files:
+        if low <= end or rows > high - low + 1:
+            return True
+        end = max(end, high)
+    return False
+
+
 def to_segments(
     files: Iterable[DataFile], layout: tuple[int, ...] = (), left_at: int = LONG_MAX
 ) -> tuple[Segment, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hardpack.errors import UncleanableLog
+from hardpack.rules import model
 from hardpack.rules.model import LogView, Partition
 from hardpack.spark.columns import in_logs, named, role_columns
 from hardpack.spark.evidence import content_hash
@@ -22,13 +23,8 @@ if TYPE_CHECKING:
 
 
 def may_repeat(view: LogView) -> bool:
-    """Returns whether metadata allows an offset to stand twice: files overlap, or one has more rows than offsets."""
-    end = -1
-    for file in view.files:
-        if file.min_offset <= end or file.rows > file.max_offset - file.min_offset + 1:
-            return True
-        end = max(end, file.max_offset)
-    return False
+    """Returns whether metadata allows an offset to stand twice in a log."""
+    return model.may_repeat((file.min_offset, file.max_offset, file.rows) for file in view.files)
 
 
 def repeated_rows(
