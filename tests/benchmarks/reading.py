@@ -136,7 +136,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def others(table: Table, paths: list[str], offsets: np.ndarray, times: np.ndarray, number: int) -> None:
-    """The same predicates by others."""
+    """Asks DuckDB and pyiceberg for the first row at offsets and of times at random."""
     rng = random.Random(3)
     asked = [(int(rng.choice(offsets)), int(rng.choice(times))) for _ in range(number)]
     base = duckdb.sql(f"SELECT * FROM read_parquet({paths!r})")

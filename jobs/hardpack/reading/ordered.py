@@ -31,7 +31,7 @@ class Run:
     """No row of it stands before."""
     open: Callable[[], Iterator[Rows]]
     name: str = ""
-    """Of rows of one place those come first whose run's name does."""
+    """Decides between rows of one place: the run whose name comes first is first."""
 
 
 class _Head:
