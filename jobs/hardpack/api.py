@@ -168,8 +168,7 @@ class Hardpack(ReadVerbs):
 
     def create(self, table: str, settings: Mapping[str, str] | None = None) -> Settings:
         """Make an empty table for a topic, and adopt it; see `hardpack.operations.create.create`."""
-        create(self.catalog, table, settings or {}, self._policy(table))
-        return self.adopt(table)
+        return create(self.catalog, table, settings or {}, lambda: self.adopt(table), self._policy(table))
 
     def adopt(
         self,

@@ -66,3 +66,14 @@ def test_the_command(catalog, lake, monkeypatch):
     assert json.loads(said.stdout)["cleanup.policy"] == "compact,delete"
     shown = CliRunner().invoke(app, ["create", "made.shown"], env={"COLUMNS": "200"})
     assert "made.shown is an empty compacted topic" in shown.stdout
+
+
+def test_a_table_that_cannot_be_adopted_is_not_left(catalog, cold, monkeypatch):
+    def refuse(*_):
+        raise BadInput("no")
+
+    monkeypatch.setattr(cold, "adopt", refuse)
+    with pytest.raises(BadInput, match="no"):
+        cold.create("made.refused")
+    with pytest.raises(NoSuchTableError):
+        catalog.load_table("made.refused")

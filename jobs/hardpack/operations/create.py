@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, TableAlreadyExistsError
@@ -38,13 +38,20 @@ ORDER = SortOrder(SortField(2, IdentityTransform()))
 """Writers that honour it leave files that are read in order without sorting."""
 
 
-def create(catalog: Catalog, table: str, settings: Mapping[str, str], policy: Mapping[str, str] = NONE) -> Settings:
+def create(
+    catalog: Catalog,
+    table: str,
+    settings: Mapping[str, str],
+    adopt: Callable[[], Settings],
+    policy: Mapping[str, str] = NONE,
+) -> Settings:
     """Makes an empty table for a topic, in a namespace that is there, and adopts it with some settings.
 
     Args:
         catalog: where it is made.
         table: `namespace.table`.
         settings: names without the prefix `hardpack.`, and their values.
+        adopt: adopts the table, once it is made.
         policy: what the table's policy sets.
 
     Returns:
@@ -59,11 +66,16 @@ def create(catalog: Catalog, table: str, settings: Mapping[str, str], policy: Ma
     if mapped := sorted(name for name in settings if name.startswith("column.") or name == "tombstone"):
         raise BadInput(f"{table}: {mapped[0]} is not for a new table, which has hardpack's own columns; leave it out.")
     properties = {PREFIX + "cleanup.policy": "compact"} | {PREFIX + k: v for k, v in settings.items() if v != ""}
-    result = read_settings(table, properties, policy)
+    read_settings(table, properties, policy)
     try:
         catalog.create_table(table, SCHEMA, partition_spec=SPEC, sort_order=ORDER, properties=properties)
     except TableAlreadyExistsError:
         raise BadInput(f"{table}: the table is there already; `hardpack adopt {table}` makes it a topic.") from None
     except NoSuchNamespaceError:
         raise BadInput(f"{table}: there is no namespace {namespace!r}; make it in the catalog first.") from None
-    return result
+    try:
+        return adopt()
+    except BadInput:
+        # as where the catalog gives new tables properties that cannot be honoured
+        catalog.drop_table(table)
+        raise

@@ -147,17 +147,3 @@ def _kept(
             yield offsets[own][mask], batch.filter(pa.array(mask))
         if at > last:
             return
-
-
-def as_millis(column: pa.Array) -> NDArray[np.int64]:
-    """Returns timestamps in ms since the epoch, -1 where there is none, as Kafka has it.
-
-    Args:
-        column: in the table's type.
-    """
-    if pa.types.is_timestamp(column.type):
-        per, column = 1000, column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    else:
-        per, column = 1, column.cast(pa.int64())
-    there = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-    return np.where(there, np.asarray(column.fill_null(0)) // per, -1)

@@ -106,7 +106,10 @@ def merged(runs: Iterable[Run]) -> Iterator[Rows]:
 def _together(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
-    keys, batch = np.concatenate([k for k, _ in parts]), pa.concat_batches([b for _, b in parts])
+    return _by_place(np.concatenate([k for k, _ in parts]), pa.concat_batches([b for _, b in parts]))
+
+
+def _by_place(keys: NDArray[np.int64], batch: pa.RecordBatch) -> Rows:
     if is_ascending(keys):
         return keys, batch
     order = np.argsort(keys, kind="stable")
@@ -129,9 +132,7 @@ def in_order(rows: Iterator[Rows]) -> Iterator[Rows]:
             yield from _sorted_beside_disk(parts, rows)
             return
     if parts:
-        keys, batch = _together(parts)
-        order = np.argsort(keys, kind="stable")
-        yield keys[order], batch.take(pa.array(order))
+        yield _by_place(*_together(parts))
 
 
 def _sorted_beside_disk(begun: Sequence[Rows], rest: Iterator[Rows]) -> Iterator[Rows]:

@@ -14,12 +14,12 @@ from pyiceberg.table import Table
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.reading.bootstrap import Bootstrap, state_rows
-from hardpack.reading.file_rows import Where, as_millis, may_hold, runs
+from hardpack.reading.file_rows import Where, may_hold, runs
 from hardpack.reading.log_files import LogFile, ReadableLog, SnapshotLogs
 from hardpack.reading.ordered import Rows, Run, merged
 from hardpack.reading.repeated import OneRowAnOffset
 from hardpack.reading.seek import Found, Sought, first_row
-from hardpack.reading.sparse_index import SparseIndex, fulfils
+from hardpack.reading.sparse_index import SparseIndex, as_millis, fulfils
 from hardpack.reading.transactions import Isolation, Outcomes, TransactionColumns
 from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings

@@ -153,12 +153,7 @@ class SparseIndex:
     def millis(self, opened: CountedFile, file: LogFile, group: int, rows: Span) -> NDArray[np.int64]:
         """Returns the timestamps of some rows of a row group, ms since the epoch, -1 where there is none."""
         found = self.values(opened, file, group, self.columns.timestamp, rows)
-        per = self._per_milli(file) or 1
-        if pa.types.is_timestamp(found.type):
-            # Parquet's old type of 96 bits, or a default
-            per, found = 1000, found.cast(pa.timestamp("us", found.type.tz))
-        there = np.asarray(found.is_valid().to_numpy(zero_copy_only=False))
-        return np.where(there, np.asarray(found.cast(pa.int64()).fill_null(0)) // per, -1)
+        return as_millis(found, self._per_milli(file) or 1)
 
     def in_millis(self, file: LogFile, raw: Any) -> int | None:
         """Returns a bound of the timestamp's column in ms, None where it tells nothing."""
@@ -207,3 +202,16 @@ def fulfils(column: pa.Array, wanted: pa.Scalar) -> NDArray[np.bool_]:
     # pages have texts as bytes
     same = column if column.type == wanted.type else column.cast(wanted.type)
     return np.asarray(pc.fill_null(pc.equal(same, wanted), False))
+
+
+def as_millis(column: pa.Array, per_milli: int = 1) -> NDArray[np.int64]:
+    """Returns timestamps in ms since the epoch, -1 where there is none, as Kafka has it.
+
+    Args:
+        column: of an Arrow type of times, or of numbers.
+        per_milli: how many of these numbers one ms has.
+    """
+    if pa.types.is_timestamp(column.type):
+        column, per_milli = column.cast(pa.timestamp("us", column.type.tz)), 1000
+    there = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    return np.where(there, np.asarray(column.cast(pa.int64()).fill_null(0)) // per_milli, -1)

@@ -180,7 +180,7 @@ def _told(footer: pq.FileMetaData, at: int, column: LogColumn) -> Told:
     """Returns what the row groups tell of one column; bounds only where each tells them."""
     nulls: int | None = 0
     values: list[Any] = []
-    bounded, unit = True, micros_of(footer, at)
+    bounded, unit = True, _unit(footer, at)
     for number in range(footer.num_row_groups):
         chunk = footer.row_group(number).column(at)
         stats = chunk.statistics
@@ -197,7 +197,7 @@ def _told(footer: pq.FileMetaData, at: int, column: LogColumn) -> Told:
     return nulls, _single(column, min(values), unit), _single(column, max(values), unit)
 
 
-def micros_of(footer: pq.FileMetaData, at: int) -> int | None:
+def _unit(footer: pq.FileMetaData, at: int) -> int | None:
     """Returns how many microseconds one of a time column's numbers stands for, 1 for others; None if nobody can say."""
     kind = json.loads(footer.schema.column(at).logical_type.to_json())
     if kind.get("Type") == "Timestamp":
