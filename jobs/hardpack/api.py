@@ -15,11 +15,9 @@ from hardpack.errors import BadInput
 from hardpack.home import default_home
 from hardpack.operations.adopt import adopt, writer_of
 from hardpack.operations.create import create
-from hardpack.operations.describe import TableDescription, describe
 from hardpack.operations.known_tables import find_topics
 from hardpack.operations.pause import pause, resume
-from hardpack.operations.segments import SegmentStatus, table_segments
-from hardpack.operations.status import LogStatus, table_status
+from hardpack.operations.verbs import StandVerbs
 from hardpack.operations.writers import Writer
 from hardpack.policy import Policies, policies_in_force
 from hardpack.reading.verbs import ReadVerbs
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from hardpack.spark.jvm_table import JvmTable
 
 
-class Hardpack(ReadVerbs):
+class Hardpack(StandVerbs, ReadVerbs):
     """Log compaction for the tables of one catalog.
 
     Examples:
@@ -146,25 +144,6 @@ class Hardpack(ReadVerbs):
                 are used; None where nobody knows which tables were adopted.
         """
         return find_topics(self.catalog, pattern, unread)
-
-    def status(self, pattern: str = "*.*", now: int | None = None) -> list[LogStatus]:
-        """Returns how every log of the matching tables stands; metadata only."""
-        at = self._now(now)
-        return [s for name in self.tables(pattern) for s in self.status_of(open_table(self.catalog, name), at)]
-
-    def status_of(self, table: Table, now: int) -> list[LogStatus]:
-        """Returns how every log of a loaded table stands; metadata only."""
-        return table_status(self.session(table), now)
-
-    def segments(
-        self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None
-    ) -> list[SegmentStatus]:
-        """Returns the segments of a table's logs; metadata only."""
-        return table_segments(self.session(table), self._now(now), partitions)
-
-    def describe(self, table: str, partitions: Sequence[Partition] | None = None) -> TableDescription:
-        """Returns a table's settings and whence they come, and what passes know of its logs; metadata only."""
-        return describe(self.session(table), partitions)
 
     def create(self, table: str, settings: Mapping[str, str] | None = None) -> Settings:
         """Make an empty table for a topic, and adopt it; see `hardpack.operations.create.create`."""

@@ -11,6 +11,9 @@ from hardpack.rules.times import HOUR_MS, plus
 FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 and 9999 in ms, between which a date can be written."""
 
+UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+"""Units of time for people, and their ms."""
+
 
 def clock() -> int:
     """Reads the time, ms since the epoch."""
@@ -59,6 +62,11 @@ def moment(ms: int | None) -> str:
     if ms > LAST:
         return "never"
     return "long ago" if ms < FIRST else f"{date_of(ms):%Y-%m-%d %H:%M:%SZ}"
+
+
+def span(ms: int) -> str:
+    """Returns a time between two moments, in the unit that fits."""
+    return next((f"{ms / length:.1f} {unit}" for unit, length in UNITS if ms >= length), f"{ms} ms")
 
 
 def date_of(ms: int) -> datetime:

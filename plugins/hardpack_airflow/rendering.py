@@ -16,7 +16,6 @@ from hardpack_airflow.config import airflow_path, page_path, setting
 from hardpack_airflow.patience import Asked
 
 PAGES = Path(__file__).parent / "pages"
-UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 GB = 10**9
 PER_PAGE = 50
 T = TypeVar("T")
@@ -62,7 +61,7 @@ def _templates() -> Any:
     )
     found.globals |= {"at": page_path, "airflow": airflow_path, "price": _price}
     found.filters |= {
-        "size": _size, "moment": _moment, "when": when, "span": span, "value": _value,
+        "size": _size, "moment": _moment, "when": when, "span": _span, "value": _value,
         "count": lambda n: "?" if n is None else f"{n:,}", "money": _money,
     }  # fmt: skip
     return found
@@ -75,7 +74,7 @@ def is_framed(request: Request) -> bool:
 
 def when(ms: int | None, now: int) -> Any:
     """Returns a time as people say it, `3 h ago` or `in 2 d`, with the exact one where the pointer rests."""
-    from hardpack.clock import moment
+    from hardpack.clock import UNITS, moment
     from markupsafe import Markup
 
     exact = moment(ms)
@@ -86,9 +85,10 @@ def when(ms: int | None, now: int) -> Any:
     return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(exact, said)
 
 
-def span(ms: int) -> str:
-    """Returns a time between two moments, in the unit that fits."""
-    return next((f"{ms / length:.1f} {unit}" for unit, length in UNITS if ms >= length), f"{ms} ms")
+def _span(ms: int) -> str:
+    from hardpack.clock import span
+
+    return span(ms)
 
 
 def _moment(ms: int | None) -> str:
@@ -124,5 +124,5 @@ def _value(value: Any, name: str) -> str:
         return "unlimited"
     if not isinstance(value, int) or value < 1000:
         return f"{value}"
-    told = span(value) if name.endswith(".ms") else _size(value) if "bytes" in name or name.endswith(".size") else ""
+    told = _span(value) if name.endswith(".ms") else _size(value) if "bytes" in name or name.endswith(".size") else ""
     return f"{value:,} ({told})" if told else f"{value:,}"

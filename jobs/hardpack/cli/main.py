@@ -25,9 +25,11 @@ from hardpack.cli.render import (
     segments_table,
     status_table,
 )
+from hardpack.cli.what_if_output import what_if_table
 from hardpack.errors import BadInput, HardpackError
 from hardpack.failures import sentence
 from hardpack.operations.status import LogStatus
+from hardpack.operations.what_if import TRIED, tried_values
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -116,10 +118,27 @@ def plan(
     partition: Partitions = None,
     now: Now = None,
     force: Annotated[bool, typer.Option(help="plan whatever is cleanable, whatever the ratio")] = False,
+    tried: Annotated[
+        str | None,
+        typer.Option(
+            "--what-if",
+            metavar="NAME=VALUE,VALUE",
+            help="instead, what these values of a setting would have made of the table's kept history, as in "
+            f"min.cleanable.dirty.ratio=0.1,0.5; one of {', '.join(TRIED)}",
+        ),
+    ] = None,
+    every_ms: Annotated[int, typer.Option(min=1, help="with --what-if: ms between two looks")] = 3_600_000,
     as_json: AsJson = False,
 ) -> None:
     """What a pass would do and why; changes nothing, starts no JVM. `--json` prints what `clean --plan` takes."""
-    show(console.connect().plan(table, now, partition, force), as_json, plan_table)
+    if tried is None:
+        show(console.connect().plan(table, now, partition, force), as_json, plan_table)
+        return
+    if force:
+        raise BadInput("--what-if tries when passes run, and --force says that one runs; leave one of them out.")
+    setting, values = tried_values(tried)
+    found = console.connect().what_if(table, setting, values, every_ms, now, partition)
+    show(found, as_json, what_if_table)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
-from rich.table import Table
+from rich.console import RenderableType
 
 from hardpack.cli.console import err, out
 from hardpack.clock import time_of
@@ -30,7 +30,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="say what the pass would
 Partitions = Annotated[list[str] | None, typer.Option("--partition", "-p", help="only this log; may be repeated")]
 
 
-def show(result: Any, as_json: bool, renderer: Callable[[Any], Table]) -> None:
+def show(result: Any, as_json: bool, renderer: Callable[[Any], RenderableType]) -> None:
     """Prints a result for people or for programs."""
     if as_json:
         print_json(result)

@@ -287,6 +287,25 @@ def read_settings(table: str, properties: Mapping[str, str], policy: Mapping[str
         raise BadInput(f"{table}: {what} is {first['input']!r}, expected: {_wish(first['msg'])}; {mend}.") from None
 
 
+def with_value(settings: Settings, name: str, value: str) -> Settings:
+    """Returns settings with one of them changed.
+
+    Args:
+        settings: those in force.
+        name: of a setting, dotted.
+        value: as a table property has it.
+
+    Raises:
+        BadInput: the value is out of range, or contradicts another.
+    """
+    try:
+        return Settings.model_validate({**settings.model_dump(by_alias=True, exclude_none=True), name: value})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        wish = f"expected: {_wish(first['msg'])}" if first["loc"] else str(first["ctx"]["error"])
+        raise BadInput(f"{name} cannot be {value!r}, {wish}.") from None
+
+
 Origin = Literal["table", "policy", "write.target-file-size-bytes", "default"]
 
 

@@ -1,0 +1,300 @@
+"""What other settings would have made of a table: its appends come again, and the real rules decide when a pass runs.
+
+Metadata tells when rows came, and how large they were. Which keys they had it does not tell, but what passes left of
+them does: between two passes the keys of a log are taken to be drawn alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import exp, expm1, inf, log1p
+
+from hardpack.rules.model import DataFile, LogState, LogView, Partition, to_segments
+from hardpack.rules.selection import Decision, decide, steady_until
+from hardpack.rules.settings import Settings
+
+MANY = 1e18
+"""Stands for keys without end: no row is superseded."""
+SURE = 50.0
+"""Hits on a file, as Poisson's law counts them, from which on no file is missed."""
+TRIES = 200
+"""Halvings in a search for a number of keys, enough for all digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A data file of a log, and when its commit brought it, ms."""
+
+    at: int
+    file: DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a phase one found in a log, and left of it. Rows and bytes of files below the offset at which it ended."""
+
+    tail_rows: int
+    head_rows: int
+    left_rows: int
+    tail_bytes: int
+    head_bytes: int
+    tail_bytes_rewritten: int
+    head_bytes_rewritten: int
+    rows_written: int
+    bytes_written: int
+    expired_rows: int = 0
+    """What phase two took after it, before the next phase one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogHistory:
+    """What the kept snapshots tell of one log."""
+
+    partition: Partition
+    arrivals: tuple[Arrival, ...]
+    """By time, those first that were there at the beginning and not clean yet."""
+    clean: DataFile | None
+    """What was clean at the beginning, as one file; None where nothing was."""
+    passes: tuple[Measured, ...]
+    """In order of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What one value of a setting would have done to a table."""
+
+    passes: int
+    """Commits of phase one."""
+    days: float
+    bytes_appended: int
+    bytes_written: int
+    """By phase one."""
+    worst_lag_ms: int
+    """Greatest age of the oldest row that a pass could have taken, at any look."""
+    dead_share: float
+    """Superseded rows among those that a reader scans, over the whole time."""
+
+    @property
+    def passes_per_day(self) -> float:
+        """Commits of phase one in 24 hours."""
+        return self.passes / self.days if self.days else 0.0
+
+    @property
+    def written_per_appended(self) -> float:
+        """Bytes that passes write for each byte that is appended."""
+        return self.bytes_written / self.bytes_appended if self.bytes_appended else 0.0
+
+
+def distinct(living: float, keys: float, rows: float) -> float:
+    """Returns how many keys have a row, of `keys`, once more rows came to those that have one; keys drawn alike."""
+    return living + (keys - living) * -expm1(-rows / keys)
+
+
+def keys_behind(tail: int, head: int, left: int) -> float:
+    """Returns of how many keys the rows of a head look drawn, by what a pass left of them and of the tail."""
+    low = float(max(tail, 1))
+    if left <= tail:
+        return low
+    if left >= tail + head:
+        return MANY
+    high = MANY
+    for _ in range(TRIES):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if distinct(tail, middle, head) < left else (low, middle)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A log between two passes: `begin` rows had come when it began, and `living` of them were left."""
+
+    begin: int
+    living: float
+    keys: float
+    hits: float
+    """Hits on each of the tail's files by a row of the head."""
+    head_share: float
+    """Bytes of the head's files that are rewritten."""
+    row_bytes: float
+    """Of a row as passes write it."""
+
+
+class KeyModel:
+    """How many rows of a log are alive once so many have come, and what a pass rewrites of it."""
+
+    def __init__(self, history: LogHistory) -> None:
+        """Read what the passes of a log's history tell.
+
+        Args:
+            history: of the log. Without a pass all its rows count as alive.
+        """
+        begin, living = 0, float(history.clean.rows if history.clean else 0)
+        self.stretches: list[_Stretch] = []
+        for found in history.passes:
+            if not found.head_rows:
+                continue
+            keys = keys_behind(found.tail_rows, found.head_rows, found.left_rows)
+            self.stretches.append(
+                _Stretch(begin, living, keys, _hits(found), _head_share(found), _row_bytes(found, history))
+            )
+            begin += found.head_rows
+            living = float(max(0, found.left_rows - found.expired_rows))
+        last = self.stretches[-1] if self.stretches else _Stretch(0, living, MANY, 0.0, 0.0, _arrived_row(history))
+        self.stretches.append(_Stretch(begin, living, last.keys, last.hits, last.head_share, last.row_bytes))
+        self._begins = [s.begin for s in self.stretches]
+
+    def at(self, rows: int) -> _Stretch:
+        """Returns the stretch in which so many rows had come."""
+        return self.stretches[max(0, bisect_right(self._begins, rows) - 1)]
+
+    def living(self, rows: int) -> float:
+        """Returns how many of so many rows are the last of their key, with those clean at the beginning."""
+        here = self.at(rows)
+        return distinct(here.living, max(here.keys, here.living, 1.0), rows - here.begin)
+
+    def missed(self, begin: int, end: int) -> float:
+        """Returns the share of the tail's files that none of the rows between two counts hits."""
+        hits = 0.0
+        for at, stretch in enumerate(self.stretches):
+            until = self.stretches[at + 1].begin if at + 1 < len(self.stretches) else inf
+            hits += stretch.hits * max(0.0, min(end, until) - max(begin, stretch.begin))
+        return exp(-min(hits, SURE))
+
+
+def _hits(found: Measured) -> float:
+    share = found.tail_bytes_rewritten / found.tail_bytes if found.tail_bytes else 1.0
+    return (SURE if share >= 1 else min(SURE, -log1p(-share))) / (1 if share >= 1 else found.head_rows)
+
+
+def _head_share(found: Measured) -> float:
+    return min(1.0, found.head_bytes_rewritten / found.head_bytes) if found.head_bytes else 1.0
+
+
+def _row_bytes(found: Measured, history: LogHistory) -> float:
+    return found.bytes_written / found.rows_written if found.rows_written else _arrived_row(history)
+
+
+def _arrived_row(history: LogHistory) -> float:
+    files = [a.file for a in history.arrivals] or ([history.clean] if history.clean else [])
+    rows = sum(f.rows for f in files)
+    return sum(f.bytes for f in files) / rows if rows else 0.0
+
+
+@dataclass
+class _Log:
+    """One log while its history is replayed."""
+
+    history: LogHistory
+    model: KeyModel
+    clean: DataFile | None
+    dirty: list[DataFile] = field(default_factory=list)
+    came: int = 0
+    """Rows that have come."""
+    checkpoint: int | None = None
+    cleaned: int = 0
+    """Rows that had come before the checkpoint."""
+    next: int = 0
+    """Which arrival is the next."""
+    steady_until: int = 0
+    waits_since: int | None = None
+    """The oldest time, ms, of a row that a pass may take; None where there is none."""
+
+    @classmethod
+    def of(cls, history: LogHistory) -> _Log:
+        start = history.clean
+        return cls(history, KeyModel(history), start, checkpoint=start.max_offset + 1 if start else None)
+
+    @property
+    def rows(self) -> int:
+        return sum(f.rows for f in self.dirty) + (self.clean.rows if self.clean else 0)
+
+    def arrive(self, at: int) -> int:
+        """Take in what has come by a time; returns its bytes."""
+        size = 0
+        while self.next < len(self.history.arrivals) and self.history.arrivals[self.next].at <= at:
+            file = self.history.arrivals[self.next].file
+            self.dirty.append(file)
+            self.came += file.rows
+            size += file.bytes
+            self.next += 1
+        if size:
+            self.steady_until = 0
+        return size
+
+    def look(self, settings: Settings, now: int) -> Decision | None:
+        """Returns what the rules say now, None where it is what they said before, which was to wait."""
+        if now < self.steady_until:
+            return None
+        clean = to_segments([self.clean]) if self.clean else ()
+        last = {} if self.checkpoint is None else {"now": 0}
+        state = LogState(self.checkpoint, log_end=self.checkpoint or 0, last_clean=last)
+        view = LogView(self.history.partition, clean + to_segments(self.dirty), state)
+        decision = decide(view, settings, now)
+        takes = [f for f in self.dirty if f.max_offset < decision.bound]
+        self.waits_since = min((f.min_timestamp or f.modified for f in takes), default=None)
+        self.steady_until = steady_until(view, settings, decision, now)
+        return decision
+
+    def run(self, decision: Decision) -> float:
+        """Clean as a decision says; returns the bytes that are written."""
+        head = [f for f in self.dirty if f.max_offset < decision.bound]
+        head_rows = sum(f.rows for f in head)
+        if not head_rows:
+            return 0.0
+        tail, end = (self.clean.rows if self.clean else 0), self.cleaned + head_rows
+        here, left = self.model.at(end), self.model.living(end)
+        rewritten = (1 - self.model.missed(self.cleaned, end)) * tail + here.head_share * head_rows
+        written = left * rewritten / (tail + head_rows) * here.row_bytes
+        files = [*head, *([self.clean] if self.clean else [])]
+        self.clean = DataFile(
+            "", round(left * here.row_bytes), round(left),
+            min(f.min_offset for f in files), decision.bound - 1,
+            min((f.min_timestamp for f in files if f.min_timestamp is not None), default=None),
+            max((f.max_timestamp for f in files if f.max_timestamp is not None), default=None),
+            None, None,
+        )  # fmt: skip
+        self.dirty = [f for f in self.dirty if f.max_offset >= decision.bound]
+        self.checkpoint, self.cleaned = decision.bound, end
+        self.waits_since, self.steady_until = None, 0
+        return written
+
+
+def replay(logs: Sequence[LogHistory], settings: Settings, every: int, until: int) -> Replayed:
+    """Lets the appends of a table come again, and looks at it at regular times.
+
+    Args:
+        logs: what is known of each log.
+        settings: those to try.
+        every: ms between two looks, which are at whole multiples of it since the epoch.
+        until: when the history ends, ms.
+    """
+    states = [_Log.of(history) for history in logs]
+    begin = min((a.at for history in logs for a in history.arrivals), default=until)
+    times = {a.at for history in logs for a in history.arrivals}
+    looks = range(-(-begin // every) * every, until + 1, every)
+    passes = appended = worst = 0
+    written = dead = scanned = 0.0
+    rows = alive = 0.0
+    before = begin
+    for now in sorted(times.union(looks)):
+        dead += (rows - alive) * (now - before)
+        scanned += rows * (now - before)
+        before = now
+        appended += sum(log.arrive(now) for log in states)
+        if now % every == 0:
+            ran = False
+            for log in states:
+                decision = log.look(settings, now)
+                if log.waits_since is not None:
+                    worst = max(worst, now - log.waits_since)
+                if decision is not None and decision.due:
+                    written, ran = written + log.run(decision), True
+            passes += ran
+        rows = float(sum(log.rows for log in states))
+        alive = min(rows, sum(log.model.living(log.came) for log in states))
+    dead += (rows - alive) * max(0, until - before)
+    scanned += rows * max(0, until - before)
+    days = max(0, until - begin) / 86_400_000
+    return Replayed(passes, days, appended, round(written), worst, dead / scanned if scanned else 0.0)
