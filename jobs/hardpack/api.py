@@ -17,6 +17,7 @@ from hardpack.operations.adopt import adopt, writer_of
 from hardpack.operations.create import create
 from hardpack.operations.known_tables import find_topics
 from hardpack.operations.pause import pause, resume
+from hardpack.operations.readers import Positions, remove_reader, set_reader
 from hardpack.operations.verbs import StandVerbs
 from hardpack.operations.writers import Writer
 from hardpack.policy import Policies, policies_in_force
@@ -233,6 +234,14 @@ class Hardpack(StandVerbs, ReadVerbs):
             return clean_after_split(lambda: self.session(plan.table), plan)
         report = clean(self.session(plan.table), plan.without_logs() if plan.split else plan, dry_run)
         return report.noted(str(plan.split)) if plan.split else report
+
+    def set_reader(self, table: str, name: str, positions: Positions, now: int | None = None) -> list[str]:
+        """Puts down how far a named reader is; see `hardpack.operations.readers.set_reader`."""
+        return set_reader(self.session(table), name, positions, self._now(now))
+
+    def remove_reader(self, table: str, name: str) -> None:
+        """Forgets a named reader, so that no tombstone waits for it."""
+        remove_reader(self.session(table), name)
 
     def split(self, table: str, now: int | None = None, dry_run: bool = False) -> SplitReport:
         """Takes files apart that may hold rows of several logs, until there are none; passes begin with it.

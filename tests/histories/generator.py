@@ -24,6 +24,8 @@ SETTINGS: dict[str, list[str]] = {
     "late.rows": ["clean", "clean", "refuse"],
     "null.keys": ["refuse", "drop"],
     "active.segment": ["newest", "newest", "newest", "none"],
+    "horizon.readers": ["wait", "wait", "ignore"],
+    "horizon.readers.limit.ms": ["0", str(HOUR), str(30 * DAY), LONG_MAX],
     "commit.operation": ["overwrite", "replace"],
     "log.cleaner.dedupe.buffer.size": ["48", "72", "9223372036854775807"],
 }
@@ -40,7 +42,7 @@ SOME = {
     "foreign_expire": 2, "rewrite_manifests": 1, "refer": 1, "negative": 1, "unbounded": 1, "mixed": 1, "skew": 1,
     "clean": 3, "plan": 2, "apply": 3, "expire_tombstones": 2, "retention": 1, "nightly": 3, "verify": 1, "status": 1,
     "pause": 1, "resume": 2, "refuse": 1, "settings": 2, "properties": 1, "ambush": 2, "ahead": 1, "season": 0.3,
-    "update_on_read": 1, "drop_hidden": 1,
+    "update_on_read": 1, "drop_hidden": 1, "reader": 3,
 }  # fmt: skip
 """Weights of what is in some."""
 AMBUSHERS = ["append", "mixed", "late", "binpack", "update", "delete", "insert_overwrite", "truncate", "rollback",
@@ -220,6 +222,10 @@ class Maker:
 
     def _resume(self, t: str) -> dict[str, Any]:
         return {"log": self.rng.choice([None, self._log()]), "trust": self.rng.random() < 0.25}
+
+    def _reader(self, t: str) -> dict[str, Any]:
+        name, percent = self.rng.choice(["slow", "fast"]), self.rng.choice([0, 30, 60, 90, 100, 100])
+        return {"name": name, "log": self._log(), "percent": None if self.rng.random() < 0.1 else percent}
 
     def _settings(self, t: str) -> dict[str, Any]:
         name = self.rng.choice(sorted(SETTINGS))

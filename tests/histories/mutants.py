@@ -224,6 +224,11 @@ def _none_wait(real: Any) -> Any:
     return lambda *seen: real(*seen[:-1], ())
 
 
+def _nobody_waits(real: Any) -> Any:
+    """Tombstones wait for no reader."""
+    return lambda *_: False
+
+
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
@@ -259,6 +264,7 @@ MUTANTS = [
     Mutant("a split counts as a pass", lineage, "is_ours", _splits_too, ("I9", "I9-risen")),
     Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((plan, "table_logs", _no_split),)),
     Mutant("rows that wait are forgotten", sensing, "_view", _none_wait, ("state-survives", "I6", "I9-risen")),
+    Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
     Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""

@@ -101,6 +101,8 @@ class Pass:
     """What the pass takes for now, which a forced plan may set ahead of the clock."""
     copied: Mapping[int, int]
     """By log the end of the segments it copied, whose tombstones have their horizon from it."""
+    read_to: Mapping[int, int] = field(default_factory=dict)
+    """By log the least offset at which one of its named readers goes on."""
 
 
 @dataclass

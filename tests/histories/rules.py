@@ -132,6 +132,9 @@ def phase_two(gone: list[Any], base: Rows, after: Rows, landed: Pass, line: Line
         must(known, "I5", f"phase two took the tombstone at {row.offset}, which no pass had covered")
         early = line.tombs.get(row.rid, (0, 0))[0] - landed.clock
         must(early <= 0, "I5", f"phase two took the tombstone at {row.offset} {early} ms before its horizon")
+        if landed.settings["horizon.readers"] == "wait" and row.offset >= landed.read_to.get(row.log, row.offset + 1):
+            left = landed.settings["horizon.readers.limit.ms"] + early
+            must(left <= 0, "reader", f"phase two took the tombstone at {row.offset}, which a reader has not passed")
         older = [r for r in base.log(row.log) if r.key == row.key and r.offset < row.offset]
         must(not older, "I5", f"phase two took the tombstone at {row.offset} before an older row of its key")
 

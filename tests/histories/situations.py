@@ -119,6 +119,18 @@ def sorted_out(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], li
     return {}, [*both, _clean(t), Step("mixed", {"t": t, "rows": rows}), pack, Step("scheduled", {"t": t})]
 
 
+@situation
+def awaited(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A reader has not come to a tombstone whose horizon passes; then it does, or the limit does."""
+    behind = Step("reader", {"t": t, "name": "slow", "log": log, "percent": rng.choice([0, 30])})
+    through = Step("reader", {"t": t, "name": "slow", "log": log, "percent": 100})
+    wants = {"horizon.readers": "wait", "idle.tombstones": "expire", "delete.retention.ms": str(HOUR)}
+    wants["horizon.readers.limit.ms"] = str(rng.choice([DAY, 7 * DAY]))
+    wait, expire = Step("advance", {"ms": 2 * HOUR}), Step("expire_tombstones", {"t": t})
+    then = rng.choice([through, Step("advance", {"ms": 8 * DAY})])
+    return wants, [*_deleted(rng, t, log), behind, _clean(t), wait, expire, then, expire]
+
+
 def place(rng: random.Random, steps: list[Step], some: list[Step]) -> list[Step]:
     """A situation's steps among others, in their order: at one point as often as with others' steps between."""
     spread = rng.choice([0, 0, 1, 4])

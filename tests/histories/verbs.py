@@ -8,6 +8,7 @@ from typing import Any
 
 from hardpack.compaction.plan import Plan
 from hardpack.errors import HardpackError
+from hardpack.operations.readers import Positions
 
 from tests.histories.expiry import referred_snapshots
 from tests.histories.ice import Tab, replaced, unfit
@@ -192,6 +193,18 @@ def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) ->
     everyone = known | oracle.lines[tab.meta.current_snapshot_id].keys() if log is None else known
     for at in everyone:
         oracle.resumed(tab.meta.current_snapshot_id, at, world.now)
+
+
+@verb
+def reader(world: Any, tab: Tab, name: str, log: int, percent: int | None) -> None:
+    """A named reader goes on, or begins anew; without a percentage it leaves."""
+    there = f"hardpack.reader.{name}" in tab.meta.properties
+    if percent is None:
+        if there:
+            world.hp.remove_reader(tab.name, name)
+        return
+    end = max(world.used(tab, log), default=0) + 1
+    world.hp.set_reader(tab.name, name, Positions("the world", {str(log): max(0, end) * percent // 100}))
 
 
 @verb

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import Any
 
 from hardpack.errors import BadInput, Conflict, GateRefused, HardpackError
@@ -179,7 +180,7 @@ class World:
                     self.counts["split"] += 1
                     same = rows.shown == oracle.rows[snapshot.parent_snapshot_id].shown
                     must(same, "I2", "a split changed rows")
-                made = self._pass(landed) if landed else None
+                made = replace(self._pass(landed), read_to=_read_to(tab)) if landed else None
                 # of a file with rows of several logs nobody can tell which rows came with it
                 replaces = snapshot.summary.operation == Operation.REPLACE and not tab.took_mixed(snapshot)
                 oracle.snapshot(snapshot.snapshot_id, snapshot.parent_snapshot_id, rows, made, replaces)
@@ -322,6 +323,16 @@ def as_said(kind: str, before: set[int], after: set[int]) -> None:
     else:
         holds = True
     must(holds, "simulator", f"{kind} changed other rows than it says")
+
+
+def _read_to(tab: Tab) -> dict[int, int]:
+    """By log the least offset at which a named reader goes on, as the table's properties have it."""
+    found: dict[int, int] = {}
+    for name, text in tab.meta.properties.items():
+        if name.startswith("hardpack.reader."):
+            for log, offset in json.loads(text)["offsets"].items():
+                found[int(log)] = min(found.get(int(log), offset), offset)
+    return found
 
 
 def _on_record(tab: Tab, log: int) -> int | None:

@@ -88,7 +88,7 @@ def test_a_refused_setting_changes_nothing(cold, catalog):
     table = new_topic(catalog)
     before = dict(table.properties)
     assert "min.cleanable.dirty.ratio" in refusal(cold.adopt, name_of(table), {"min.cleanable.dirty.ratio": "2"})
-    assert "kept by the passes" in refusal(cold.adopt, name_of(table), {"state": "{}"})
+    assert "kept by hardpack" in refusal(cold.adopt, name_of(table), {"state": "{}"})
     assert dict(table.refresh().properties) == before
 
 

@@ -6,7 +6,7 @@ import pytest
 from hardpack import Hardpack
 from hardpack.cli.main import app
 from hardpack.errors import BadInput, Unavailable
-from hardpack.operations import like_topic
+from hardpack.operations import broker, like_topic
 from hardpack.operations.like_topic import topic_settings
 from typer.testing import CliRunner
 
@@ -24,7 +24,8 @@ def test_a_place_that_is_none(place):
 
 
 def test_a_broker_that_does_not_answer(monkeypatch):
-    monkeypatch.setattr(like_topic, "SECONDS", 1)
+    for module in (broker, like_topic):
+        monkeypatch.setattr(module, "SECONDS", 1)
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9/orders: the broker does not answer"):
         topic_settings("127.0.0.1:9/orders")
 
@@ -32,7 +33,7 @@ def test_a_broker_that_does_not_answer(monkeypatch):
 def test_a_file_of_properties(tmp_path):
     path = tmp_path / "client.properties"
     path.write_text("# mine\nsecurity.protocol = SASL_SSL\n\nsasl.password=a=b\n")
-    assert like_topic._properties(path) == {"security.protocol": "SASL_SSL", "sasl.password": "a=b"}
+    assert broker._properties(path) == {"security.protocol": "SASL_SSL", "sasl.password": "a=b"}
     with pytest.raises(BadInput, match="cannot be read as a file of a Kafka client's properties"):
         topic_settings("127.0.0.1:9/orders", tmp_path / "none")
 

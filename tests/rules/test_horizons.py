@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hardpack.rules.horizons import (
     NEVER,
     UNDATED,
@@ -14,11 +15,12 @@ from hardpack.rules.horizons import (
     horizon_from,
     horizon_of,
     undone_clock,
+    waiting_for_reader,
     with_horizon,
     with_ranges,
     without_empty,
 )
-from hardpack.rules.model import DataFile, LogState, LogView, Unseen
+from hardpack.rules.model import DataFile, LogState, LogView, SlowestReader, Unseen
 from hardpack.rules.times import LONG_MAX
 
 
@@ -161,3 +163,32 @@ def test_tombstones_before_the_first_late_row_need_not_wait_for_it():
 def test_what_never_comes_is_not_undone_with_the_clock():
     state = LogState(horizons=((9, NEVER),), last_clean={"now": 5000, "given": NEVER})
     assert undone_clock(state, 1000).horizons == ((9, NEVER),)
+
+
+READ_TO_50 = SlowestReader("billing", 50, limit_ms=1000)
+
+
+@pytest.mark.parametrize(
+    ("position", "now", "due"),
+    [(50, 100, ()), (99, 100, ()), (100, 100, ((0, 99),)), (50, 1099, ()), (50, 1100, ((0, 99),)),
+     (0, LONG_MAX, ((0, 99),))],
+)  # fmt: skip
+def test_tombstones_of_one_horizon_wait_until_the_slowest_reader_has_passed_all_of_them(position, now, due):
+    state = LogState(checkpoint=100, horizons=((99, 100),))
+    assert due_ranges(state, now, replace(READ_TO_50, position=position)) == due
+    assert due_ranges(state, now) == ((0, 99),)
+
+
+def test_a_reader_that_has_passed_one_horizon_is_waited_for_at_the_next():
+    state = LogState(checkpoint=100, horizons=((49, 10), (99, 20)), markers=((10, (7, 70)),))
+    log = LogView(0, (), state, slowest=READ_TO_50)
+    assert due(log, 30) == (((0, 49),), (7,))
+    assert waiting_for_reader(log, 30)
+    assert not waiting_for_reader(replace(log, slowest=None), 30)
+    assert due(log, 1020) == (((0, 49), (50, 99)), (7, 70))
+
+
+def test_what_a_reader_has_not_passed_keeps_its_horizon_through_a_pass():
+    state = LogState(checkpoint=100, horizons=((49, 10), (99, 20)))
+    ranges, _ = due(LogView(0, (), state, slowest=READ_TO_50), 30)
+    assert after_expiry(state, ranges).horizons == ((99, 20),)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hardpack.cli import console, passes, reading, table_state
+from hardpack.cli import console, passes, readers, reading, table_state
 from hardpack.cli.arguments import from_stdin
 from hardpack.cli.console import Shared, err, out
 from hardpack.cli.install import demo, jars
@@ -217,6 +217,7 @@ def policies(
 for verbs in (passes, table_state, reading):
     app.add_typer(verbs.app)
 app.add_typer(demo, name="demo")
+app.add_typer(readers.app, name="reader")
 app.command()(jars)
 
 

@@ -17,6 +17,7 @@ from hardpack.compaction.plan import Plan
 from hardpack.compaction.report import KeyReport, LogReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
 from hardpack.errors import plain
 from hardpack.operations.describe import TableDescription
+from hardpack.operations.readers import ReaderStatus
 from hardpack.operations.segments import SegmentStatus
 from hardpack.operations.status import LogStatus
 from hardpack.operations.writers import Writer
@@ -109,7 +110,28 @@ def description_tables(described: TableDescription) -> list[Table]:
             for log in described.logs
         ),
     )  # fmt: skip
-    return [settings, logs]
+    readers = grid(
+        "readers",
+        ("reader", "goes on at"),
+        [(name, ", ".join(f"{o:,} of {log}" for log, o in at.items())) for name, at in described.readers.items()],
+    )
+    return [settings, logs, *([readers] if described.readers else [])]
+
+
+def readers_table(readers: Iterable[ReaderStatus]) -> Table:
+    """Returns how far each reader is."""
+    return grid(
+        "",
+        ("reader", "log", "goes on at", "log end", "behind", "put down", "from", "tombstones wait"),
+        (
+            (
+                r.reader, f"{r.table}/{r.partition}", r.position, unknown(r.log_end),
+                unknown(None if r.log_end is None else max(0, r.log_end - r.position)),
+                moment(r.at), r.source or "by hand", "yes" if r.waited_for else "-",
+            )
+            for r in readers
+        ),
+    )  # fmt: skip
 
 
 def _offset(offset: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hardpack.compaction.alter_states import refused_logs_marked
 from hardpack.compaction.pipeline import preview, run
@@ -43,7 +44,21 @@ def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) 
     if plan.split and dry_run:
         return request.report().noted(str(plan.split))
     views = planned_views(session, plan, [str(p.partition) for p in plan.logs])
-    return expire_logs(session, request, plan.settings, logs_to_expire(views, plan.settings, plan.now), dry_run)
+    logs = logs_to_expire(views, plan.settings, plan.now)
+    request = replace(request, notes=(*request.notes, *filter(None, map(_given_up, logs))))
+    return expire_logs(session, request, plan.settings, logs, dry_run)
+
+
+def _given_up(log: LogToExpire) -> str:
+    """Returns that tombstones go before a named reader has passed them; empty when none do."""
+    reader = log.view.slowest
+    early = [end for _, end in log.ranges if reader and end >= reader.position]
+    if not reader or not early:
+        return ""
+    return (
+        f"partition {log.view.partition}: tombstones up to offset {early[-1]} go, though reader {reader.name} goes on "
+        f"at {reader.position}: {reader.limit_ms} ms have passed since their horizon (horizon.readers.limit.ms)"
+    )
 
 
 def expire_planned(session: TableSession, plan: Plan) -> PassReport:

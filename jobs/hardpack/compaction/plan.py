@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles
-from hardpack.rules.horizons import Range, due, due_ranges
+from hardpack.rules.horizons import Range, due, due_ranges, waiting_for_reader
 from hardpack.rules.model import DataFile, LogView, Partition
 from hardpack.rules.selection import decide, has_rows_of, left_alone, past_max_lag, refused_late_rows, steady_until
 from hardpack.rules.settings import Order, Settings
@@ -298,13 +298,16 @@ def chosen(
 
 def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:
     decision = decide(view, settings, now, force)
-    expired = due_ranges(view.state, now)
+    expired = due_ranges(view.state, now, view.slowest)
     eager = force or settings.idle_tombstones == "expire"
     may = settings.compacts and not left_alone(view) and not refused_late_rows(view, settings)
     action: Action = "clean" if decision.due else "none"
     reason = decision.reason
     if not decision.due and eager and may and any(due(view, now)):
         action, reason = "expire", f"tombstones past their horizon; {reason}"
+    if may and waiting_for_reader(view, now) and view.slowest:
+        reader = view.slowest
+        reason += f"; tombstones past their horizon wait for reader {reader.name}, at offset {reader.position}"
     if action != "none" and interval and not has_rows_of(view, decision, interval):
         action, reason = "none", "no cleanable row is of the interval asked for"
     return LogPlan(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-
-from pyiceberg.table import Table
 
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.operations.adoption_checks import check_rows, check_topics, topics_in
+from hardpack.operations.alter_properties import alter_properties
 from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
-from hardpack.rules.settings import NOT_SETTINGS, PREFIX, Settings, is_locked, own_settings, read_settings
+from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_settings, read_settings
 from hardpack.table.columns import POLICY
 from hardpack.table.layout import FIELDS, bound_fields, check_layout, mean_other_rows
 from hardpack.table.log_views import read_logs
@@ -68,8 +67,8 @@ def adopt(
     name, table, policy = session.name, session.table, session.policy
     writer = writer_of(session, settings, named)
     settings = {**(writer.settings if writer else {}), **settings}
-    if reserved := sorted(NOT_SETTINGS & settings.keys()):
-        raise BadInput(f"{name}: hardpack.{reserved[0]} is kept by the passes and not a setting; leave it alone.")
+    if reserved := sorted(k for k in settings if is_kept(k)):
+        raise BadInput(f"{name}: hardpack.{reserved[0]} is kept by hardpack and not a setting; leave it alone.")
     if kept := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
         raise BadInput(f"{name}: {kept[0]} is locked by the table's policy; set it in the policy file.")
     wanted = {PREFIX + k: v for k, v in settings.items() if v != ""}
@@ -95,16 +94,5 @@ def adopt(
         # what passes knew was of logs by other names, or of other keys
         gone.append(STATE_PROPERTY)
     if not dry_run:
-        try:
-            _write(table, wanted, gone)
-        except NotImplementedError:
-            # pyiceberg does not write the metadata of every format
-            session.jvm.alter(lambda _: {**wanted, **dict.fromkeys(gone)})
+        alter_properties(session, wanted, gone)
     return result
-
-
-def _write(table: Table, wanted: Mapping[str, str], gone: Sequence[str]) -> None:
-    with table.transaction() as transaction:
-        transaction.set_properties(dict(wanted))
-        if gone:
-            transaction.remove_properties(*gone)

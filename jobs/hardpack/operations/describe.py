@@ -12,6 +12,7 @@ from hardpack.rules.model import LogView, Partition
 from hardpack.rules.selection import checkpoint_of
 from hardpack.rules.settings import Origin, origins
 from hardpack.table.columns import mapped_columns
+from hardpack.table.readers import read_readers
 
 
 class SettingInForce(BaseModel):
@@ -59,6 +60,8 @@ class TableDescription(BaseModel):
     """By role the column that is mapped to it."""
     settings: tuple[SettingInForce, ...]
     logs: tuple[LogDescription, ...]
+    readers: dict[str, dict[str, int]]
+    """By name of a reader and by log the offset at which it goes on."""
 
 
 def describe(session: TableSession, partitions: Sequence[Partition] | None = None) -> TableDescription:
@@ -83,6 +86,7 @@ def describe(session: TableSession, partitions: Sequence[Partition] | None = Non
             SettingInForce(name=name, value=_text(value), origin=whence[name]) for name, value in values.items()
         ),
         logs=tuple(_log(view) for view in views),
+        readers={name: one.offsets for name, one in read_readers(session.name, session.table.properties).items()},
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hardpack.compaction.session import TableSession
 from hardpack.operations.describe import TableDescription, describe
+from hardpack.operations.readers import ReaderStatus, list_readers
 from hardpack.operations.segments import SegmentStatus, table_segments
 from hardpack.operations.status import LogStatus, table_status
 from hardpack.rules.model import Partition
@@ -51,6 +52,10 @@ class StandVerbs(ABC):
     def describe(self, table: str, partitions: Sequence[Partition] | None = None) -> TableDescription:
         """Returns a table's settings and whence they come, and what passes know of its logs."""
         return describe(self.session(table), partitions)
+
+    def readers(self, table: str, now: int | None = None) -> list[ReaderStatus]:
+        """Returns how far each named reader is, and whether tombstones wait for it."""
+        return list_readers(self.session(table), self._now(now))
 
     def what_if(
         self,

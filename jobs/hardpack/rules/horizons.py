@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hardpack.rules.model import DataFile, Horizon, LogState, LogView, Unseen
+from hardpack.rules.model import DataFile, Horizon, LogState, LogView, SlowestReader, Unseen
 from hardpack.rules.times import LONG_MAX, LONG_MIN, minus, plus
 
 Range = tuple[int, int]
@@ -131,18 +131,24 @@ def undone_clock(state: LogState, now: int) -> LogState:
     )
 
 
-def due_ranges(state: LogState, now: int) -> tuple[Range, ...]:
+def due_ranges(state: LogState, now: int, slowest: SlowestReader | None = None) -> tuple[Range, ...]:
     """Returns the offsets below the checkpoint whose tombstones may go at `now` (Cleaner.shouldDiscard).
 
     What the last phase one gave a horizon at this very `now` is left out: in Kafka one pass does both,
     and it removes only what an earlier pass marked.
+
+    Args:
+        state: the log's.
+        now: ms since the epoch.
+        slowest: the reader that tombstones wait for. What shares a horizon goes together, once it has passed all of it.
     """
     fresh = set(_fresh(state, "horizons", now))
     ranges: list[Range] = []
     start = 0
     for up_to, horizon_ms in state.horizons:
         end = min(up_to, (state.checkpoint or 0) - 1)
-        if horizon_ms <= now and up_to not in fresh and start <= end:
+        waits = slowest is not None and slowest.keeps(end, horizon_ms, now)
+        if horizon_ms <= now and up_to not in fresh and start <= end and not waits:
             ranges.append((start, end))
         start = up_to + 1
     return tuple(ranges)
@@ -154,10 +160,11 @@ def _fresh(state: LogState, what: str, now: int) -> tuple[int, ...]:
     return given
 
 
-def due_markers(state: LogState, now: int) -> tuple[int, ...]:
+def due_markers(state: LogState, now: int, slowest: SlowestReader | None = None) -> tuple[int, ...]:
     """Returns the offsets of the transaction markers that may go at `now`; they do not wait for the checkpoint."""
     fresh = set(_fresh(state, "markers", now))
-    return tuple(o for ms, offsets in state.markers if ms <= now for o in offsets if o not in fresh)
+    due = ((ms, o) for ms, offsets in state.markers if ms <= now for o in offsets if o not in fresh)
+    return tuple(o for ms, o in due if slowest is None or not slowest.keeps(o, ms, now))
 
 
 def due(log: LogView, now: int) -> tuple[tuple[Range, ...], tuple[int, ...]]:
@@ -166,10 +173,22 @@ def due(log: LogView, now: int) -> tuple[tuple[Range, ...], tuple[int, ...]]:
     From the first row on that came late nothing goes: phase one has to look at late rows first, as the tombstones of
     their keys may be among these (invariant 9). A tombstone before it deletes none of them.
     """
-    ranges, markers = due_ranges(log.state, now), due_markers(log.state, now)
+    ranges, markers = due_ranges(log.state, now, log.slowest), due_markers(log.state, now, log.slowest)
     if log.late is None:
         return ranges, markers
     return tuple((low, min(high, log.late - 1)) for low, high in ranges if low < log.late), ()
+
+
+def waiting_for_reader(log: LogView, now: int) -> bool:
+    """Returns whether tombstones or markers of a log, or their neighbours, would be due but for a reader."""
+    alone = due_ranges(log.state, now), due_markers(log.state, now)
+    return alone != (due_ranges(log.state, now, log.slowest), due_markers(log.state, now, log.slowest))
+
+
+def waited_for(log: LogView) -> str:
+    """Returns whom tombstones past their horizon wait for, as a clause; empty where they wait for nobody."""
+    reader = log.slowest
+    return f"reader {reader.name}, which goes on at offset {reader.position}, has to pass it" if reader else ""
 
 
 def in_ranges(ranges: tuple[Range, ...], offset: int) -> bool:

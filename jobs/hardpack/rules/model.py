@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hardpack.rules.times import LONG_MAX
+from hardpack.rules.times import LONG_MAX, plus
 
 Partition = int | str
 Horizon = tuple[int, int]
@@ -146,6 +146,21 @@ class LogState:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowestReader:
+    """Of the named readers that tombstones of a log wait for, the one that is furthest back."""
+
+    name: str
+    position: int
+    """Offset at which it goes on."""
+    limit_ms: int
+    """How long after its delete horizon a tombstone waits at most, ms."""
+
+    def keeps(self, offset: int, horizon_ms: int, now: int) -> bool:
+        """Returns whether a tombstone waits for the reader, though its delete horizon has passed."""
+        return offset >= self.position and plus(horizon_ms, self.limit_ms) > now
+
+
+@dataclass(frozen=True, slots=True)
 class LogView:
     """A log as metadata shows it."""
 
@@ -160,6 +175,8 @@ class LogView:
     arrived late or that others rewrote."""
     arrived: int | None = None
     """The lowest of these that is no rewrite of rows that were there before."""
+    slowest: SlowestReader | None = None
+    """Whom tombstones wait for; None where they wait for nobody."""
 
     @property
     def log_start(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hardpack.rules.horizons import due_ranges, horizon_of, in_ranges
+from hardpack.rules.horizons import due_ranges, horizon_of, in_ranges, waited_for
 from hardpack.rules.model import LogView
 from hardpack.rules.selection import Decision, decide, first_uncleanable_offset
 from hardpack.rules.settings import Settings
@@ -108,6 +108,11 @@ def _tombstone(row: ExplainedRow, log: _Log) -> RowVerdict:
         )
     # phase two follows phase one, which moves the checkpoint
     then = replace(state, checkpoint=decision.bound) if decision.due else state
+    slowest = log.view.slowest
+    if in_ranges(due_ranges(then, log.now), row.offset) and not in_ranges(
+        due_ranges(then, log.now, slowest), row.offset
+    ):
+        return RowVerdict("waits", f"{what}; {waited_for(log.view)} (horizon.readers=wait)", horizon)
     if not in_ranges(due_ranges(then, log.now), row.offset):
         return RowVerdict(
             "waits", f"{what}; a pass of this very time marked it, or it lies above the checkpoint", horizon

@@ -242,7 +242,8 @@ def steady_until(log: LogView, settings: Settings, decision: Decision, now: int)
     late_at = [plus(at, settings.max_compaction_lag_ms) for s in dirty if (at := _first_time(s)) is not None]
     overdue_at = [plus(at, 1) for at in late_at]
     waits = [ms for _, ms in log.state.horizons] + [ms for ms, _ in log.state.markers]
-    return min((at for at in (*ages, *overdue_at, *waits) if at > now), default=LONG_MAX)
+    given_up = [plus(ms, log.slowest.limit_ms) for ms in waits] if log.slowest else []
+    return min((at for at in (*ages, *overdue_at, *waits, *given_up) if at > now), default=LONG_MAX)
 
 
 def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by: str, force: bool) -> tuple[bool, str]:
@@ -259,7 +260,8 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
         return True, f"overdue by {d.overdue_ms} ms under max.compaction.lag.ms"
     if force:
         return True, f"forced at dirty ratio {d.ratio:.3f}"
-    if settings.idle_tombstones == "expire" and log.late is not None and due_ranges(log.state, now) != due(log, now)[0]:
+    waits = log.late is not None and due_ranges(log.state, now, log.slowest) != due(log, now)[0]
+    if waits and settings.idle_tombstones == "expire":
         # phase two leaves tombstones alone until phase one has looked at late rows
         return True, "rows came late, and tombstones past their horizon wait for them"
     return False, f"dirty ratio {d.ratio:.3f} is not above {threshold:g}"

@@ -65,6 +65,12 @@ class Settings(BaseModel):
     idle_tombstones: Literal["keep", "expire"] = Field(
         "keep", description="Kafka removes due tombstones only in a pass that new rows cause; `expire` does not wait"
     )
+    horizon_readers: Literal["ignore", "wait"] = Field(
+        "ignore", description="`wait`: a tombstone stays, past its horizon too, until all named readers have passed it"
+    )
+    horizon_readers_limit_ms: Long = Field(
+        7 * DAY_MS, ge=0, description="with `wait`: how long past its horizon a tombstone stays for a reader at most"
+    )
     late_rows: Literal["clean", "refuse"] = Field(
         "clean", description="rows arriving below the checkpoint: `clean` from there again, or `refuse` the log"
     )
@@ -223,7 +229,8 @@ class Settings(BaseModel):
         return {"null": self.column_value, "none": None}.get(rule.kind, rule.column)
 
 
-NOT_SETTINGS = frozenset({"state", "fields"})
+READER = "reader."
+"""How the names of properties begin that tell how far a named reader is."""
 NONE: Mapping[str, str] = MappingProxyType({})
 """No policy."""
 TARGET: Literal["write.target-file-size-bytes"] = "write.target-file-size-bytes"
@@ -243,10 +250,15 @@ def is_locked(name: str, policy: Mapping[str, str]) -> bool:
     return isinstance(policy, PolicySettings) and any(fnmatchcase(name, glob) for glob in policy.locked)
 
 
+def is_kept(name: str) -> bool:
+    """Returns whether a table property, without the prefix, is one that hardpack keeps and no setting."""
+    return name in ("state", "fields") or name.startswith(READER)
+
+
 def own_settings(properties: Mapping[str, str], policy: Mapping[str, str] = NONE) -> dict[str, str]:
     """Returns what a table's properties set, as far as its policy lets them; names without the prefix."""
     own = {k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)}
-    return {k: v for k, v in own.items() if k not in NOT_SETTINGS and not is_locked(k, policy)}
+    return {k: v for k, v in own.items() if not is_kept(k) and not is_locked(k, policy)}
 
 
 Order = Literal["filthiest", "overdue"]

@@ -19,6 +19,7 @@ from hardpack.table.columns import table_name
 from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows, trusted_states
 from hardpack.table.lineage import Changes, Lineage, was_seen
 from hardpack.table.manifests import Change, ManifestReader, keeps_logs_apart, uncollected
+from hardpack.table.readers import slowest_readers
 from hardpack.table.state import STATE_PROPERTY, state_of
 
 
@@ -136,7 +137,10 @@ def table_logs(
     text = reader.columns.log.is_text
     gone = [(name if text else _number(table, name), states[name]) for name in sorted(states) if name not in known]
     views += [LogView(log, (), _of_no_row(log, state, mixed, lineage)) for log, state in gone]
-    return TableLogs([v for v in views if wanted is None or str(v.partition) in wanted], mixed)
+    views = [v for v in views if wanted is None or str(v.partition) in wanted]
+    if readers := slowest_readers(table_name(table), table.properties, settings):
+        views = [replace(view, slowest=readers.get(str(view.partition))) for view in views]
+    return TableLogs(views, mixed)
 
 
 def _look(

@@ -1,0 +1,75 @@
+"""The verbs of named readers, which tombstones wait for with `horizon.readers=wait`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hardpack.cli import console
+from hardpack.cli.console import out
+from hardpack.cli.options import AsJson, Now, Partitions, TableName, show
+from hardpack.cli.render import readers_table
+from hardpack.errors import BadInput
+from hardpack.operations.readers import given_offset, group_offsets
+from hardpack.operations.stream_checkpoint import checkpoint_positions
+
+app = typer.Typer(
+    no_args_is_help=True, help="Who has to see the deletes: with horizon.readers=wait no tombstone goes before them."
+)
+ReaderName = Annotated[str, typer.Argument(metavar="NAME", help="the reader's name, yours to choose")]
+
+
+@app.command("set")
+def put_down(
+    table: TableName,
+    name: ReaderName,
+    offset: Annotated[int | None, typer.Option(help="at which it goes on: it has read all before")] = None,
+    partition: Partitions = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT/GROUP/TOPIC", help="take what a consumer group has committed")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="PATH", help="take what a Spark stream of the table has read")
+    ] = None,
+    command_config: Annotated[
+        Path | None, typer.Option(help="properties of a Kafka client, for a broker that asks for credentials")
+    ] = None,
+    now: Now = None,
+) -> None:
+    """Put down how far a reader has come, by an offset, a consumer group or a Spark stream's checkpoint.
+
+    Tombstones wait for it in the logs that have an offset of it. Run this as often as the reader moves.
+    """
+    if sum(given is not None for given in (offset, group, checkpoint)) != 1:
+        raise BadInput(
+            "give one of --offset, --group and --checkpoint, as in `hardpack reader set db.t billing -p 0 --offset 9`."
+        )
+    if partition is not None and offset is None:
+        raise BadInput("-p goes with --offset; a group and a checkpoint tell of all logs.")
+    hp = console.connect()
+    session = hp.session(table)
+    if group is not None:
+        found = group_offsets(session, group, command_config)
+    elif checkpoint is not None:
+        found = checkpoint_positions(session, checkpoint)
+    else:
+        found = given_offset(session, partition, offset or 0)
+    back = hp.set_reader(table, name, found, now)
+    out.print(f"{table}: reader {name} goes on at", ", ".join(f"{o} of {p}" for p, o in found.offsets.items()))
+    for log in back:
+        out.print(f"partition {log}: it went back, so deletes that it has not seen may be gone", style="yellow")
+
+
+@app.command("list")
+def show_all(table: TableName, now: Now = None, as_json: AsJson = False) -> None:
+    """How far each reader is, and whether tombstones past their horizon wait for it. Starts no JVM."""
+    show(console.connect().readers(table, now), as_json, readers_table)
+
+
+@app.command()
+def remove(table: TableName, name: ReaderName) -> None:
+    """Forget a reader, so that no tombstone waits for it."""
+    console.connect().remove_reader(table, name)
+    out.print(f"{table}: no tombstone waits for reader {name} any more")

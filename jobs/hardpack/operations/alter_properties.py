@@ -1,0 +1,26 @@
+"""A change of a table's properties, by whichever of the two libraries writes its format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hardpack.compaction.session import TableSession
+
+
+def alter_properties(session: TableSession, wanted: Mapping[str, str], gone: Sequence[str] = ()) -> None:
+    """Sets and removes properties of a table in one commit.
+
+    Args:
+        session: the table's.
+        wanted: to set.
+        gone: names to remove; those that are not there are passed over.
+    """
+    there = [name for name in gone if name in session.table.properties]
+    try:
+        with session.table.transaction() as transaction:
+            transaction.set_properties(dict(wanted))
+            if there:
+                transaction.remove_properties(*there)
+    except NotImplementedError:
+        # pyiceberg does not write the metadata of every format
+        session.jvm.alter(lambda _: {**wanted, **dict.fromkeys(there)})

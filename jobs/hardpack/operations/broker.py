@@ -1,0 +1,100 @@
+"""Asking a Kafka broker, with the properties that Kafka's own tools take and a sentence for each way it may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from hardpack.errors import BadInput, Unavailable
+
+T = TypeVar("T")
+SECONDS = 15
+"""How long a broker may take to answer."""
+
+
+def admin_client(brokers: str, command_config: Path | None = None) -> Any:
+    """Returns a client that asks brokers about topics and groups.
+
+    Args:
+        brokers: `HOST:PORT`; several have commas between.
+        command_config: a file of a Kafka client's properties, as Kafka's own tools take it, for brokers that ask for
+            credentials.
+
+    Raises:
+        BadInput: the file cannot be read, or the client is not installed.
+    """
+    try:
+        from confluent_kafka.admin import AdminClient
+    except ImportError:
+        raise BadInput(
+            "a broker is asked by confluent-kafka, which is not there; pip install 'hardpack[kafka]'."
+        ) from None
+    client = {"bootstrap.servers": brokers, "log_level": 0, "socket.timeout.ms": SECONDS * 1000}
+    with asked(brokers):
+        return AdminClient(client | _properties(command_config))
+
+
+@contextmanager
+def asked(place: str) -> Iterator[None]:
+    """While this holds, errors of a broker's client become sentences.
+
+    Args:
+        place: what is asked, for the sentence.
+
+    Raises:
+        BadInput: the topic is not there, or the broker is not asked or does not tell.
+        Unavailable: the broker does not answer.
+    """
+    from confluent_kafka import KafkaException
+
+    try:
+        yield
+    except KafkaException as error:
+        code = error.args[0]
+        if code.code() == code.UNKNOWN_TOPIC_OR_PART:
+            raise BadInput(f"{place}: the broker has no such topic; mend its name.") from None
+        silent = (
+            code._INVALID_ARG, code.TOPIC_EXCEPTION, code.TOPIC_AUTHORIZATION_FAILED, code.GROUP_AUTHORIZATION_FAILED,
+            code.INVALID_GROUP_ID,
+        )  # fmt: skip
+        if code.code() in silent:
+            raise BadInput(f"{place}: the broker is not asked or does not tell ({code.str()}).") from None
+        raise Unavailable(f"{place}: the broker does not answer ({code.str()}); try again.") from None
+    except TimeoutError:
+        raise Unavailable(f"{place}: the broker does not answer within {SECONDS} s; try again.") from None
+
+
+def retrying(ask: Callable[[], T]) -> T:
+    """Asks a broker until it has no passing trouble, as when a coordinator of groups has just begun.
+
+    Raises:
+        KafkaException: it refuses, or has such trouble for long.
+    """
+    from confluent_kafka import KafkaException
+
+    passing = retry_if_exception(lambda error: isinstance(error, KafkaException) and _passes(error.args[0]))
+    return Retrying(
+        retry=passing, stop=stop_after_delay(SECONDS), wait=wait_random_exponential(multiplier=0.2, max=2), reraise=True
+    )(ask)
+
+
+def _passes(error: Any) -> bool:
+    passing = (error.COORDINATOR_LOAD_IN_PROGRESS, error.COORDINATOR_NOT_AVAILABLE, error.NOT_COORDINATOR)
+    return error.code() in passing
+
+
+def _properties(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(
+            f"{path} cannot be read as a file of a Kafka client's properties; mend --command-config."
+        ) from None
+    pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
+    return {name.strip(): value.strip() for name, _, value in pairs}
