@@ -20,7 +20,7 @@ SETTLED = {
     "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "min.compaction.lag.ms": "",
     "max.compaction.lag.ms": "", "delete.retention.ms": "3600000", "idle.tombstones": "expire", "late.rows": "clean",
     "active.segment": "newest", "log.cleaner.dedupe.buffer.size": "", "maintenance": "",
-    "horizon.readers.limit.ms": "86400000",
+    "horizon.readers.limit.ms": "86400000", "segment.ms": "",
 }  # fmt: skip
 
 

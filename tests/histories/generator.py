@@ -23,6 +23,7 @@ SETTINGS: dict[str, list[str]] = {
     "idle.tombstones": ["keep", "expire"],
     "late.rows": ["clean", "clean", "refuse"],
     "null.keys": ["refuse", "drop"],
+    "segment.ms": ["1", str(DAY), LONG_MAX],
     "active.segment": ["newest", "newest", "newest", "none"],
     "horizon.readers": ["wait", "wait", "ignore"],
     "horizon.readers.limit.ms": ["0", str(HOUR), str(30 * DAY), LONG_MAX],

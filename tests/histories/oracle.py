@@ -225,7 +225,7 @@ class Oracle:
             must(not unseen or now.refused, "I9",
                  f"log {log}: no pass saw the row at {unseen[0].offset if unseen else 0}, yet it counts as clean "
                  f"(first dirty {now.first_dirty})")  # fmt: skip
-            rules.dirty_enough(log, now, rows, settings, line.bounded)
+            rules.dirty_enough(log, now, rows, settings, line.bounded, clock)
             rules.due_in_time(log, now, rows, settings, clock)
             back = line.floor is not None and (now.checkpoint is None or now.checkpoint < line.floor)
             must(not back, "I6", f"log {log}: the checkpoint went back from {line.floor} to {now.checkpoint}")

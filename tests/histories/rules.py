@@ -28,7 +28,14 @@ def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
     # first dirty may rise by itself: a file of which others hid every row counts until it is gone; I9 judges the rest
 
 
-def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any], bounded: bool) -> None:
+def may_be_closed(own: list[Any], settings: Mapping[str, Any], clock: int) -> bool:
+    """Whether a log's newest segment may count as closed, which begins no earlier than its first row."""
+    if settings["active.segment"] == "none" or settings["segment.ms"] is None:
+        return bool(settings["active.segment"] == "none")
+    return any(r.ts is None or r.ts < 0 or r.ts + settings["segment.ms"] < clock for r in own)
+
+
+def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any], bounded: bool, clock: int) -> None:
     """A log is not due by its ratio when far fewer of its rows are dirty; a third allows for sizes of files."""
     if not now.due or not now.reason.startswith("dirty ratio"):
         return
@@ -36,6 +43,9 @@ def dirty_enough(log: int, now: Said, rows: Rows, settings: Mapping[str, Any], b
     if not own:
         return
     newest = rows.newest(log)
+    if settings["segment.ms"] is not None and may_be_closed(own, settings, clock):
+        # nobody outside knows whether the newest file counts
+        return
     closed = [r for r in own if rows.file[r.rid] != newest or settings["active.segment"] == "none"]
     dirty = sum(r.offset >= now.first_dirty for r in closed)
     if bounded:
@@ -97,8 +107,9 @@ def closed(gone: list[Any], base: Rows, landed: Pass, line: Line) -> None:
     # a file of which others hid all rows may be the newest
     shown = set(base.file.values())
     lag = landed.settings["min.compaction.lag.ms"]
+    ends = may_be_closed(base.log(gone[0].log), landed.settings, max(landed.clock, landed.time))
     for row in gone:
-        if landed.settings["active.segment"] == "newest" and all(p in shown for p in base.sizes):
+        if not ends and all(p in shown for p in base.sizes):
             must(base.file[row.rid] != newest, "I3", f"the row at {row.offset} of the newest file is gone")
         young = lag > 0 and row.ts is not None and row.ts > landed.clock - lag
         # what an earlier pass kept is no longer dirty, and the lag counts from the first dirty segment, as in Kafka

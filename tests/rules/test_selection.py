@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 from hardpack.rules.model import DataFile, LogState, LogView, to_segments
-from hardpack.rules.selection import decide, first_dirty_offset
+from hardpack.rules.selection import decide, first_dirty_offset, steady_until
 from hardpack.rules.settings import Settings
+from hardpack.rules.times import LONG_MAX
 
 
 def data_file(low, high, size=100, early=1000, late=None, path=None, came=0):
@@ -160,3 +161,32 @@ def test_legal_extremes_of_times_and_sizes_decide_something(value):
     settings = Settings(**dict.fromkeys(names, value))
     for now in (0, 1, 2**63 - 1):
         assert decide(view(*THREE), settings, now).reason
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("segment_ms", "now", "bound"),
+    [(None, 10**15, 20), (DAY, 1000 + DAY, 20), (DAY, 1001 + DAY, 30), (LONG_MAX, 10**15, 20)],
+)  # fmt: skip
+def test_the_newest_segment_counts_as_closed_at_an_age(segment_ms, now, bound):
+    settings = Settings(segment_ms=segment_ms, min_cleanable_dirty_ratio=0)
+    decision = decide(view(*THREE), settings, now)
+    assert decision.bound == bound
+    if segment_ms == DAY:
+        assert steady_until(view(*THREE), settings, decide(view(*THREE), settings, 2000), 2000) == 1001 + DAY
+
+
+@pytest.mark.parametrize("stamp", [None, -1])
+def test_a_newest_segment_without_times_is_as_old_as_its_file(stamp):
+    newest = replace(data_file(20, 29, early=stamp), modified=5000)
+    log, settings = view(*THREE[:2], newest), Settings(segment_ms=DAY)
+    assert decide(log, settings, 5000 + DAY).bound == 20
+    assert decide(log, settings, 5001 + DAY).bound == 30
+
+
+def test_a_newer_file_is_active_again():
+    settings = Settings(segment_ms=DAY)
+    log = view(*THREE, data_file(30, 39, early=5 * DAY), checkpoint=30, log_end=40)
+    assert decide(log, settings, 5 * DAY).first_uncleanable == 30

@@ -55,7 +55,7 @@ def table_segments(
     settings = session.checked_settings()
     found: list[SegmentStatus] = []
     for view in chosen(session.table, settings, partitions, session.memory).views:
-        closed = len(closed_segments(view, settings))
+        closed = len(closed_segments(view, settings, now))
         found += _segments(session.name, view, closed, decide(view, settings, now))
     return found
 

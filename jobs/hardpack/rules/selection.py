@@ -57,9 +57,25 @@ def first_dirty_offset(log: LogView) -> int:
     return start if log.late is None else min(start, log.late)
 
 
-def closed_segments(log: LogView, settings: Settings) -> tuple[Segment, ...]:
-    """Returns all segments but the active one."""
-    return log.segments if settings.active_segment == "none" else log.segments[:-1]
+def closed_segments(log: LogView, settings: Settings, now: int) -> tuple[Segment, ...]:
+    """Returns all segments but the active one.
+
+    Kafka closes the active segment when a record comes that is `segment.ms` later than the first one
+    (LogSegment.shouldRoll). Here it counts as closed from then on, whether or not a row comes.
+    """
+    if settings.active_segment == "none" or not log.segments:
+        return log.segments
+    return log.segments if _closes_at(log.segments[-1], settings) <= now else log.segments[:-1]
+
+
+def _closes_at(newest: Segment, settings: Settings) -> int:
+    """Returns from when on the newest segment is closed, ms; the end of all time where only a newer one closes it."""
+    if settings.segment_ms is None:
+        return LONG_MAX
+    first = newest.first_timestamp
+    # where rows have no time the segment is as old as its file (LogSegment.timeWaitedForRoll)
+    begun = first if first is not None and first >= 0 else min(f.modified for f in newest.files)
+    return plus(plus(begun, settings.segment_ms), 1)
 
 
 def from_offset(segments: tuple[Segment, ...], offset: int) -> tuple[Segment, ...]:
@@ -82,7 +98,7 @@ def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int,
     Returns:
         The offset and one of `active segment`, `end of log`, `min.compaction.lag.ms`, `open transaction`.
     """
-    closed = closed_segments(log, settings)
+    closed = closed_segments(log, settings, now)
     has_active = len(closed) < len(log.segments)
     end = log.segments[-1].base_offset if has_active else log.log_end
     bound, why = end, "active segment" if has_active else "end of log"
@@ -96,12 +112,12 @@ def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int,
     return max(first_dirty, bound), why
 
 
-def floored(log: LogView, settings: Settings, offset: int) -> int:
+def floored(log: LogView, settings: Settings, offset: int, now: int) -> int:
     """Returns the base of the segment that holds the offset, else of the active one.
 
     See LogCleanerManager.calculateCleanableBytes.
     """
-    closed = closed_segments(log, settings)
+    closed = closed_segments(log, settings, now)
     if (holding := from_offset(log.segments, offset)) and holding[0] in closed:
         return holding[0].base_offset
     return log.segments[-1].base_offset if len(closed) < len(log.segments) else log.log_end
@@ -114,7 +130,7 @@ def overdue(log: LogView, settings: Settings, first_dirty: int, now: int) -> int
     positive. A segment in which some rows have a positive time and others have not counts as older than anything, so
     that it is due no later than Kafka's.
     """
-    dirty = from_offset(closed_segments(log, settings), first_dirty)
+    dirty = from_offset(closed_segments(log, settings, now), first_dirty)
     return past_max_lag([at for s in dirty if (at := _first_time(s)) is not None], settings, now)
 
 
@@ -168,14 +184,13 @@ def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
     return full and log.late is None and all(f.came <= made for f in segment.files)
 
 
-def _stuck(log: LogView, settings: Settings, dirty: int) -> str:
+def _stuck(log: LogView, settings: Settings, dirty: int, now: int) -> str:
     """Returns why a log can never be cleaned though it is written; empty when it can.
 
     Files whose offsets overlap are one segment, and the newest is never cleaned: rows delivered twice at the border of
     two files, or one late file that reaches far, can tie all files together.
     """
-    closed = closed_segments(log, settings)
-    if len(closed) == len(log.segments):
+    if len(closed_segments(log, settings, now)) == len(log.segments):
         return ""
     active = log.segments[-1]
     old = [f for f in active.files if dirty <= f.max_offset < active.last_offset]
@@ -202,11 +217,11 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
         return Decision(start, start, start, 0, 0, 0, False, "the log is empty")
     dirty = first_dirty_offset(log)
     uncleanable, bounded_by = first_uncleanable_offset(log, settings, dirty, now)
-    end = floored(log, settings, uncleanable)
+    end = floored(log, settings, uncleanable, now)
     clean, cleanable = _bytes_around(log, dirty, end)
     late = overdue(log, settings, dirty, now)
     draft = Decision(dirty, uncleanable, end, clean, cleanable, late, False, "")
-    if held := _held(log, draft, settings):
+    if held := _held(log, draft, settings, now):
         return replace(draft, reason=held, held=True)
     due, reason = _verdict(log, draft, settings, now, bounded_by, force)
     return replace(draft, due=due, reason=reason)
@@ -237,13 +252,15 @@ def steady_until(log: LogView, settings: Settings, decision: Decision, now: int)
     """
     if decision.overdue_ms or log.state.last_clean.get("now", -1) >= now:
         return now
-    dirty = from_offset(closed_segments(log, settings), decision.first_dirty)
+    closed = closed_segments(log, settings, now)
+    closes_at = [] if len(closed) == len(log.segments) else [_closes_at(log.segments[-1], settings)]
+    dirty = from_offset(closed, decision.first_dirty)
     ages = [plus(s.largest_timestamp, settings.min_compaction_lag_ms) for s in dirty if settings.min_compaction_lag_ms]
     late_at = [plus(at, settings.max_compaction_lag_ms) for s in dirty if (at := _first_time(s)) is not None]
     overdue_at = [plus(at, 1) for at in late_at]
     waits = [ms for _, ms in log.state.horizons] + [ms for ms, _ in log.state.markers]
     given_up = [plus(ms, log.slowest.limit_ms) for ms in waits] if log.slowest else []
-    return min((at for at in (*ages, *overdue_at, *waits, *given_up) if at > now), default=LONG_MAX)
+    return min((at for at in (*closes_at, *ages, *overdue_at, *waits, *given_up) if at > now), default=LONG_MAX)
 
 
 def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by: str, force: bool) -> tuple[bool, str]:
@@ -267,14 +284,14 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
     return False, f"dirty ratio {d.ratio:.3f} is not above {threshold:g}"
 
 
-def _held(log: LogView, d: Decision, settings: Settings) -> str:
+def _held(log: LogView, d: Decision, settings: Settings, now: int) -> str:
     """Returns why no pass touches the log before somebody does something; empty when one may."""
     if left := left_alone(log):
         return left
     if not settings.compacts:
         return ""
     refused = refused_late_rows(log, settings) or _refused_keyless(log, d, settings)
-    return refused or ("" if d.cleanable_bytes else _stuck(log, settings, d.first_dirty))
+    return refused or ("" if d.cleanable_bytes else _stuck(log, settings, d.first_dirty, now))
 
 
 def left_alone(log: LogView) -> str:

@@ -42,6 +42,11 @@ class Settings(BaseModel):
     max_compaction_lag_ms: Long = Field(LONG_MAX, ge=1, description="greatest time until a row may be compacted")
     delete_retention_ms: Long = Field(DAY_MS, ge=0, description="how long a tombstone stays after its first cleaning")
     segment_bytes: Long = Field(512 * 1024 * 1024, ge=14, description="size of the files written and merged to")
+    segment_ms: Long | None = Field(
+        None,
+        ge=1,
+        description="age of its first row from which on the newest segment counts as closed; unset: a newer closes it",
+    )
     retention_ms: Long = Field(7 * DAY_MS, ge=-1, description="with `delete`: a segment older than this goes; -1 never")
     retention_bytes: Long = Field(-1, ge=-1, description="with `delete`: most bytes of a log; -1 any")
     log_cleaner_dedupe_buffer_size: Long | None = Field(
