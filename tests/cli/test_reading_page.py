@@ -14,7 +14,7 @@ from tests.topics import append, new_topic, row
 PAGE = (ROOT / "docs" / "reading.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.S)
 COMMANDS = [line for kind, block in BLOCKS if kind == "sh" for line in block.splitlines()]
-READER = '{"version": 1, "at": 0, "offsets": {"0": 999}}'
+READER = '{"version": 1, "at": 0, "offset": 999}'
 EXAMPLES = [block for kind, block in BLOCKS if kind == "python" and "confluent_kafka" not in block]
 """That which needs a broker is run in tests/reading/test_with_a_broker.py."""
 
@@ -26,7 +26,7 @@ def hp(catalog, lake, monkeypatch):
     at = 1_769_860_800_000
     append(table, {0: [row(o, f"aircraft-{o % 9}") for o in range(990, 1010)], 1: [row(o, "b") for o in range(3)]}, at)
     name = ".".join(table.name())
-    table.transaction().set_properties({"hardpack.reader.billing": READER}).commit_transaction()
+    table.transaction().set_properties({"hardpack.reader.billing:0": READER}).commit_transaction()
     connect = lambda: Hardpack.connect(properties=lake)  # noqa: E731
     monkeypatch.setattr("hardpack.cli.console.connect", connect)
     real = Hardpack.session

@@ -48,7 +48,7 @@ SOME = {
 """Weights of what is in some."""
 AMBUSHERS = ["append", "mixed", "late", "binpack", "update", "delete", "insert_overwrite", "truncate", "rollback",
              "recreate", "foreign_expire", "rewrite_manifests", "set_snapshot",
-             "clean", "pause", "nightly", "expire_tombstones"]  # fmt: skip
+             "clean", "pause", "nightly", "expire_tombstones", "reader"]  # fmt: skip
 
 
 class Maker:

@@ -198,9 +198,8 @@ def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) ->
 @verb
 def reader(world: Any, tab: Tab, name: str, log: int, percent: int | None) -> None:
     """A named reader goes on, or begins anew; without a percentage it leaves."""
-    there = f"hardpack.reader.{name}" in tab.meta.properties
     if percent is None:
-        if there:
+        if any(key.startswith(f"hardpack.reader.{name}:") for key in tab.meta.properties):
             world.hp.remove_reader(tab.name, name)
         return
     end = max(world.used(tab, log), default=0) + 1

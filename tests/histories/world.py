@@ -330,8 +330,8 @@ def _read_to(tab: Tab) -> dict[int, int]:
     found: dict[int, int] = {}
     for name, text in tab.meta.properties.items():
         if name.startswith("hardpack.reader."):
-            for log, offset in json.loads(text)["offsets"].items():
-                found[int(log)] = min(found.get(int(log), offset), offset)
+            log, offset = int(name.rpartition(":")[2]), json.loads(text)["offset"]
+            found[log] = min(found.get(log, offset), offset)
     return found
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from hardpack import Hardpack
 from hardpack.cli.main import app
-from hardpack.errors import BadInput, Unavailable
+from hardpack.errors import BadInput, Conflict, Unavailable
 from hardpack.operations import broker, readers
 from hardpack.operations.readers import Positions, group_offsets
 from hardpack.operations.stream_checkpoint import checkpoint_positions
@@ -52,9 +52,14 @@ def test_a_tombstone_waits_for_every_reader_and_then_goes(hp, said):
     assert "tombstones past their horizon wait for reader audit, at offset 1" in reason
     verdict = next(r for r in hp.explain(name, b"a", later).rows)
     assert (verdict.becomes, verdict.not_before) == ("waits", later)
-    assert "reader audit, which goes on at offset 1, has to pass it (horizon.readers=wait)" in verdict.reason
+    assert (
+        "reader audit, which goes on at offset 1, has to pass offset 2, the last that shares its horizon"
+        in verdict.reason
+    )
+    hp.set_reader(name, "crm", Positions("", {"0": 2}), T0)
     waited = {r.reader: r.waited_for for r in hp.readers(name, later)}
-    assert waited == {"audit": True, "billing": False}
+    assert waited == {"audit": True, "billing": False, "crm": True}
+    hp.remove_reader(name, "crm")
     assert "yes" in said("list", name, "--now", str(later)).stdout
     hp.set_reader(name, "audit", Positions("", {"0": 3}), later)
     report = hp.expire_tombstones(name, later)
@@ -112,11 +117,13 @@ def test_what_is_no_position_is_told_in_a_sentence(catalog, said):
         ("set", name, "r", "-p", "0", "--offset", "1"): "reader r goes on at offset 2 of partition 0 and cannot go "
         "back to 1; remove it first if it reads anew",
         ("set", name, "r", "-p", "7", "--offset", "1"): "there is no partition 7",
-        ("set", name, "r", "-p", "0", "--offset", "-1"): "reader r cannot go on at offset -1, expected 0 or more",
+        ("set", name, "r", "-p", "0", "--offset", "-1"): "reader r cannot go on at offset -1, expected 0 to",
         ("set", name, "a/b", "--offset", "1"): "'a/b' cannot be a reader's name",
         ("set", name, "r"): "give one of --offset, --group and --checkpoint",
         ("set", name, "r", "--offset", "3", "--group", "a/b/c"): "give one of --offset, --group and --checkpoint",
         ("set", name, "r", "-p", "0", "--group", "a/b/c"): "-p goes with --offset",
+        ("set", name, "r", "--offset", str(2**63)): "cannot go on at offset 9223372036854775808, expected 0 to",
+        ("set", name, "r", "--offset", "3", "--command-config", "x"): "--command-config goes with --group",
         ("set", name, "r", "--group", "kafka:9092/orders"): "names no group and topic of a broker",
         ("set", name, "r", "--checkpoint", "/none"): "is no checkpoint of a Spark stream that has finished a batch",
         ("remove", name, "none"): "there is no reader none",
@@ -126,8 +133,56 @@ def test_what_is_no_position_is_told_in_a_sentence(catalog, said):
         found = said(*words)
         assert isinstance(found.exception, BadInput), words
         assert sentence in str(found.exception)
-    table.refresh().transaction().set_properties({"hardpack.reader.r": "{"}).commit_transaction()
-    assert "table property hardpack.reader.r cannot be read" in str(said("list", name).exception)
+    empty = name_of(new_topic(catalog))
+    assert "the table has no log yet" in str(said("set", empty, "r", "--offset", "1").exception)
+
+
+def test_a_position_that_cannot_be_read_is_set_anew_or_removed(catalog, said):
+    table = with_tombstones(catalog)
+    name = name_of(table)
+    table.transaction().set_properties({"hardpack.reader.r:0": "{", "hardpack.reader.a b:0": "{"}).commit_transaction()
+    told = str(said("list", name).exception)
+    assert "table property hardpack.reader.a b:0 cannot be read" in told
+    assert f"remove it with `hardpack reader remove {name} a b`" in told
+    assert said("remove", name, "a b").exit_code == 0
+    assert said("set", name, "r", "-p", "0", "--offset", "2").exit_code == 0
+    assert [r["position"] for r in json.loads(said("list", name, "--json").stdout)] == [2]
+
+
+def test_of_two_that_are_put_down_at_once_none_is_lost(catalog, cold):
+    table = with_tombstones(catalog)
+    one, other = (cold.session(name_of(table)) for _ in range(2))
+    readers.set_reader(one, "billing", Positions("", {"0": 5}), T0)
+    readers.set_reader(other, "billing", Positions("", {"1": 7}), T0)
+    assert {r.partition: r.position for r in cold.readers(name_of(table))} == {"0": 5, "1": 7}
+
+
+def test_the_same_position_again_changes_nothing(catalog, cold):
+    table = with_tombstones(catalog)
+    for _ in range(2):
+        cold.set_reader(name_of(table), "r", Positions("", {"0": 2}))
+        where = table.refresh().metadata_location
+    cold.set_reader(name_of(table), "r", Positions("", {"0": 2}))
+    assert table.refresh().metadata_location == where
+
+
+def test_partitions_of_a_topic_are_the_tables_logs_by_its_names_for_them(catalog):
+    session = session_of(with_tombstones(catalog))
+    assert readers._by_log(session, "orders", {1: 5, 0: 3}) == {"0": 3, "1": 5}
+    assert readers._by_log(session, "orders", {1: 5, 7: 3}) == {"1": 5, "7": 3}
+    with pytest.raises(BadInput, match="no log is a partition of topic orders, the table has 0, 1"):
+        readers._by_log(session, "orders", {7: 3})
+
+
+@pytest.mark.spark
+def test_a_reader_that_is_put_down_during_phase_two_keeps_its_tombstones(hp, meanwhile):
+    table = with_tombstones(hp.catalog)
+    name = name_of(table)
+    hp.clean(hp.plan(name, T0))
+    meanwhile(lambda: hp.set_reader(name, "late", Positions("", {"0": 1}), T0))
+    with pytest.raises(Conflict, match="reader late was put down in partition 0 meanwhile"):
+        hp.expire_tombstones(name, T0 + HOUR)
+    assert offsets(table) == [1, 2, 3]
 
 
 def test_a_reader_is_no_setting(catalog, cold):
@@ -191,7 +246,7 @@ def test_a_stream_of_the_table_tells_how_far_it_is(hp, tmp_path):
     assert found == Positions(f"checkpoint {place}", {"0": 4, "1": 1})
     append(table.refresh(), {0: [row(9, "z")]})
     hp.clean(hp.plan(name, T0))
-    assert checkpoint_positions(hp.session(name), f"file://{place}").offsets == {"0": 4, "1": 1}
+    assert checkpoint_positions(hp.session(name), f"file://{place}").offsets == {"0": 9, "1": 1}
     read()
     assert checkpoint_positions(hp.session(name), place).offsets == {"0": 10, "1": 1}
     append(table.refresh(), {0: [row(5, "late")], 1: [row(1, "d")]})

@@ -53,6 +53,14 @@ def test_what_a_history_began_with_and_what_others_did_is_told(hp):
     others = [s.snapshot_id for s in table.refresh().snapshots()]
     table.maintenance.expire_snapshots().by_ids(others[: others.index(first)]).commit()
     told = hp.what_if(name_of(table), SETTING, ["0.5"], every_ms=1)
+    assert told.bytes_appended < sum(f["file_size_in_bytes"] for f in table.inspect.all_files().to_pylist())
+    one = hp.what_if(name_of(table), SETTING, ["0.5"], every_ms=1, partitions=[0])
+    assert (one.appends, one.passes) == (1, 1)
+    before = table.snapshots()[1].timestamp_ms - 1
+    with pytest.raises(BadInput, match="no kept snapshot tells of a pass"):
+        hp.what_if(name_of(table), SETTING, ["0.5"], every_ms=1, now=before)
+    with pytest.raises(BadInput, match="looks, expected 100,000 at most; look less often with --every-ms"):
+        hp.what_if(name_of(table), SETTING, ["0.5"], now=253_402_300_799_999)
     assert told.unlike == 1
     assert told.unmeasured == (1,)
     assert told.appends == 1
@@ -75,6 +83,7 @@ def test_what_cannot_be_tried_is_told_in_a_sentence(catalog, asked):
         found = asked(name, "--what-if", words)
         assert isinstance(found.exception, BadInput), words
         assert said in str(found.exception)
+    assert "--every-ms goes with --what-if" in str(asked(name, "--every-ms", "5").exception)
     forced = asked(name, "--what-if", f"{SETTING}=0.5", "--force")
     assert "leave one of them out" in str(forced.exception)
     none = asked(name_of(new_topic(catalog)), "--what-if", f"{SETTING}=0.5")

@@ -170,3 +170,37 @@ def test_the_keys_behind_a_pass_explain_what_it_left(tail, head, share):
     keys = keys_behind(tail, head, left)
     assert max(tail, 1) <= keys <= MANY
     assert distinct(tail, keys, head) == pytest.approx(left, rel=1e-3, abs=1)
+
+
+def shared_border(history):
+    """The same files, each of which begins with the offset that the one before ended with."""
+
+    def at(file):
+        return replace(file, min_offset=max(0, file.min_offset - 1))
+
+    return replace(history, arrivals=tuple(Arrival(a.at, at(a.file)) for a in history.arrivals))
+
+
+def test_files_that_share_the_offset_at_their_border_count_as_others():
+    history = Truth("alike", 0.5).history
+    assert replay([shared_border(history)], settings(0.5), HOUR, T0 + SPAN) == replay(
+        [history], settings(0.5), HOUR, T0 + SPAN
+    )
+
+
+def test_rows_without_a_time_wait_since_their_commit():
+    arrivals = tuple(
+        Arrival(T0 + at * HOUR, replace(file(at, None), min_timestamp=-1, max_timestamp=-1, modified=T0 + at * HOUR))
+        for at in range(4)
+    )
+    told = replay([LogHistory(0, arrivals, None, ())], settings(1), HOUR, T0 + 4 * HOUR)
+    assert told.worst_lag_ms == 4 * HOUR
+
+
+def test_what_waits_at_the_beginning_is_cleaned_and_not_counted_as_appended():
+    whole = Truth("alike", 0.5)
+    early, late = whole.arrivals[:3], whole.arrivals[3:]
+    rest = LogHistory(0, tuple(late), None, tuple(whole.passes), tuple(a.file for a in early))
+    told = replay([rest], settings(0.5), HOUR, T0 + SPAN)
+    assert told.bytes_appended == len(late) * ROWS * ROW_BYTES
+    assert told.passes == pytest.approx(len(whole.passes), abs=1)

@@ -30,6 +30,7 @@ from hardpack.errors import BadInput, HardpackError
 from hardpack.failures import sentence
 from hardpack.operations.status import LogStatus
 from hardpack.operations.what_if import TRIED, tried_values
+from hardpack.rules.times import HOUR_MS
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -127,17 +128,21 @@ def plan(
             f"min.cleanable.dirty.ratio=0.1,0.5; one of {', '.join(TRIED)}",
         ),
     ] = None,
-    every_ms: Annotated[int, typer.Option(min=1, help="with --what-if: ms between two looks")] = 3_600_000,
+    every_ms: Annotated[
+        int | None, typer.Option(min=1, help="with --what-if: ms between two looks [default: 3,600,000, an hour]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """What a pass would do and why; changes nothing, starts no JVM. `--json` prints what `clean --plan` takes."""
     if tried is None:
+        if every_ms is not None:
+            raise BadInput("--every-ms goes with --what-if; a plan is of one look.")
         show(console.connect().plan(table, now, partition, force), as_json, plan_table)
         return
     if force:
         raise BadInput("--what-if tries when passes run, and --force says that one runs; leave one of them out.")
     setting, values = tried_values(tried)
-    found = console.connect().what_if(table, setting, values, every_ms, now, partition)
+    found = console.connect().what_if(table, setting, values, every_ms or HOUR_MS, now, partition)
     show(found, as_json, what_if_table)
 
 

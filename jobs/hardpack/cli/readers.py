@@ -11,7 +11,7 @@ from hardpack.cli import console
 from hardpack.cli.console import out
 from hardpack.cli.options import AsJson, Now, Partitions, TableName, show
 from hardpack.cli.render import readers_table
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, plain
 from hardpack.operations.readers import given_offset, group_offsets
 from hardpack.operations.stream_checkpoint import checkpoint_positions
 
@@ -48,6 +48,8 @@ def put_down(
         )
     if partition is not None and offset is None:
         raise BadInput("-p goes with --offset; a group and a checkpoint tell of all logs.")
+    if command_config is not None and group is None:
+        raise BadInput("--command-config goes with --group; no other source asks a broker.")
     hp = console.connect()
     session = hp.session(table)
     if group is not None:
@@ -57,9 +59,10 @@ def put_down(
     else:
         found = given_offset(session, partition, offset or 0)
     back = hp.set_reader(table, name, found, now)
-    out.print(f"{table}: reader {name} goes on at", ", ".join(f"{o} of {p}" for p, o in found.offsets.items()))
+    told = ", ".join(f"{o} of {p}" for p, o in found.offsets.items())
+    out.print(plain(f"{table}: reader {name} goes on at {told}"))
     for log in back:
-        out.print(f"partition {log}: it went back, so deletes that it has not seen may be gone", style="yellow")
+        out.print(plain(f"partition {log}: it went back, so deletes that it has not seen may be gone"), style="yellow")
 
 
 @app.command("list")
@@ -72,4 +75,4 @@ def show_all(table: TableName, now: Now = None, as_json: AsJson = False) -> None
 def remove(table: TableName, name: ReaderName) -> None:
     """Forget a reader, so that no tombstone waits for it."""
     console.connect().remove_reader(table, name)
-    out.print(f"{table}: no tombstone waits for reader {name} any more")
+    out.print(plain(f"{table}: no tombstone waits for reader {name} any more"))

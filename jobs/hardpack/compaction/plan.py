@@ -21,6 +21,8 @@ from hardpack.rules.times import LONG_MAX, plus
 from hardpack.table.columns import table_name
 from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
 
+NEWER = ("segment_ms", "horizon_readers", "horizon_readers_limit_ms")
+"""Settings that came after plans of version 1."""
 Action = Literal["clean", "expire", "none"]
 
 
@@ -165,7 +167,8 @@ class Plan(BaseModel):
             return self.made_for
         # what a plan without it says has the name that an older version gave it
         new = {"made_for"} if self.split else {"made_for", "split"}
-        content = self.model_copy(update={"clock": None}).model_dump_json(by_alias=True, exclude=new)
+        without: dict[str, Any] = {**dict.fromkeys(new, True), "settings": self._newer_settings}
+        content = self.model_copy(update={"clock": None}).model_dump_json(by_alias=True, exclude=without)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def time_at(self, clock: int) -> int:
@@ -177,7 +180,12 @@ class Plan(BaseModel):
 
     def to_json(self) -> str:
         """Returns the plan as JSON, one line."""
-        return self.model_dump_json(by_alias=True)
+        return self.model_dump_json(by_alias=True, exclude={"settings": self._newer_settings})
+
+    @property
+    def _newer_settings(self) -> set[str]:
+        """Settings that older versions do not know, as far as they are what older versions did."""
+        return {name for name in NEWER if getattr(self.settings, name) == Settings.model_fields[name].default}
 
     @classmethod
     def from_json(cls, text: str) -> Self:

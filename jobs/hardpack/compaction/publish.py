@@ -15,6 +15,7 @@ from hardpack.spark.commit import CommitChange, Standing
 from hardpack.table.history import commits
 from hardpack.table.layout import FIELDS, bound_fields
 from hardpack.table.packing import PassFolder
+from hardpack.table.readers import slowest_readers
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
 
 
@@ -66,6 +67,12 @@ def _next_state(ledger: Ledger, standing: Standing) -> str:
         raise Conflict(
             f"{work.name}: another pass cleaned partition {changed[0]} meanwhile, or somebody paused or resumed it; "
             "plan again, nothing was published."
+        )
+    readers = slowest_readers(work.name, standing.properties, work.settings)
+    if early := next((log for log in work.logs if log.name in readers and log.takes_from(readers[log.name])), None):
+        raise Conflict(
+            f"{work.name}: reader {readers[early.name].name} was put down in partition {early.name} meanwhile, where "
+            "tombstones have to wait for it; plan again, nothing was published."
         )
     current |= {log: state for log, state in record.trusted.items() if log in known}
     after = ledger.states(work.request.commit_time())

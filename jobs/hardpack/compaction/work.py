@@ -13,8 +13,8 @@ from typing import Any
 from hardpack.compaction.report import PassReport, Phase
 from hardpack.rules.causes import Cause
 from hardpack.rules.grouping import group_segments
-from hardpack.rules.horizons import Copied, Range, after_clean, after_expiry, horizon_from
-from hardpack.rules.model import LogState, LogView, Segment
+from hardpack.rules.horizons import Copied, Range, after_clean, after_expiry, due, horizon_from
+from hardpack.rules.model import LogState, LogView, Segment, SlowestReader
 from hardpack.rules.selection import Decision, decide
 from hardpack.rules.settings import Settings
 from hardpack.rules.transactions import held_after
@@ -107,6 +107,10 @@ class LogWork(ABC):
         """Offset ranges whose tombstones have to go."""
         return ()
 
+    def takes_from(self, reader: SlowestReader) -> bool:
+        """Returns whether the pass takes what has to wait for a reader."""
+        return False
+
     @abstractmethod
     def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
         """Returns the state that the pass leaves.
@@ -194,6 +198,11 @@ class LogToExpire(LogWork):
     def expired(self) -> tuple[Range, ...]:
         """Offset ranges whose tombstones have to go."""
         return self.ranges
+
+    def takes_from(self, reader: SlowestReader) -> bool:
+        """Returns whether a tombstone or marker that goes has to wait for a reader."""
+        ranges, markers = due(replace(self.view, slowest=reader), self.now)
+        return not (set(self.ranges) <= set(ranges) and set(self.markers) <= set(markers))
 
     @property
     def end(self) -> int:

@@ -12,7 +12,7 @@ from hardpack.rules.model import LogView, Partition
 from hardpack.rules.selection import checkpoint_of
 from hardpack.rules.settings import Origin, origins
 from hardpack.table.columns import mapped_columns
-from hardpack.table.readers import read_readers
+from hardpack.table.readers import read_positions
 
 
 class SettingInForce(BaseModel):
@@ -86,8 +86,15 @@ def describe(session: TableSession, partitions: Sequence[Partition] | None = Non
             SettingInForce(name=name, value=_text(value), origin=whence[name]) for name, value in values.items()
         ),
         logs=tuple(_log(view) for view in views),
-        readers={name: one.offsets for name, one in read_readers(session.name, session.table.properties).items()},
+        readers=_readers(session),
     )
+
+
+def _readers(session: TableSession) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (reader, log), position in read_positions(session.name, session.table.properties):
+        found.setdefault(reader, {})[log] = position.offset
+    return found
 
 
 def _text(value: object) -> str:

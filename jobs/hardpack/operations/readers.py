@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hardpack.compaction.plan import chosen
 from hardpack.compaction.session import TableSession
@@ -15,9 +15,12 @@ from hardpack.errors import BadInput
 from hardpack.operations.alter_properties import alter_properties
 from hardpack.operations.broker import SECONDS, admin_client, asked, retrying
 from hardpack.rules.horizons import waiting_for_reader
-from hardpack.rules.model import Partition
+from hardpack.rules.model import LogView, Partition, SlowestReader
+from hardpack.rules.selection import left_alone
+from hardpack.rules.settings import Settings
+from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import LogColumns
-from hardpack.table.readers import Reader, property_of, read_readers
+from hardpack.table.readers import Position, properties_of, property_of, read_positions
 
 
 class ReaderStatus(BaseModel):
@@ -44,6 +47,7 @@ class Positions:
     """What a source tells of a reader: by log the offset at which it goes on."""
 
     source: str
+    """Empty where somebody gave them."""
     offsets: Mapping[str, int]
 
 
@@ -62,21 +66,35 @@ def set_reader(session: TableSession, name: str, found: Positions, now: int) -> 
     Raises:
         BadInput: the table was not adopted, a name or an offset cannot be, or offsets given by hand go back.
     """
-    table, key = session.name, property_of(session.name, name)
+    table, properties = session.name, session.table.properties
     session.checked_settings()
-    before = read_readers(table, session.table.properties).get(name)
-    known = before.offsets if before else {}
-    if wrong := next((offset for offset in found.offsets.values() if offset < 0), None):
-        raise BadInput(f"{table}: reader {name} cannot go on at offset {wrong}, expected 0 or more.")
-    back = [log for log, offset in found.offsets.items() if offset < known.get(log, 0)]
-    if back and not found.source:
-        raise BadInput(
-            f"{table}: reader {name} goes on at offset {known[back[0]]} of partition {back[0]} and cannot go back to "
-            f"{found.offsets[back[0]]}; remove it first if it reads anew."
-        )
-    put = Reader(source=found.source, at=now, offsets={**known, **found.offsets})
-    alter_properties(session, {key: put.model_dump_json()})
+    back: list[str] = []
+    wanted: dict[str, str] = {}
+    for log, offset in found.offsets.items():
+        if not 0 <= offset <= LONG_MAX:
+            raise BadInput(f"{table}: reader {name} cannot go on at offset {offset}, expected 0 to {LONG_MAX}.")
+        key = property_of(table, name, log)
+        before = _known(properties.get(key))
+        if before and offset < before.offset:
+            if not found.source:
+                raise BadInput(
+                    f"{table}: reader {name} goes on at offset {before.offset} of partition {log} and cannot go back "
+                    f"to {offset}; remove it first if it reads anew."
+                )
+            back.append(log)
+        if before is None or (before.offset, before.source) != (offset, found.source):
+            wanted[key] = Position(offset=offset, at=now, source=found.source).model_dump_json()
+    if wanted:
+        alter_properties(session, wanted)
     return back
+
+
+def _known(text: str | None) -> Position | None:
+    """Returns a position that was put down; none where it cannot be read, as it is put down anew."""
+    try:
+        return Position.model_validate_json(text) if text else None
+    except ValidationError:
+        return None
 
 
 def remove_reader(session: TableSession, name: str) -> None:
@@ -89,10 +107,10 @@ def remove_reader(session: TableSession, name: str) -> None:
     Raises:
         BadInput: the table has no such reader.
     """
-    key = property_of(session.name, name)
-    if key not in session.table.properties:
+    keys = properties_of(session.table.properties, name)
+    if not keys:
         raise BadInput(f"{session.name}: there is no reader {name}; `hardpack reader list {session.name}` shows all.")
-    alter_properties(session, {}, [key])
+    alter_properties(session, {}, keys)
 
 
 def list_readers(session: TableSession, now: int) -> list[ReaderStatus]:
@@ -105,25 +123,42 @@ def list_readers(session: TableSession, now: int) -> list[ReaderStatus]:
     Raises:
         BadInput: the table or a property of it is wrong.
     """
-    views = {str(v.partition): v for v in chosen(session.table, session.checked_settings(), None, session.memory).views}
-    found: list[ReaderStatus] = []
-    for name, reader in read_readers(session.name, session.table.properties).items():
-        for log, offset in reader.offsets.items():
-            view = views.get(log)
-            slowest = view.slowest if view else None
-            found.append(
-                ReaderStatus(
-                    table=session.name,
-                    reader=name,
-                    partition=log,
-                    position=offset,
-                    log_end=view.log_end if view else None,
-                    at=reader.at,
-                    source=reader.source,
-                    waited_for=bool(view and slowest and slowest.name == name and waiting_for_reader(view, now)),
-                )
-            )
-    return found
+    settings = session.checked_settings()
+    views = {str(v.partition): v for v in chosen(session.table, settings, None, session.memory).views}
+    return [
+        ReaderStatus(
+            table=session.name,
+            reader=reader,
+            partition=log,
+            position=position.offset,
+            log_end=views[log].log_end if log in views else None,
+            at=position.at,
+            source=position.source,
+            waited_for=log in views and _waited_for(views[log], settings, reader, position.offset, now),
+        )
+        for (reader, log), position in read_positions(session.name, session.table.properties)
+    ]
+
+
+def _waited_for(view: LogView, settings: Settings, reader: str, offset: int, now: int) -> bool:
+    if settings.horizon_readers == "ignore" or not settings.compacts or left_alone(view):
+        return False
+    alone = SlowestReader(reader, offset, settings.horizon_readers_limit_ms)
+    return waiting_for_reader(replace(view, slowest=alone), now)
+
+
+def logs_of(session: TableSession, partitions: Sequence[Partition] | None = None) -> list[LogView]:
+    """Returns a table's logs, also where a reader's position cannot be read, as it may be put down anew.
+
+    Args:
+        session: the table's.
+        partitions: the logs, None for all.
+
+    Raises:
+        BadInput: the table or a setting is wrong, or there is no such partition.
+    """
+    settings = session.checked_settings().model_copy(update={"horizon_readers": "ignore"})
+    return chosen(session.table, settings, partitions, session.memory).views
 
 
 def given_offset(session: TableSession, partitions: Sequence[Partition] | None, offset: int) -> Positions:
@@ -135,9 +170,11 @@ def given_offset(session: TableSession, partitions: Sequence[Partition] | None, 
         offset: at which the reader goes on.
 
     Raises:
-        BadInput: a partition that the table has not.
+        BadInput: the table has no log yet, or not such a partition.
     """
-    views = chosen(session.table, session.checked_settings(), partitions, session.memory).views
+    views = logs_of(session, partitions)
+    if not views:
+        raise BadInput(f"{session.name}: the table has no log yet for a reader to be in; set it once rows have come.")
     return Positions("", {str(view.partition): offset for view in views})
 
 
@@ -150,17 +187,16 @@ def group_offsets(session: TableSession, place: str, command_config: Path | None
         command_config: see `admin_client`.
 
     Raises:
-        BadInput: the place is none, or there is no such topic or group.
+        BadInput: the place is none, there is no such topic or group, or the topic is not the table's.
         Unavailable: the broker does not answer.
     """
-    brokers, *names = place.split("/")
-    if not brokers or len(names) != 2 or not all(names):
+    brokers, _, names = place.partition("/")
+    group, _, topic = names.rpartition("/")
+    if not (brokers and group and topic):
         raise BadInput(
             f"{place!r} names no group and topic of a broker, expected HOST:PORT/GROUP/TOPIC, as in "
             "kafka:9092/billing/orders."
         )
-    group, topic = names
-    columns = LogColumns.of(session.table.schema(), session.checked_settings())
     admin = admin_client(brokers, command_config)
     from confluent_kafka import TopicCollection
 
@@ -171,8 +207,22 @@ def group_offsets(session: TableSession, place: str, command_config: Path | None
     at = {p.partition: p.offset for p in committed if p.topic == topic and p.offset >= 0}
     if not at:
         raise BadInput(f"{place}: the group has committed no offset of the topic; mend its name, or let it begin.")
-    both, numbers = len(columns.log.columns) > 1, sorted(p.id for p in told.partitions)
-    return Positions(f"group {place}", {f"{topic}-{n}" if both else str(n): at.get(n, 0) for n in numbers})
+    return Positions(f"group {place}", _by_log(session, topic, {p.id: at.get(p.id, 0) for p in told.partitions}))
+
+
+def _by_log(session: TableSession, topic: str, offsets: Mapping[int, int]) -> dict[str, int]:
+    """Returns offsets of a topic's partitions by the names that the table's logs have."""
+    logs = {str(v.partition) for v in logs_of(session)}
+    by_number = {str(number): offset for number, offset in sorted(offsets.items())}
+    by_topic = {f"{topic}-{number}": offset for number, offset in by_number.items()}
+    columns = LogColumns.of(session.table.schema(), session.settings).log
+    found = by_topic if len(columns.columns) > 1 or logs & by_topic.keys() else by_number
+    if logs and not logs & found.keys():
+        raise BadInput(
+            f"{session.name}: no log is a partition of topic {topic}, the table has {', '.join(sorted(logs))}; mend "
+            "the topic's name."
+        )
+    return found
 
 
 def _committed(admin: Any, group: str) -> Any:

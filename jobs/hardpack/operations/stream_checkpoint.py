@@ -6,18 +6,20 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
 from pyarrow.fs import FileSelector, FileSystem, LocalFileSystem
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from hardpack.compaction.session import TableSession
-from hardpack.errors import BadInput
-from hardpack.operations.readers import Positions
+from hardpack.errors import BadInput, Unavailable
+from hardpack.operations.readers import Positions, logs_of
 from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings
 from hardpack.table.history import ancestors, is_append, summary_of
-from hardpack.table.log_views import read_logs
 from hardpack.table.manifests import ManifestReader
+from hardpack.table.redaction import redacted
 
 
 def checkpoint_positions(session: TableSession, path: str) -> Positions:
@@ -27,65 +29,84 @@ def checkpoint_positions(session: TableSession, path: str) -> Positions:
 
     Args:
         session: the table's.
-        path: of the checkpoint's folder, or its URI.
+        path: of the checkpoint's folder, or its URI as Spark takes it.
 
     Raises:
         BadInput: there is no checkpoint of a stream that reads this table, or its snapshot is no longer kept.
+        Unavailable: the storage does not answer.
     """
-    table, settings = session.table, session.checked_settings()
-    lineage = {s.snapshot_id: s for s in ancestors(table)}
-    mine = next((offset for offset in _told_by(path) if offset["snapshot_id"] in lineage), None)
-    if mine is None:
+    lineage = {s.snapshot_id: s for s in ancestors(session.table)}
+    shown = redacted(path)
+    mine = [offset for offset in _told_by(path, shown) if offset["snapshot_id"] in lineage]
+    if not mine:
         raise BadInput(
-            f"{session.name}: the checkpoint {path} tells of no kept snapshot of the table; mend its path, or keep "
+            f"{session.name}: the checkpoint {shown} tells of no kept snapshot of the table; mend its path, or keep "
             "snapshots longer (history.expire.max-snapshot-age-ms)."
         )
-    read = _read_whole(lineage[mine["snapshot_id"]], mine, lineage)
-    return Positions(f"checkpoint {path}", _positions(table, settings, read))
+    # a stream may read the table twice
+    each = [_positions(session, _read_whole(lineage[o["snapshot_id"]], o, lineage)) for o in mine]
+    return Positions(f"checkpoint {shown}", {log: min(found[log] for found in each) for log in each[0]})
 
 
-def _told_by(path: str) -> list[dict[str, Any]]:
+def _told_by(path: str, shown: str) -> list[dict[str, Any]]:
     """Returns the offsets of Iceberg's sources that the last finished batch of a stream went to."""
     try:
-        system, root = FileSystem.from_uri(path) if "://" in path else (LocalFileSystem(), path)
+        system, root = _opened(path)
         names = (file.base_name for file in system.get_file_info(FileSelector(f"{root}/commits")))
         batch = max(int(name) for name in names if name.isdecimal())
         with system.open_input_stream(f"{root}/offsets/{batch}") as stream:
             lines = stream.read().decode().splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{")]
-    except (OSError, ValueError):
-        raise BadInput(f"{path} is no checkpoint of a Spark stream that has finished a batch; mend its path.") from None
+    except (FileNotFoundError, ValueError, pa.ArrowException):
+        raise BadInput(
+            f"{shown} is no checkpoint of a Spark stream that has finished a batch; mend its path."
+        ) from None
+    except OSError as error:
+        raise Unavailable(f"{shown}: the storage does not answer ({redacted(str(error))}); try again.") from None
     return [one for one in found if isinstance(one.get("snapshot_id"), int) and isinstance(one.get("position"), int)]
+
+
+def _opened(path: str) -> tuple[FileSystem, str]:
+    """Returns where a folder lies that Spark names; Hadoop's names of S3 are Arrow's `s3`."""
+    scheme, colon, rest = path.partition(":")
+    if not colon or "/" in scheme:
+        return LocalFileSystem(), path
+    if scheme == "file":
+        return LocalFileSystem(), "/" + rest.lstrip("/")
+    found: tuple[FileSystem, str] = FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}")
+    return found
 
 
 def _read_whole(last: Snapshot, told: Mapping[str, Any], lineage: Mapping[int, Snapshot]) -> Snapshot | None:
     """Returns the last snapshot of which a stream has read all files that it reads of it, None for none."""
     all_files = bool(told.get("scan_all_files"))
-    files = int(summary_of(last).get("total-data-files" if all_files else "added-data-files", "0"))
-    if told["position"] >= files:
+    files = summary_of(last).get("total-data-files" if all_files else "added-data-files")
+    if files is not None and told["position"] >= int(files):
         return last
     return None if all_files else lineage.get(last.parent_snapshot_id or 0)
 
 
-def _positions(table: Table, settings: Settings, read: Snapshot | None) -> dict[str, int]:
-    ends = {str(view.partition): 0 for view in read_logs(table, settings)}
+def _positions(session: TableSession, read: Snapshot | None) -> dict[str, int]:
+    """Returns the offset of each log before which all that was appended is of snapshots that were read."""
+    views = logs_of(session)
     if read is None:
-        return ends
-    for view in read_logs(table, settings, read.snapshot_id):
-        # what the state says of the log's end may be of later rows
-        ends[str(view.partition)] = view.segments[-1].last_offset + 1 if view.segments else 0
-    for log, offset in _came_after(table, settings, read):
-        ends[str(log)] = min(ends.get(str(log), 0), offset)
-    return ends
+        return {str(view.partition): 0 for view in views}
+    at = {str(view.partition): view.log_end for view in views}
+    for log, offset in _unread(session.table, session.settings, read):
+        for name in at if log is None else [str(log)]:
+            at[name] = min(at.get(name, offset), offset)
+    return at
 
 
-def _came_after(table: Table, settings: Settings, read: Snapshot) -> Iterator[tuple[Partition, int]]:
-    """Yields the least offset of what each later append brought to each log."""
+def _unread(table: Table, settings: Settings, read: Snapshot) -> Iterator[tuple[Partition | None, int]]:
+    """Yields log and least offset of each file that came by an append after a snapshot; None of several logs."""
     reader = ManifestReader(table, settings)
     for snapshot in ancestors(table):
         if snapshot.snapshot_id == read.snapshot_id:
             return
-        if is_append(snapshot):
-            for log, change in reader.change(snapshot.manifests(table.io), snapshot.snapshot_id).items():
-                if log is not None and change.added:
-                    yield log, min(file.min_offset for file in change.added)
+        if not is_append(snapshot):
+            continue
+        made = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id]
+        for by_log in reader.files([m for m in made if m.content == ManifestContent.DATA]).values():
+            for log, files in by_log.items():
+                yield from ((log, f.min_offset) for f in files if f.added_by == snapshot.snapshot_id)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from hardpack.clock import moment
 from hardpack.compaction.plan import chosen
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.rules.model import DataFile, Partition
+from hardpack.rules.model import DataFile, LogState, Partition, to_segments
 from hardpack.rules.settings import Settings, with_value
-from hardpack.rules.what_if import Arrival, LogHistory, Measured, replay
+from hardpack.rules.what_if import Arrival, LogHistory, Measured, looks_between, replay
 from hardpack.table.history import ancestors, commits, is_append, is_ours, is_split
 from hardpack.table.log_views import table_logs
 from hardpack.table.manifests import Change, ManifestReader
 
 TRIED = ("min.cleanable.dirty.ratio", "min.compaction.lag.ms", "max.compaction.lag.ms")
 """The settings that a replay can try: those that decide when a pass runs."""
+MOST_LOOKS = 100_000
+"""Eleven years of a look each hour, seventy days of one each minute."""
 
 
 class Outcome(BaseModel):
@@ -72,8 +75,10 @@ class WhatIf(BaseModel):
 class _Walk:
     """One log while the table's snapshots are gone through."""
 
-    start: list[DataFile]
+    start: tuple[DataFile, ...] = ()
     """The files that were there at the beginning."""
+    state: LogState = field(default_factory=LogState)
+    """As the log's last pass left it, which tells of the beginning where no kept one does."""
     files: dict[str, DataFile] = field(default_factory=dict)
     arrivals: list[Arrival] = field(default_factory=list)
     passes: list[Measured] = field(default_factory=list)
@@ -90,10 +95,11 @@ class _Walk:
         if not self.passes:
             self.checkpoint = report.checkpoint_before
         first, end = report.checkpoint_before or 0, report.checkpoint_after or 0
-        tail = [f for f in self.files.values() if f.max_offset < first]
-        head = [f for f in self.files.values() if first <= f.max_offset < end]
+        segments = to_segments(self.files.values())
+        tail = [f for s in segments if s.base_offset < first for f in s.files]
+        head = [f for s in segments if first <= s.base_offset < end for f in s.files]
         # rows that lie under row-level deletes are counted by the report alone
-        others = sum(f.rows for f in self.files.values() if f.max_offset >= end)
+        others = sum(f.rows for s in segments if s.base_offset >= max(first, end) for f in s.files)
         head_rows = sum(f.rows for f in head)
         gone = {file.path for file in change.removed}
         self.passes.append(
@@ -116,10 +122,13 @@ class _Walk:
             last = self.passes[-1]
             self.passes[-1] = replace(last, expired_rows=last.expired_rows + report.rows_before - report.rows_after)
 
-    def history(self, partition: Partition, begin: int) -> LogHistory:
-        below = [f for f in self.start if f.max_offset < (self.checkpoint or 0)]
-        dirty = [Arrival(begin, f) for f in self.start if f not in below]
-        return LogHistory(partition, (*dirty, *self.arrivals), _as_one(below), tuple(self.passes))
+    def history(self, partition: Partition) -> LogHistory:
+        """Returns what was gone through."""
+        end = (self.checkpoint if self.passes else self.state.checkpoint) or 0
+        below, waiting = list[DataFile](), list[DataFile]()
+        for segment in to_segments(self.start):
+            (below if segment.base_offset < end else waiting).extend(segment.files)
+        return LogHistory(partition, tuple(self.arrivals), _as_one(below), tuple(self.passes), tuple(waiting))
 
 
 def _as_one(files: Sequence[DataFile]) -> DataFile | None:
@@ -162,12 +171,18 @@ def what_if(
     settings = session.checked_settings()
     tried = [with_value(settings, setting, value) for value in values]
     wanted = {v.partition for v in chosen(session.table, settings, partitions, session.memory).views}
-    walk = _Table(session.table, settings)
-    logs = [log.history(p, walk.begin) for p, log in walk.logs.items() if p in wanted]
+    walk = _Table(session.table, settings, now)
+    logs = [log.history(p) for p, log in walk.logs.items() if p in wanted]
     if not any(log.passes for log in logs):
         raise BadInput(
             f"{session.name}: no kept snapshot tells of a pass, so nobody knows how many rows are superseded; clean it "
             "once, or keep snapshots longer (history.expire.max-snapshot-age-ms)."
+        )
+    begin = min((a.at for log in logs for a in log.arrivals), default=now)
+    if (looks := len(looks_between(begin, now, every))) > MOST_LOOKS:
+        raise BadInput(
+            f"{session.name}: from {moment(begin)} to {moment(now)} there are {looks:,} looks, expected {MOST_LOOKS:,} "
+            "at most; look less often with --every-ms."
         )
     outcomes, appended = [], 0
     for value, one in zip(values, tried, strict=True):
@@ -188,11 +203,11 @@ def what_if(
         table=session.name,
         setting=setting,
         every_ms=every,
-        begin=min((a.at for log in logs for a in log.arrivals), default=now),
+        begin=begin,
         end=now,
-        appends=walk.appends,
+        appends=len(walk.appends(wanted)),
         bytes_appended=appended,
-        passes=walk.passes,
+        passes=len(walk.passes(wanted)),
         bytes_written=sum(p.bytes_written for log in logs for p in log.passes),
         unlike=walk.unlike,
         unmeasured=tuple(log.partition for log in logs if not log.passes),
@@ -203,40 +218,50 @@ def what_if(
 class _Table:
     """The kept snapshots of a table, gone through from the oldest on."""
 
-    def __init__(self, table: Table, settings: Settings) -> None:
+    def __init__(self, table: Table, settings: Settings, until: int) -> None:
         self.reader, self.io = ManifestReader(table, settings), table.io
         self.reports = {c.snapshot: _report(c.report, c.snapshot) for c in commits(table) if c.as_mapped}
-        self.appends = self.passes = self.unlike = 0
-        lineage = list(ancestors(table))[::-1]
-        self.logs: dict[Partition, _Walk] = defaultdict(lambda: _Walk([]))
-        self.begin = lineage[0].timestamp_ms if lineage else 0
+        self.unlike = 0
+        self._appended: list[set[Partition]] = []
+        self._cleaned: list[set[Partition]] = []
+        lineage = [s for s in ancestors(table) if s.timestamp_ms <= until][::-1]
+        self.logs: dict[Partition, _Walk] = defaultdict(_Walk)
         # some expire snapshots and forget that there was a parent
         if lineage and (lineage[0].sequence_number or 0) > 1:
             for view in table_logs(table, settings, lineage.pop(0).snapshot_id).views:
-                files = list(view.files)
-                self.logs[view.partition] = _Walk(files, {f.path: f for f in files})
+                self.logs[view.partition] = _Walk(view.files, view.state, files={f.path: f for f in view.files})
         for snapshot in lineage:
             self._take(snapshot)
+
+    def appends(self, logs: Set[Partition]) -> list[set[Partition]]:
+        """Returns the commits that brought rows to some of these logs."""
+        return [brought for brought in self._appended if brought & logs]
+
+    def passes(self, logs: Set[Partition]) -> list[set[Partition]]:
+        """Returns the commits of phase one that cleaned some of these logs."""
+        return [cleaned for cleaned in self._cleaned if cleaned & logs]
 
     def _take(self, snapshot: Snapshot) -> None:
         changes = self.reader.change(snapshot.manifests(self.io), snapshot.snapshot_id)
         report = self.reports.get(snapshot.snapshot_id)
-        brings = is_append(snapshot) or is_split(snapshot)
-        self.appends += is_append(snapshot)
-        self.passes += report is not None and report.phase == "one"
+        brings = (is_append(snapshot) and not is_ours(snapshot)) or is_split(snapshot)
         self.unlike += not brings and not is_ours(snapshot)
-        for log in report.logs if report else ():
-            if report and report.phase == "one":
+        if report and report.phase == "one":
+            self._cleaned.append({log.partition for log in report.logs})
+            for log in report.logs:
                 self.logs[log.partition].measure(changes.get(log.partition, Change((), (), 0)), log)
-            elif report and report.phase == "two":
+        elif report and report.phase == "two":
+            for log in report.logs:
                 self.logs[log.partition].expire(log)
+        brought = {log for log, change in changes.items() if log is not None and change.added} if brings else set()
+        if brought:
+            self._appended.append(brought)
         for partition, change in changes.items():
             if partition is None:
                 continue
-            walk = self.logs[partition]
-            if brings:
-                walk.arrivals += [Arrival(snapshot.timestamp_ms, f) for f in change.added]
-            walk.take(change)
+            if partition in brought:
+                self.logs[partition].arrivals += [Arrival(snapshot.timestamp_ms, f) for f in change.added]
+            self.logs[partition].take(change)
 
 
 def _report(text: str, snapshot: int) -> PassReport | None:

@@ -185,10 +185,18 @@ def waiting_for_reader(log: LogView, now: int) -> bool:
     return alone != (due_ranges(log.state, now, log.slowest), due_markers(log.state, now, log.slowest))
 
 
-def waited_for(log: LogView) -> str:
-    """Returns whom tombstones past their horizon wait for, as a clause; empty where they wait for nobody."""
-    reader = log.slowest
-    return f"reader {reader.name}, which goes on at offset {reader.position}, has to pass it" if reader else ""
+def waited_for(log: LogView, offset: int) -> str:
+    """Returns whom a tombstone past its horizon waits for, as a clause; empty where it waits for nobody.
+
+    Args:
+        log: the view of the log.
+        offset: the tombstone's.
+    """
+    reader, end = log.slowest, next((up_to for up_to, _ in log.state.horizons if offset <= up_to), offset)
+    if reader is None:
+        return ""
+    shared = "" if end == offset else ", the last that shares its horizon"
+    return f"reader {reader.name}, which goes on at offset {reader.position}, has to pass offset {end}{shared}"
 
 
 def in_ranges(ranges: tuple[Range, ...], offset: int) -> bool:

@@ -112,7 +112,7 @@ def _tombstone(row: ExplainedRow, log: _Log) -> RowVerdict:
     if in_ranges(due_ranges(then, log.now), row.offset) and not in_ranges(
         due_ranges(then, log.now, slowest), row.offset
     ):
-        return RowVerdict("waits", f"{what}; {waited_for(log.view)} (horizon.readers=wait)", horizon)
+        return RowVerdict("waits", f"{what}; {waited_for(log.view, row.offset)} (horizon.readers=wait)", horizon)
     if not in_ranges(due_ranges(then, log.now), row.offset):
         return RowVerdict(
             "waits", f"{what}; a pass of this very time marked it, or it lies above the checkpoint", horizon

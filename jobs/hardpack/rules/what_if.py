@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import exp, expm1, inf, log1p
 
-from hardpack.rules.model import DataFile, LogState, LogView, Partition, to_segments
+from hardpack.rules.model import DataFile, LogState, LogView, Partition, Segment, to_segments
 from hardpack.rules.selection import Decision, decide, steady_until
 from hardpack.rules.settings import Settings
 
@@ -54,11 +54,13 @@ class LogHistory:
 
     partition: Partition
     arrivals: tuple[Arrival, ...]
-    """By time, those first that were there at the beginning and not clean yet."""
+    """By time."""
     clean: DataFile | None
     """What was clean at the beginning, as one file; None where nothing was."""
     passes: tuple[Measured, ...]
     """In order of time."""
+    waiting: tuple[DataFile, ...] = ()
+    """What was there at the beginning and not clean yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ def _row_bytes(found: Measured, history: LogHistory) -> float:
 
 
 def _arrived_row(history: LogHistory) -> float:
-    files = [a.file for a in history.arrivals] or ([history.clean] if history.clean else [])
+    files = [a.file for a in history.arrivals] or [*history.waiting, *([history.clean] if history.clean else [])]
     rows = sum(f.rows for f in files)
     return sum(f.bytes for f in files) / rows if rows else 0.0
 
@@ -189,9 +191,11 @@ class _Log:
     history: LogHistory
     model: KeyModel
     clean: DataFile | None
-    dirty: list[DataFile] = field(default_factory=list)
-    came: int = 0
-    """Rows that have come."""
+    dirty: tuple[Segment, ...]
+    came: int
+    """Rows that have come, beside the clean ones of the beginning."""
+    rows: int
+    """Rows that are there."""
     checkpoint: int | None = None
     cleaned: int = 0
     """Rows that had come before the checkpoint."""
@@ -203,24 +207,27 @@ class _Log:
 
     @classmethod
     def of(cls, history: LogHistory) -> _Log:
-        start = history.clean
-        return cls(history, KeyModel(history), start, checkpoint=start.max_offset + 1 if start else None)
-
-    @property
-    def rows(self) -> int:
-        return sum(f.rows for f in self.dirty) + (self.clean.rows if self.clean else 0)
+        start, waiting = history.clean, sum(f.rows for f in history.waiting)
+        return cls(
+            history, KeyModel(history), start, to_segments(history.waiting), waiting,
+            waiting + (start.rows if start else 0), start.max_offset + 1 if start else None,
+        )  # fmt: skip
 
     def arrive(self, at: int) -> int:
         """Take in what has come by a time; returns its bytes."""
-        size = 0
+        size, new = 0, list[DataFile]()
         while self.next < len(self.history.arrivals) and self.history.arrivals[self.next].at <= at:
             file = self.history.arrivals[self.next].file
-            self.dirty.append(file)
-            self.came += file.rows
+            new.append(file)
             size += file.bytes
             self.next += 1
-        if size:
-            self.steady_until = 0
+        if new:
+            rows = sum(f.rows for f in new)
+            self.came, self.rows, self.steady_until = self.came + rows, self.rows + rows, 0
+            if self.dirty and min(f.min_offset for f in new) <= self.dirty[-1].last_offset:
+                self.dirty = to_segments([*(f for s in self.dirty for f in s.files), *new])
+            else:
+                self.dirty += to_segments(new)
         return size
 
     def look(self, settings: Settings, now: int) -> Decision | None:
@@ -230,23 +237,21 @@ class _Log:
         clean = to_segments([self.clean]) if self.clean else ()
         last = {} if self.checkpoint is None else {"now": 0}
         state = LogState(self.checkpoint, log_end=self.checkpoint or 0, last_clean=last)
-        view = LogView(self.history.partition, clean + to_segments(self.dirty), state)
+        view = LogView(self.history.partition, clean + self.dirty, state)
         decision = decide(view, settings, now)
-        takes = [f for f in self.dirty if f.max_offset < decision.bound]
-        self.waits_since = min((f.min_timestamp or f.modified for f in takes), default=None)
+        takes = (f for s in self.dirty if s.base_offset < decision.bound for f in s.files)
+        self.waits_since = min((_time_of(f) for f in takes), default=None)
         self.steady_until = steady_until(view, settings, decision, now)
         return decision
 
     def run(self, decision: Decision) -> float:
         """Clean as a decision says; returns the bytes that are written."""
-        head = [f for f in self.dirty if f.max_offset < decision.bound]
+        head = [f for s in self.dirty if s.base_offset < decision.bound for f in s.files]
         head_rows = sum(f.rows for f in head)
-        if not head_rows:
-            return 0.0
         tail, end = (self.clean.rows if self.clean else 0), self.cleaned + head_rows
         here, left = self.model.at(end), self.model.living(end)
         rewritten = (1 - self.model.missed(self.cleaned, end)) * tail + here.head_share * head_rows
-        written = left * rewritten / (tail + head_rows) * here.row_bytes
+        written = left * rewritten / max(1, tail + head_rows) * here.row_bytes
         files = [*head, *([self.clean] if self.clean else [])]
         self.clean = DataFile(
             "", round(left * here.row_bytes), round(left),
@@ -255,10 +260,22 @@ class _Log:
             max((f.max_timestamp for f in files if f.max_timestamp is not None), default=None),
             None, None,
         )  # fmt: skip
-        self.dirty = [f for f in self.dirty if f.max_offset >= decision.bound]
+        self.dirty = tuple(s for s in self.dirty if s.base_offset >= decision.bound)
+        self.rows = self.clean.rows + sum(f.rows for s in self.dirty for f in s.files)
         self.checkpoint, self.cleaned = decision.bound, end
         self.waits_since, self.steady_until = None, 0
         return written
+
+
+def looks_between(begin: int, until: int, every: int) -> range:
+    """Returns the times of looks, ms, at whole multiples of a span since the epoch, both ends included."""
+    return range(-(-begin // every) * every, until + 1, every)
+
+
+def _time_of(file: DataFile) -> int:
+    """Returns the time of a file's first row, ms, else that of its commit; Kafka's -1 is none."""
+    first = file.min_timestamp
+    return first if first is not None and first >= 0 else file.modified
 
 
 def replay(logs: Sequence[LogHistory], settings: Settings, every: int, until: int) -> Replayed:
@@ -271,12 +288,13 @@ def replay(logs: Sequence[LogHistory], settings: Settings, every: int, until: in
         until: when the history ends, ms.
     """
     states = [_Log.of(history) for history in logs]
-    begin = min((a.at for history in logs for a in history.arrivals), default=until)
     times = {a.at for history in logs for a in history.arrivals}
-    looks = range(-(-begin // every) * every, until + 1, every)
+    begin = min(times, default=until)
+    looks = looks_between(begin, until, every)
     passes = appended = worst = 0
     written = dead = scanned = 0.0
-    rows = alive = 0.0
+    rows = float(sum(log.rows for log in states))
+    alive = min(rows, sum(log.model.living(log.came) for log in states))
     before = begin
     for now in sorted(times.union(looks)):
         dead += (rows - alive) * (now - before)

@@ -1,13 +1,14 @@
-"""Named readers of a table: how far each has come, in table properties `hardpack.reader.NAME`.
+"""Named readers of a table: how far each has come in each log, in table properties `hardpack.reader.NAME:LOG`.
 
 A reader is whoever has to see the deletes: a consumer group of the topic, a Spark stream of the table, a nightly job.
+A property is of one reader and one log, so that of two that are put down at once none is lost.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,33 +21,45 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 Offset = Annotated[int, Field(ge=0, le=LONG_MAX)]
 
 
-class Reader(BaseModel):
-    """How far a reader has come. Offsets and ms."""
+class Position(BaseModel):
+    """How far a reader has come in a log."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = 1
-    source: str = ""
-    """Where the offsets were taken from; empty where somebody gave them."""
+    offset: Offset
+    """At which it goes on."""
     at: int
-    """When they were put down, ms."""
-    offsets: dict[str, Offset]
-    """By log the offset at which it goes on. Logs that are not named here it does not read."""
+    """When this was put down, ms."""
+    source: str = ""
+    """Where it was taken from; empty where somebody gave it."""
 
 
-def property_of(table: str, name: str) -> str:
-    """Returns the property that a reader's offsets stand in.
+class ReaderOfLog(NamedTuple):
+    """Who reads what."""
+
+    reader: str
+    log: str
+
+
+def property_of(table: str, name: str, log: str) -> str:
+    """Returns the property that a reader's position in a log stands in.
 
     Raises:
-        BadInput: the name has other characters than a property's may have.
+        BadInput: the name has other characters than a reader's may have.
     """
     if not NAME.fullmatch(name):
         raise BadInput(f"{table}: {name!r} cannot be a reader's name, expected letters, digits, dots and hyphens.")
-    return PREFIX + READER + name
+    return f"{PREFIX}{READER}{name}:{log}"
 
 
-def read_readers(table: str, properties: Mapping[str, str]) -> dict[str, Reader]:
-    """Returns the readers that a table's properties name.
+def properties_of(properties: Mapping[str, str], name: str) -> list[str]:
+    """Returns the properties that a reader's positions stand in, whether or not they can be read."""
+    return [key for key in properties if key.startswith(f"{PREFIX}{READER}{name}:")]
+
+
+def read_positions(table: str, properties: Mapping[str, str]) -> Iterator[tuple[ReaderOfLog, Position]]:
+    """Yields the position of each reader in each log that it reads.
 
     Args:
         table: its name, for messages.
@@ -55,17 +68,17 @@ def read_readers(table: str, properties: Mapping[str, str]) -> dict[str, Reader]
     Raises:
         BadInput: a property cannot be read.
     """
-    start, found = PREFIX + READER, dict[str, Reader]()
+    start = PREFIX + READER
     for key, text in sorted(properties.items()):
         if key.startswith(start):
+            reader, _, log = key.removeprefix(start).partition(":")
             try:
-                found[key.removeprefix(start)] = Reader.model_validate_json(text)
+                yield ReaderOfLog(reader, log), Position.model_validate_json(text)
             except ValidationError:
                 raise BadInput(
                     f"{table}: table property {key} cannot be read, expected what `hardpack reader set` writes; set it "
-                    "anew, or remove it."
+                    f"anew, or remove it with `hardpack reader remove {table} {reader}`."
                 ) from None
-    return found
 
 
 def slowest_readers(table: str, properties: Mapping[str, str], settings: Settings) -> dict[str, SlowestReader]:
@@ -82,8 +95,7 @@ def slowest_readers(table: str, properties: Mapping[str, str], settings: Setting
     if settings.horizon_readers == "ignore":
         return {}
     slowest: dict[str, SlowestReader] = {}
-    for name, reader in read_readers(table, properties).items():
-        for log, offset in reader.offsets.items():
-            if log not in slowest or offset < slowest[log].position:
-                slowest[log] = SlowestReader(name, offset, settings.horizon_readers_limit_ms)
+    for (reader, log), position in read_positions(table, properties):
+        if log not in slowest or position.offset < slowest[log].position:
+            slowest[log] = SlowestReader(reader, position.offset, settings.horizon_readers_limit_ms)
     return slowest
