@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -67,25 +67,50 @@ def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> lis
         pulled: per verb, in the order of work, what its task returned for each unit: empty if nothing, else for each
             table a report or its error. Each verb hands on the errors of those before it.
     """
-    errors, stopped = [], 0
-    for verbs in zip(*pulled.values(), strict=True):
-        last: Sequence[dict[str, Any]] = next((found for found in reversed(verbs) if found), ())
-        errors += [one["error"] for one in last if "error" in one]
-        # a unit ends early when there is an error for each of its tables, and nobody need be told twice
-        stopped += not verbs[-1] and not (last and all("error" in one for one in last))
-    if stopped:
+    errors = [one["error"] for verbs in _by_unit(pulled) for one in _last(verbs) if "error" in one]
+    if stopped := units_that_died(pulled):
         of = len(next(iter(pulled.values())))
         errors.append(f"{stopped} of {of} units did not reach the end, see their tasks")
     return errors
 
 
-def gauges(results: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, float]:
-    """Returns what the passes of a run did, by the names of `hardpack.operations.gauges`."""
+def units_that_died(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> int:
+    """Returns how many of a run's units did not reach the end.
+
+    A unit ends early when there is an error for each of its tables; it did not die.
+
+    Args:
+        pulled: see `unit_errors`.
+    """
+    units = [(verbs[-1], _last(verbs)) for verbs in _by_unit(pulled)]
+    return sum(not end and not (last and all("error" in one for one in last)) for end, last in units)
+
+
+Found = Sequence[dict[str, Any]]
+"""What a task returned for a unit: for each table a report or its error."""
+
+
+def _by_unit(pulled: Mapping[str, Sequence[Found]]) -> Iterator[tuple[Found, ...]]:
+    return zip(*pulled.values(), strict=True)
+
+
+def _last(verbs: Sequence[Found]) -> Found:
+    """Returns what the last verb of a unit returned that returned something."""
+    return next((found for found in reversed(verbs) if found), ())
+
+
+def gauges(results: Mapping[str, Found], died: int) -> dict[str, float]:
+    """Returns what the passes of a run did, by the names of `hardpack.operations.gauges`.
+
+    Args:
+        results: per verb the reports of the tables.
+        died: units that did not reach the end.
+    """
     from hardpack.compaction.report import PassReport
-    from hardpack.operations.gauges import cleaned
+    from hardpack.operations import gauges as named
 
     passes = [*results["phase_one"], *results["phase_two"]]
-    return dict(cleaned(PassReport.model_validate(report) for report in passes))
+    return {**named.cleaned(PassReport.model_validate(report) for report in passes), **named.died(died)}
 
 
 def lines(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:

@@ -15,7 +15,15 @@ from hardpack_airflow.metrics import send
 from hardpack_airflow.operators import VERBS
 from hardpack_airflow.planning import run_time
 from hardpack_airflow.publish import publish_or_warn
-from hardpack_airflow.report import DAY_SECONDS, forget_reports, gauges, lines, unit_errors, write_report
+from hardpack_airflow.report import (
+    DAY_SECONDS,
+    forget_reports,
+    gauges,
+    lines,
+    unit_errors,
+    units_that_died,
+    write_report,
+)
 
 
 class ReportOperator(BaseOperator):
@@ -47,7 +55,7 @@ class ReportOperator(BaseOperator):
         path = write_report(run.dag_id, run.run_id, run_time(context), results, errors)
         for line in lines(results):
             self.log.info("%s", line)
-        send(self.policy, gauges(results))
+        send(self.policy, gauges(results, units_that_died(pulled)))
         publish_or_warn([path])
         # of at least a day, so that no run takes its own report away
         days = max(1.0, float(setting("report_days")))

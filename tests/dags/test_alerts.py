@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 import yaml
-from hardpack.operations.gauges import cleaned
+from hardpack.operations.gauges import cleaned, died
 from hardpack_airflow.planning import plan_units
 
 from tests.conftest import ROOT
@@ -95,7 +95,8 @@ def firing(series, folder, looks):
     if not any("last_look" in name for name in series):
         lasting['hardpack_last_look_time_secs{policy="another"}'] = f"0+60x{MINUTES}"
     asked = {"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": f"{MINUTES}m"}
-    for names in ([], ["HardpackUncleanable"], ["HardpackOverdue"], ["HardpackNotLooking"], ["HardpackRecopying"]):
+    for names in ([], ["HardpackUncleanable"], ["HardpackOverdue"], ["HardpackNotLooking"], ["HardpackRecopying"],
+                  ["HardpackUnitsDie"]):  # fmt: skip
         samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in names]
         case = {
             "rule_files": [str(MONITORING / "alerts.yml")],
@@ -164,3 +165,8 @@ def test_recopying_of_passes_that_free_little(catalog, hp, heard, tmp_path):
     report = hp.clean(hp.plan(name_of(table)))
     assert report.logs[0].superseded > 0
     assert fire(heard, tmp_path, cleaned([report])) == ["HardpackRecopying"]
+
+
+def test_units_die_of_runs_whose_drivers_are_killed(heard, tmp_path):
+    assert fire(heard, tmp_path, died(0)) == []
+    assert fire(heard, tmp_path, died(2)) == ["HardpackUnitsDie"]

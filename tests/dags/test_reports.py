@@ -92,13 +92,14 @@ GOOD, WRONG = {"table": "db.a"}, {"table": "db.b", "error": "db.b: it is wrong."
     ],
 )
 def test_every_unit_that_did_not_reach_the_end_is_told_of(units, stopped):
-    from hardpack_airflow.report import unit_errors
+    from hardpack_airflow.report import gauges, unit_errors, units_that_died
 
     pulled = dict(zip(("phase_one", "phase_two", "verify"), zip(*units, strict=True), strict=True))
     said = [f"{stopped} of {len(units)} units did not reach the end, see their tasks"] if stopped else []
     wrong = [WRONG["error"]] if any(WRONG in verb for unit in units for verb in unit) else []
     assert unit_errors(pulled) == wrong + said
     assert unit_errors({verb: [] for verb in pulled}) == []
+    assert gauges({"phase_one": [], "phase_two": []}, units_that_died(pulled)) == {"DeadThreadCount": stopped}
 
 
 def test_reports_are_copied_to_s3_when_a_place_is_named(home, bucket, monkeypatch):

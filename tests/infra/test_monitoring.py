@@ -5,7 +5,7 @@ import re
 
 import yaml
 from hardpack.compaction.report import LogReport, PassReport
-from hardpack.operations.gauges import cleaned, sensed
+from hardpack.operations.gauges import cleaned, died, sensed
 
 from tests.conftest import ROOT
 from tests.operations.test_gauges import log, plan
@@ -19,12 +19,12 @@ def sent():
         bytes_before=1, bytes_after=1,
     )  # fmt: skip
     report = PassReport(table="t", phase="one", plan="p", now=1, base=1, snapshot=2, logs=(entry,))
-    gauges = {**sensed([plan(log())], 0, since=1), **cleaned([report])}
+    gauges = {**sensed([plan(log())], 0, since=1), **cleaned([report]), **died(0)}
     return {f"hardpack_{name.replace('-', '_')}" for name in gauges}
 
 
 def named(text):
-    return set(re.findall(r"\bhardpack_[a-z_]+\b", text))
+    return set(re.findall(r"\bhardpack_[a-zA-Z_]+\b", text))
 
 
 def test_the_dashboard_shows_every_gauge_once():

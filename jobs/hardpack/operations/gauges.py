@@ -50,6 +50,18 @@ def sensed(plans: Iterable[Plan], looked: int, unreadable: int = 0, since: int |
     return gauges if since is None else gauges | {"time-since-last-run-ms": float(since)}
 
 
+def died(units: int) -> Gauges:
+    """Returns how many units of a run did not reach the end, as when a driver was killed.
+
+    Args:
+        units: their number; not those of which each table has told why it went no further.
+
+    Returns:
+        `DeadThreadCount`. Kafka's cleaner threads that died stay dead, a unit is done again by the next run.
+    """
+    return {"DeadThreadCount": float(units)}
+
+
 def cleaned(reports: Iterable[PassReport]) -> Gauges:
     """Returns what some passes did; nothing of no pass.
 
