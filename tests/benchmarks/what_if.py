@@ -59,7 +59,7 @@ class Lived:
         self.draw, self.rows, self.rng = draw, rows, np.random.default_rng(seed)
         self.times: dict[int, int] = {}
         """By snapshot when it was made, by the history's clock."""
-        self.passes = self.appended = self.written = self.worst = 0
+        self.passes = self.logs_cleaned = self.appended = self.written = self.worst = 0
         self.dead = self.scanned = 0.0
         self.seen = (0, 0, T0)
         """Rows and superseded ones since when."""
@@ -106,6 +106,7 @@ class Lived:
             return
         report = self.hp.clean(plan)
         self.passes += 1
+        self.logs_cleaned += len(report.logs)
         self.written += sum(log.bytes_written for log in report.logs)
         self.table.refresh()
         self._put_down(now)
@@ -129,6 +130,7 @@ class Lived:
         """What the passes did, by the names of a replay's outcome."""
         return {
             "passes_per_day": self.passes / days,
+            "logs_cleaned_per_day": self.logs_cleaned / days,
             "written_per_appended": self.written / self.appended,
             "worst_lag_ms": self.worst,
             "dead_share": self.dead / self.scanned,

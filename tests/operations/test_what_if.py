@@ -34,7 +34,7 @@ def test_a_replay_tells_what_real_passes_do(hp, asked):
             assert getattr(outcome, name) == pytest.approx(truth, rel=0.15), (outcome.value, name)
     shown = asked(told.table, "--what-if", f"{SETTING}=0.5,0.2", "--now", str(told.end))
     assert shown.exit_code == 0, shown.exception
-    assert "passes a day" in shown.stdout
+    assert "passes/day" in shown.stdout
     assert f"Its own passes: {told.passes / 0.25:.1f} a day" in shown.stdout
     printed = json.loads(asked(told.table, "--what-if", f"{SETTING}=0.5", "--now", str(told.end), "--json").stdout)
     assert printed["outcomes"][0] == found[0][0].model_dump()

@@ -144,6 +144,8 @@ def test_passes_of_two_logs_at_one_look_are_one_commit():
     alone = replay([one], settings(0.5), HOUR, T0 + SPAN)
     both = replay([one, replace(other, partition=1)], settings(0.5), HOUR, T0 + SPAN)
     assert alone.passes <= both.passes <= alone.passes + 1
+    assert both.logs_cleaned == pytest.approx(2 * alone.logs_cleaned, abs=1)
+    assert alone.logs_cleaned == alone.passes
     assert both.bytes_written == pytest.approx(2 * alone.bytes_written, rel=0.02)
     assert both.dead_share == pytest.approx(alone.dead_share, rel=0.02)
 

@@ -19,13 +19,23 @@ BAR = 10
 def what_if_table(found: WhatIf) -> Group:
     """Returns what each value would have done, beside what the table's own passes did."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", title=found.setting, title_justify="left", title_style="bold")
-    for name in ("value", "passes a day", "written per byte", "", "worst lag", "dead rows read", ""):
+    for name in (
+        "value",
+        "passes/day",
+        "logs/day",
+        "written/byte",
+        "",
+        "worst lag",
+        "dead rows",
+        "",
+    ):
         table.add_column(name, justify="left" if name in ("value", "") else "right", no_wrap=True)
     most = max((o.written_per_appended for o in found.outcomes), default=0.0)
     for one in found.outcomes:
         table.add_row(
             plain(one.value),
             f"{one.passes_per_day:.1f}",
+            f"{one.logs_cleaned_per_day:.1f}",
             f"{one.written_per_appended:.2f}",
             _bar(one.written_per_appended / most if most else 0.0),
             span(one.worst_lag_ms),

@@ -36,6 +36,8 @@ class Outcome(BaseModel):
     value: str
     passes: int
     passes_per_day: float
+    logs_cleaned_per_day: float
+    """A pass cleans one log or more."""
     bytes_written: int
     written_per_appended: float
     """Bytes that phase one writes for each byte that is appended."""
@@ -193,6 +195,7 @@ def what_if(
                 value=value,
                 passes=found.passes,
                 passes_per_day=found.passes_per_day,
+                logs_cleaned_per_day=found.logs_cleaned_per_day,
                 bytes_written=found.bytes_written,
                 written_per_appended=found.written_per_appended,
                 worst_lag_ms=found.worst_lag_ms,

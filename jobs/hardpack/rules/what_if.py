@@ -69,6 +69,8 @@ class Replayed:
 
     passes: int
     """Commits of phase one."""
+    logs_cleaned: int
+    """Logs that these cleaned, each time counted."""
     days: float
     bytes_appended: int
     bytes_written: int
@@ -82,6 +84,11 @@ class Replayed:
     def passes_per_day(self) -> float:
         """Commits of phase one in 24 hours."""
         return self.passes / self.days if self.days else 0.0
+
+    @property
+    def logs_cleaned_per_day(self) -> float:
+        """Logs that phase one cleans in 24 hours, each time counted."""
+        return self.logs_cleaned / self.days if self.days else 0.0
 
     @property
     def written_per_appended(self) -> float:
@@ -291,7 +298,7 @@ def replay(logs: Sequence[LogHistory], settings: Settings, every: int, until: in
     times = {a.at for history in logs for a in history.arrivals}
     begin = min(times, default=until)
     looks = looks_between(begin, until, every)
-    passes = appended = worst = 0
+    passes = cleaned = appended = worst = 0
     written = dead = scanned = 0.0
     rows = float(sum(log.rows for log in states))
     alive = min(rows, sum(log.model.living(log.came) for log in states))
@@ -302,17 +309,17 @@ def replay(logs: Sequence[LogHistory], settings: Settings, every: int, until: in
         before = now
         appended += sum(log.arrive(now) for log in states)
         if now % every == 0:
-            ran = False
+            due = 0
             for log in states:
                 decision = log.look(settings, now)
                 if log.waits_since is not None:
                     worst = max(worst, now - log.waits_since)
                 if decision is not None and decision.due:
-                    written, ran = written + log.run(decision), True
-            passes += ran
+                    written, due = written + log.run(decision), due + 1
+            passes, cleaned = passes + (due > 0), cleaned + due
         rows = float(sum(log.rows for log in states))
         alive = min(rows, sum(log.model.living(log.came) for log in states))
     dead += (rows - alive) * max(0, until - before)
     scanned += rows * max(0, until - before)
     days = max(0, until - begin) / 86_400_000
-    return Replayed(passes, days, appended, round(written), worst, dead / scanned if scanned else 0.0)
+    return Replayed(passes, cleaned, days, appended, round(written), worst, dead / scanned if scanned else 0.0)
