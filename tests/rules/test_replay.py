@@ -175,7 +175,7 @@ def test_the_keys_behind_a_pass_explain_what_it_left(tail, head, share):
 
 
 def shared_border(history):
-    """The same files, each of which begins with the offset that the one before ended with."""
+    """A history whose files each begin with the offset that the one before ended with."""
 
     def at(file):
         return replace(file, min_offset=max(0, file.min_offset - 1))

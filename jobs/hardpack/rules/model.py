@@ -147,7 +147,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class SlowestReader:
-    """Of the named readers that tombstones of a log wait for, the one that is furthest back."""
+    """The named reader of a log that is furthest back, for which tombstones wait."""
 
     name: str
     position: int

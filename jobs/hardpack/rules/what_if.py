@@ -127,7 +127,7 @@ class _Stretch:
     head_share: float
     """Bytes of the head's files that are rewritten."""
     row_bytes: float
-    """Of a row as passes write it."""
+    """Size of a row as passes write it."""
 
 
 class KeyModel:
