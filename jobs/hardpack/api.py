@@ -235,7 +235,7 @@ class Hardpack(StandVerbs, ReadVerbs):
         report = clean(self.session(plan.table), plan.without_logs() if plan.split else plan, dry_run)
         return report.noted(str(plan.split)) if plan.split else report
 
-    def set_reader(self, table: str, name: str, positions: Positions, now: int | None = None) -> list[str]:
+    def set_reader(self, table: str | Table, name: str, positions: Positions, now: int | None = None) -> list[str]:
         """Puts down how far a named reader is; see `hardpack.operations.readers.set_reader`."""
         return set_reader(self.session(table), name, positions, self._now(now))
 

@@ -6,12 +6,12 @@ import time
 from datetime import UTC, datetime
 
 from hardpack.errors import BadInput
-from hardpack.rules.times import HOUR_MS, plus
+from hardpack.rules.times import DAY_MS, HOUR_MS, plus
 
 FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 and 9999 in ms, between which a date can be written."""
 
-UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+UNITS = (("d", DAY_MS), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
 """Units of time for people, and their ms."""
 
 

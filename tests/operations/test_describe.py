@@ -5,6 +5,7 @@ import json
 import pytest
 from hardpack import Hardpack
 from hardpack.cli.main import app
+from hardpack.compaction.plan import Plan
 from typer.testing import CliRunner
 
 from tests.topics import T0, append, name_of, new_topic, row
@@ -47,3 +48,14 @@ def test_what_a_pass_left_is_told(catalog, hp):
     ((upto, at),) = log.horizons
     assert upto == 1
     assert at >= T0 + 1000
+
+
+def test_a_plan_says_nothing_of_newer_settings_that_nobody_set(catalog, lake, monkeypatch):
+    """So that the version before reads it, and names it alike."""
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
+    for settings, named in (({}, False), ({"segment_ms": 5}, True)):
+        table = new_topic(catalog, **settings)
+        said = CliRunner().invoke(app, ["plan", name_of(table), "--json", "--now", "1"]).stdout
+        assert ("segment.ms" in json.loads(said)["settings"]) == named
+        assert "horizon.readers" not in json.loads(said)["settings"]
+        assert Plan.from_json(said).id == Hardpack.connect(properties=lake).plan(name_of(table), 1).id

@@ -137,7 +137,11 @@ def plan(
     if tried is None:
         if every_ms is not None:
             raise BadInput("--every-ms goes with --what-if; a plan is of one look.")
-        show(console.connect().plan(table, now, partition, force), as_json, plan_table)
+        planned = console.connect().plan(table, now, partition, force)
+        if as_json:
+            sys.stdout.write(planned.to_json() + "\n")
+        else:
+            out.print(plan_table(planned))
         return
     if force:
         raise BadInput("--what-if tries when passes run, and --force says that one runs; leave one of them out.")

@@ -58,7 +58,7 @@ def put_down(
         found = checkpoint_positions(session, checkpoint)
     else:
         found = given_offset(session, partition, offset or 0)
-    back = hp.set_reader(table, name, found, now)
+    back = hp.set_reader(session.table, name, found, now)
     told = ", ".join(f"{o} of {p}" for p, o in found.offsets.items())
     out.print(plain(f"{table}: reader {name} goes on at {told}"))
     for log in back:

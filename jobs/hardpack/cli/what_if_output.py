@@ -11,6 +11,7 @@ from rich.text import Text
 from hardpack.clock import moment, span
 from hardpack.errors import plain
 from hardpack.operations.what_if import WhatIf
+from hardpack.rules.times import DAY_MS
 
 BAR = 10
 """Characters of the longest bar."""
@@ -19,16 +20,7 @@ BAR = 10
 def what_if_table(found: WhatIf) -> Group:
     """Returns what each value would have done, beside what the table's own passes did."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", title=found.setting, title_justify="left", title_style="bold")
-    for name in (
-        "value",
-        "passes/day",
-        "logs/day",
-        "written/byte",
-        "",
-        "worst lag",
-        "dead rows",
-        "",
-    ):
+    for name in ("value", "passes/day", "logs/day", "written/byte", "", "worst lag", "dead rows", ""):
         table.add_column(name, justify="left" if name in ("value", "") else "right", no_wrap=True)
     most = max((o.written_per_appended for o in found.outcomes), default=0.0)
     for one in found.outcomes:
@@ -50,7 +42,7 @@ def _bar(share: float) -> str:
 
 
 def _told(found: WhatIf) -> str:
-    days = (found.end - found.begin) / 86_400_000
+    days = (found.end - found.begin) / DAY_MS
     own = found.bytes_written / found.bytes_appended if found.bytes_appended else 0.0
     said = [
         f"{found.table}, {moment(found.begin)} to {moment(found.end)}, a look every {span(found.every_ms)}:",

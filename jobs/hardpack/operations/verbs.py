@@ -12,6 +12,7 @@ from hardpack.operations.readers import ReaderStatus, list_readers
 from hardpack.operations.segments import SegmentStatus, table_segments
 from hardpack.operations.status import LogStatus, table_status
 from hardpack.rules.model import Partition
+from hardpack.rules.times import HOUR_MS
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -62,7 +63,7 @@ class StandVerbs(ABC):
         table: str,
         setting: str,
         values: Sequence[str],
-        every_ms: int = 3_600_000,
+        every_ms: int = HOUR_MS,
         now: int | None = None,
         partitions: Sequence[Partition] | None = None,
     ) -> WhatIf:

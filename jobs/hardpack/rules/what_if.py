@@ -14,6 +14,7 @@ from math import exp, expm1, inf, log1p
 from hardpack.rules.model import DataFile, LogState, LogView, Partition, Segment, to_segments
 from hardpack.rules.selection import Decision, decide, steady_until
 from hardpack.rules.settings import Settings
+from hardpack.rules.times import DAY_MS
 
 MANY = 1e18
 """Stands for keys without end: no row is superseded."""
@@ -321,5 +322,5 @@ def replay(logs: Sequence[LogHistory], settings: Settings, every: int, until: in
         alive = min(rows, sum(log.model.living(log.came) for log in states))
     dead += (rows - alive) * max(0, until - before)
     scanned += rows * max(0, until - before)
-    days = max(0, until - begin) / 86_400_000
+    days = max(0, until - begin) / DAY_MS
     return Replayed(passes, cleaned, days, appended, round(written), worst, dead / scanned if scanned else 0.0)
