@@ -58,29 +58,83 @@ def test_a_table_is_of_the_first_policy_that_names_it(write):
         ("policies: [", "no YAML in line"),
         ("- a", "the file: "),
         ("policies: []", "policies: "),
+        ("policies: [7]", "policies.0: "),
+        ("{policies: [{name: a, tables: [x.y]}], more: 1}", "more: "),
         ("policies: [{name: a b, tables: [x.y]}]", "policies.0.name: "),
         ("policies: [{name: a, tables: []}]", "policies.0.tables: "),
-        ("policies: [{name: a, tables: [x.y], sched: x}]", "policies.0.sched: "),
-        ("policies: [{name: a, tables: [x.y], order: random}]", "policies.0.order: "),
-        ("policies: [{name: a, tables: [x.y], unit.bytes: 0}]", "policies.0.unit.bytes: "),
-        ("policies: [{name: a, tables: [x.y], settings: {segment.byte: 7}}]", "policy's setting segment.byte is not a"),
-        ("policies: [{name: a, tables: [x.y], settings: {min.cleanable.dirty.ratio: 2}}]", "ratio is '2', expected"),
-        ("policies: [{name: a, tables: [x.y], settings: [b]}]", "policies.0.settings: "),
-        ("policies: [{name: a, tables: [x.y], schedule: '61 * * * *'}]", "'61 * * * *' is no cron expression"),
-        ("policies: [{name: a, tables: [x.y], timezone: Berlin}]", "'Berlin' is no time zone"),
+        ("policies: [{name: a, tables: [x.y], order: random}, {tables: [x.z]}]", "policies.1.name: "),
         ("policies: [{name: maintenance, tables: [x.y]}]", "give the policy another name"),
-        ("policies: [{name: a, tables: [x.y], units.per.run: 2000}]", "policies.0.units.per.run: "),
-        ("policies: [{name: a, tables: [x.y], on.failure: print}]", "policies.0.on.failure: "),
-        ("policies: [{name: a, tables: [x.y], driver.memory: much}]", "policies.0.driver.memory: "),
         ("policies: [{name: a, tables: [x.y]}, {name: a, tables: [x.y]}]", "two policies are called 'a'"),
+        ("policies: [{name: a, tables: [x.y], order: no}, {name: a, tables: [x.y]}]", "two policies are called 'a'"),
     ],
 )
-def test_a_wrong_file_is_one_sentence_with_its_place(write, text, words):
+def test_a_file_that_leaves_open_whose_a_table_is_is_refused_in_one_sentence(write, text, words):
     path = write(text)
     with pytest.raises(BadInput, match=re.escape(words)) as refusal:
         policies_in_force()
     assert str(refusal.value).startswith(str(path))
     assert "\n" not in str(refusal.value)
+
+
+WRONG = [
+    ("sched: x", "policies.0.sched: "),
+    ("7: x", "policies.0.7: "),
+    ("order: random", "policies.0.order: "),
+    ("unit.bytes: 0", "policies.0.unit.bytes: "),
+    ("unit_bytes: 0", "policies.0.unit_bytes: "),
+    ("settings: {segment.byte: 7}", "policy's setting segment.byte is not a"),
+    ("settings: {min.cleanable.dirty.ratio: 2}", "ratio is '2', expected"),
+    ("settings: [b]", "policies.0.settings: "),
+    ("schedule: '61 * * * *'", "'61 * * * *' is no cron expression"),
+    ("timezone: Berlin", "'Berlin' is no time zone"),
+    ("units.per.run: 2000", "policies.0.units.per.run: "),
+    ("on.failure: print", "policies.0.on.failure: "),
+    ("driver.memory: much", "policies.0.driver.memory: "),
+    ("order: random, schedule: x, settings: {segment.byte: 7}", "policies.0.schedule: "),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), WRONG)
+def test_a_wrong_policy_keeps_its_tables_and_holds_up_no_other(write, wrong, words):
+    path = write(f"policies: [{{name: a, tables: [x.y], owner: me, {wrong}}}, {{name: rest, tables: ['*.*']}}]")
+    found = policies_in_force()
+    mine = found.of("x.y")
+    assert (mine.name, mine.owner, mine.order, mine.schedule) == ("a", "me", "filthiest", "0 * * * *")
+    with pytest.raises(BadInput, match=re.escape(words)) as refusal:
+        found.settings("x.y")
+    assert found.problems() == [str(refusal.value)]
+    assert str(refusal.value).startswith(str(path))
+    assert "\n" not in str(refusal.value)
+    assert found.of("x.z").name == "rest"
+    assert found.settings("x.z") == {}
+
+
+def test_a_table_of_a_wrong_policy_is_refused_and_others_are_worked_on(catalog, write):
+    mine, other = new_topic(catalog), new_topic(catalog)
+    for table in (mine, other):
+        append(table, {0: [row(0, "a"), row(1, "a")]})
+    fine = f"policies: [{{name: a, tables: [{name_of(mine)}]}}, {{name: rest, tables: ['*.*']}}]"
+    write(fine)
+    hp = Hardpack(catalog)
+    before = hp.policy_text(name_of(mine))
+    write(fine.replace("]}", "], ordr: overdue}", 1))
+    hp = Hardpack(catalog)
+    assert hp.policy_text(name_of(mine)) != before
+    assert hp.plan(name_of(other), now=T0).table == name_of(other)
+    for verb in (hp.plan, hp.status, hp.pause, hp.adopt):
+        with pytest.raises(BadInput, match=r"policies\.0\.ordr"):
+            verb(name_of(mine))
+
+
+def test_the_command_says_what_is_wrong_of_each_policy(write):
+    write("policies: [{name: a, tables: [x.y], ordr: b}, {name: b, tables: [x.z]}, {name: c, tables: [z.z], pool: ''}]")
+    said = CliRunner().invoke(app, ["policies", "--json"])
+    assert said.exit_code == 2
+    assert [p["name"] for p in json.loads(said.stdout)] == ["b"]
+    assert [line.split(": ")[2] for line in said.stderr.splitlines()] == ["policies.0.ordr", "policies.2.pool"]
+    assert CliRunner().invoke(app, ["policies", "x.z"]).exit_code == 0
+    one = CliRunner().invoke(app, ["policies", "x.y"])
+    assert "policies.0.ordr" in str(one.exception)
 
 
 def test_without_a_file_there_is_no_policy(tmp_path, monkeypatch):
@@ -207,7 +261,7 @@ def test_nobody_sets_a_locked_setting_by_adopting(catalog):
 def test_a_lock_or_name_that_cannot_be_meant_is_refused(write, given, words):
     write(json.dumps({"policies": [{"name": "a", "tables": ["x.y"], **given}]}))
     with pytest.raises(BadInput, match=re.escape(words)):
-        policies_in_force()
+        policies_in_force().settings("x.y")
 
 
 @pytest.mark.parametrize(
@@ -266,4 +320,4 @@ def test_a_brokers_settings_are_taken_by_their_names(write, given, found):
 def test_a_brokers_setting_that_means_nothing_here_is_refused(write, given, sentence):
     path = write(f"policies: [{{name: a, tables: ['*'], settings: {{{given}}}}}]")
     with pytest.raises(BadInput, match=re.escape(sentence)):
-        load_policies(path)
+        load_policies(path).settings("a.b")

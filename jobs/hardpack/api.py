@@ -211,7 +211,7 @@ class Hardpack(StandVerbs, ReadVerbs):
     def policy_text(self, table: str) -> str:
         """Returns all that the policy file says of a table, as text that differs when it does."""
         policy = self.policies.of(table) if self.policies else None
-        return policy.model_dump_json() if policy else ""
+        return f"{policy.model_dump_json()}{policy.problem}" if policy else ""
 
     def clean(self, plan: Plan, dry_run: bool = False) -> PassReport:
         """Runs phase one of a plan, after a split; applied twice it does nothing the second time (invariant 6).

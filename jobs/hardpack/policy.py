@@ -1,7 +1,10 @@
 """Policies: which tables are cleaned together, when, in which order and by which settings; one YAML file for all.
 
 A table is of the first policy that names it. Its own properties win over the policy's settings, but for what the policy
-locks, and those over the defaults. Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
+locks, and those over the defaults. A policy that says something wrong keeps its tables, so that no other cleans them by
+rules that were not meant for them; they are refused until it is mended, and the other policies work.
+
+Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from zoneinfo import available_timezones
 
 import yaml
 from croniter import croniter
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from hardpack.errors import BadInput
 from hardpack.home import default_home, trusted
@@ -65,6 +68,18 @@ class Policy(BaseModel):
         description="what Airflow calls with its context when a run fails, as package.module:function",
     )
     order: Order = Field("filthiest", description="which log goes first: the dirtiest as in Kafka, or the most overdue")
+    _problem: str = PrivateAttr("")
+
+    @property
+    def problem(self) -> str:
+        """What the file says wrong of it, one sentence; the fields that it concerns then have their defaults."""
+        return self._problem
+
+    def refused(self, problem: str, **mended: Any) -> Self:
+        """Returns the policy as one that cannot be followed, for one sentence; some of its fields others."""
+        found = self.model_copy(update=mended)
+        found._problem = problem
+        return found
 
     @field_validator("settings", mode="before")
     @classmethod
@@ -143,9 +158,19 @@ class Policies(BaseModel):
         return next((p for p in self.policies if p.names(table)), None)
 
     def settings(self, table: str) -> Mapping[str, str]:
-        """Returns what the table's policy sets."""
+        """Returns what the table's policy sets.
+
+        Raises:
+            BadInput: the file says something wrong of that policy.
+        """
         policy = self.of(table)
+        if policy and policy.problem:
+            raise BadInput(policy.problem)
         return policy.given if policy else {}
+
+    def problems(self) -> list[str]:
+        """Returns what the file says wrong, a sentence for each policy that it concerns."""
+        return [policy.problem for policy in self.policies if policy.problem]
 
     def doubts(self) -> list[str]:
         """Returns what is legal and yet hardly meant, a sentence each: globs whose tables are all another policy's."""
@@ -170,11 +195,15 @@ def load_policies(path: Path) -> Policies:
     """Return the policies of a file.
 
     Raises:
-        BadInput: others may write to it, it cannot be read, is no YAML, or says something wrong; the sentence names the
-            place.
+        BadInput: others may write to it, it cannot be read, is no YAML, or leaves open which tables are whose; the
+            sentence names the place. What is wrong of one policy alone is its `problem`.
     """
     try:
-        return Policies.model_validate(yaml.safe_load(trusted(path).read_text(encoding="utf-8")))
+        given = yaml.safe_load(trusted(path).read_text(encoding="utf-8"))
+        try:
+            return Policies.model_validate(given)
+        except ValidationError as error:
+            return _with_problems(given, path, error)
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: byte {error.start} is no UTF-8; save the policies as UTF-8.") from None
     except RecursionError:
@@ -185,12 +214,48 @@ def load_policies(path: Path) -> Policies:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark else ""
         raise BadInput(f"{path}: this is no YAML{where} ({getattr(error, 'problem', error)}).") from None
+
+
+def _with_problems(given: Any, path: Path, error: ValidationError) -> Policies:
+    """Returns the policies of a file of which some say something wrong.
+
+    Raises:
+        BadInput: it is wrong in a way that leaves open which tables are whose.
+    """
+    listed = given.get("policies") if isinstance(given, Mapping) else None
+    if not isinstance(listed, list) or set(given) != {"policies"}:
+        raise BadInput(_said(path, error)) from None
+    found = [_policy_of(entry, path, at) for at, entry in enumerate(listed)]
+    try:
+        return Policies(policies=tuple(found))
+    except ValidationError as wrong:
+        raise BadInput(_said(path, wrong)) from None
+
+
+def _policy_of(entry: Any, path: Path, at: int) -> Policy:
+    """Returns one policy of a file; where something is wrong it has the default, and the policy has the sentence.
+
+    Raises:
+        BadInput: its name or its tables are wrong.
+    """
+    try:
+        return Policy.model_validate(entry)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        said = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
-        mend = "`hardpack policies --schema` prints what is expected"
-        raise BadInput(f"{path}: {place}: {said.rstrip('.')}; {mend}.") from None
+        problem = _said(path, error, ("policies", at))
+        wrong = {dotted(str(one["loc"][0])) if one["loc"] else "settings" for one in error.errors()}
+    given = entry if isinstance(entry, Mapping) else {}
+    right = {name: value for name, value in given.items() if dotted(str(name)) not in wrong}
+    if wrong & {"name", "tables"} or len(right) == len(given):
+        raise BadInput(problem)
+    return _policy_of(right, path, at).refused(problem)
+
+
+def _said(path: Path, error: ValidationError, inside: tuple[str | int, ...] = ()) -> str:
+    """Returns the first error of a file as a sentence with its place."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, (*inside, *first["loc"]))) or "the file"
+    said = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
+    return f"{path}: {place}: {said.rstrip('.')}; `hardpack policies --schema` prints what is expected."
 
 
 def policies_in_force() -> Policies | None:

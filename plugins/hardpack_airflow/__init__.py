@@ -12,7 +12,8 @@ def policy_dags() -> dict[str, DAG]:
     """Returns all DAGs by id, for `globals().update(…)` in a DAG file: of policies, over all tables, by hand.
 
     Raises:
-        BadInput: the policy file is wrong; Airflow shows the sentence as an import error of the DAG file.
+        BadInput: the policy file cannot be read; Airflow shows the sentence as an import error of the DAG file. What is
+            wrong of one policy alone is said by its own DAG.
     """
     # Airflow asks this package for its settings before it can be imported itself
     from hardpack_airflow.all_tables import maintenance_dag, quality_dag

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, get_current_context, task, task_group
 
-from hardpack_airflow.airflow_names import schedule
+from hardpack_airflow.airflow_names import AirflowFailException, schedule
 from hardpack_airflow.config import default_policy
 from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
@@ -41,16 +41,21 @@ Trigger it with *dry run* to read in the log of `plan` what a run would do; noth
 def compaction_dags() -> Iterator[DAG]:
     """Yields a DAG for each policy of the policy file.
 
-    Without a file there is one DAG, made from the section `[hardpack]` of Airflow's settings.
+    Without a file there is one DAG, made from the section `[hardpack]` of Airflow's settings. The DAG of a policy that
+    says something wrong is red, with the sentence, and touches no table; the others work.
 
     Raises:
-        BadInput: the policy file is wrong; Airflow shows the sentence as an import error of the DAG file.
+        BadInput: the policy file cannot be read; Airflow shows the sentence as an import error of the DAG file.
     """
+    from hardpack.errors import BadInput
     from hardpack.policy import policies_in_force
 
     found = policies_in_force()
     for policy in found.policies if found else (default_policy(),):
-        yield compaction_dag(policy)
+        try:
+            yield compaction_dag(policy)
+        except BadInput as error:
+            yield compaction_dag(policy.refused(f"{error}", on_failure=""))
 
 
 def dag_id(policy: str) -> str:
@@ -60,6 +65,8 @@ def dag_id(policy: str) -> str:
 
 def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
     """Returns the DAG of a policy: sense, plan, then per unit phase one, phase two and verify, then report.
+
+    Of a policy with a problem `sense` is all, and fails with it.
 
     Args:
         policy: what is cleaned and when.
@@ -71,7 +78,7 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
     arguments = {
         "dag_id": dag_id(policy.name),
         "description": "Log compaction: sense, plan, clean, expire, verify, report",
-        "doc_md": DOC.format(
+        "doc_md": (f"**Refused**: {policy.problem}\n\n" if policy.problem else "") + DOC.format(
             name=policy.name,
             tables=", ".join(f"`{t}`" for t in policy.tables),
             first="most overdue" if policy.order == "overdue" else "filthiest",
@@ -91,7 +98,10 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
     if policy.on_failure:
         arguments["on_failure_callback"] = named(policy.name, policy.on_failure)
     with DAG(**arguments | dag_arguments) as dag:
-        _tasks(policy)
+        if policy.problem:
+            _refusal(policy.problem)
+        else:
+            _tasks(policy)
     return dag
 
 
@@ -137,6 +147,17 @@ def _form(policy: Policy) -> dict[str, Param]:
             False, type="boolean", title="Dry run", description="only say what would be done, in the log of plan"
         ),
     }  # fmt: skip
+
+
+def _refusal(problem: str) -> None:
+    """Makes the one task of a policy that cannot be followed."""
+
+    @task(retries=0)
+    def sense() -> None:
+        """Fails with what the policy file says wrong."""
+        raise AirflowFailException(problem)
+
+    sense()
 
 
 def _tasks(policy: Policy) -> None:

@@ -92,11 +92,43 @@ def test_each_policy_of_the_file_is_a_dag(airflow_env, tmp_path):
     assert set(dags) == {f"hardpack_{name}" for name in names}
     assert dags["hardpack_orders"]["unit.verify"] == ["orders", 5, "shop", 60]
     assert dags["hardpack_orders"]["sense"] == ["default_pool", 5, "shop", 5]
-    path.write_text("policies: [{name: orders, tables: [shop.orders], shedule: x}]")
+    path.write_text("policies: [{name: orders, tables: []}]")
     _, errors, _, dags, _ = json.loads(python(PARSE, env).split("##")[1])
     (said,) = errors.values()
-    assert "policies.0.shedule" in said
+    assert "policies.0.tables" in said
     assert dags == {}
+
+
+def test_a_wrong_policy_is_a_red_dag_of_its_own_beside_the_others(airflow_env, tmp_path):
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        "policies:\n"
+        "- {name: orders, tables: [shop.orders], owner: shop, shedule: x}\n"
+        "- {name: lost, tables: [shop.lost], on.failure: 'no.such:thing'}\n"
+        "- {name: rest, tables: ['*.*']}\n"
+    )
+    code = """
+import json
+from hardpack_airflow import policy_dags
+dags = policy_dags()
+said = {}
+for name in ("orders", "lost"):
+    dag = dags[f"hardpack_{name}"]
+    (task,) = dag.tasks
+    try:
+        task.python_callable()
+    except Exception as error:
+        said[name] = [task.task_id, task.retries, task.owner, type(error).__name__, str(error), dag.doc_md]
+print("##" + json.dumps([sorted(dags), said, len(dags["hardpack_rest"].tasks)]))
+"""
+    found, said, tasks = json.loads(python(code, airflow_env[2] | {"HARDPACK_POLICIES": str(path)}).split("##")[1])
+    names = ("by_hand", "lost", "maintenance", "orders", "quality", "rest")
+    assert (found, tasks) == ([f"hardpack_{name}" for name in names], 6)
+    task, retries, owner, kind, problem, doc = said["orders"]
+    assert (task, retries, owner, kind) == ("sense", 0, "shop", "AirflowFailException")
+    assert "policies.0.shedule: " in problem
+    assert doc.startswith(f"**Refused**: {problem}")
+    assert said["lost"][4].startswith("policy lost: on.failure names no.such:thing, which cannot be imported")
 
 
 def test_what_a_dag_author_adds_takes_nothing_away(airflow_env):

@@ -204,7 +204,8 @@ def policies(
 ) -> None:
     """The policies of the policy file: which tables each names, when they are cleaned, and by which settings.
 
-    A file that passes here makes DAGs. What is legal and yet hardly meant is said beside.
+    A file that passes here makes DAGs that work. What is wrong of a policy is said, and what is legal and yet hardly
+    meant too.
     """
     from hardpack.policy import VARIABLE, Policies, load_policies, policy_file
 
@@ -215,12 +216,18 @@ def policies(
     if path is None:
         raise BadInput(f"there is no policy file; name one in {VARIABLE} or put hardpack.yaml into HARDPACK_HOME.")
     found = load_policies(path)
-    chosen = [p for p in found.policies if table is None or p is found.of(table)]
-    if not chosen:
+    if table is not None:
+        found.settings(table)
+    chosen = [p for p in found.policies if not p.problem and (table is None or p is found.of(table))]
+    if table is not None and not chosen:
         raise BadInput(f"{table}: no policy of {path} names this table.")
     show(chosen, as_json, policies_table)
+    for problem in found.problems() if table is None else ():
+        say(BadInput(problem))
     for doubt in found.doubts():
         err.print(f"hardpack: {doubt}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    if table is None and found.problems():
+        raise typer.Exit(BadInput.exit_code)
 
 
 for verbs in (passes, table_state, reading):
