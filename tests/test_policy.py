@@ -65,6 +65,8 @@ def test_a_table_is_of_the_first_policy_that_names_it(write):
         ("policies: [{name: a, tables: [x.y], order: random}, {tables: [x.z]}]", "policies.1.name: "),
         ("policies: [{name: maintenance, tables: [x.y]}]", "give the policy another name"),
         ("policies: [{name: a, tables: [x.y]}, {name: a, tables: [x.y]}]", "two policies are called 'a'"),
+        ("policies: [{name: a, tables: [x.y], catalog: 7}]", "policies.0.catalog: "),
+        ("policies: [{name: a, tables: [x.y], catalog: b}, {name: c, tables: [x.y]}]", "policy 'c' names no catalog"),
         ("policies: [{name: a, tables: [x.y], order: no}, {name: a, tables: [x.y]}]", "two policies are called 'a'"),
     ],
 )
@@ -107,6 +109,21 @@ def test_a_wrong_policy_keeps_its_tables_and_holds_up_no_other(write, wrong, wor
     assert "\n" not in str(refusal.value)
     assert found.of("x.z").name == "rest"
     assert found.settings("x.z") == {}
+
+
+def test_a_policy_of_another_catalog_counts_for_nothing(catalog, write):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a"), row(1, "a")]})
+    write(
+        "policies: [{name: far, catalog: far, tables: ['*.*'], settings: {min.cleanable.dirty.ratio: 0.1}}, "
+        f"{{name: near, catalog: {catalog.name}, tables: ['*.*'], settings: {{min.cleanable.dirty.ratio: 0.9}}}}]"
+    )
+    hp = Hardpack(catalog)
+    assert hp.policies.of(name_of(table)).name == "near"
+    assert hp.plan(name_of(table), now=T0).settings.min_cleanable_dirty_ratio == 0.9
+    found = policies_in_force()
+    assert (found.catalogs, found.doubts()) == (["far", catalog.name], [])
+    assert found.in_catalog("nowhere").of(name_of(table)) is None
 
 
 def test_a_table_of_a_wrong_policy_is_refused_and_others_are_worked_on(catalog, write):

@@ -63,7 +63,8 @@ class Hardpack(StandVerbs, ReadVerbs):
     ) -> None:
         self.catalog, self.clock = guarded(catalog), clock
         self._memory = memory or ManifestCache()
-        self.policies = policies or policies_in_force()
+        told = policies or policies_in_force()
+        self.policies = told.in_catalog(catalog.name) if told else None
         self.home = home or default_home()
         self._spark, self._fits = spark, False
         self.short_life = False
@@ -87,7 +88,7 @@ class Hardpack(StandVerbs, ReadVerbs):
             spark: a session to use instead of one made when needed.
             home: folder for results and Data Docs.
             memory: what earlier looks at the tables' metadata left, so that only new manifests are read.
-            policies: instead of those of the policy file.
+            policies: instead of those of the policy file; those of other catalogs count for nothing.
 
         Raises:
             BadInput: the catalog is not configured or not there, or the policy file is wrong.

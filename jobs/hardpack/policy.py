@@ -37,6 +37,10 @@ class Policy(BaseModel):
 
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$", description="names the DAG: hardpack_NAME")
     tables: tuple[Glob, ...] = Field(min_length=1, description="tables or globs such as db.*")
+    catalog: str = Field(
+        "",
+        description="where its tables are, as pyiceberg names it; all policies or none name theirs",
+    )
     schedule: str = Field("0 * * * *", description="cron; empty: runs by hand only")
     timezone: str = Field("UTC", description="of the schedule, as Europe/Berlin")
     settings: dict[str, str] = Field(
@@ -151,7 +155,21 @@ class Policies(BaseModel):
         names = [p.name for p in self.policies]
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"two policies are called {twice[0]!r}; give each a name of its own")
+        silent = [p.name for p in self.policies if not p.catalog]
+        if silent and self.catalogs:
+            raise ValueError(
+                f"policy {silent[0]!r} names no catalog and another does; let all of them name theirs, or none"
+            )
         return self
+
+    @property
+    def catalogs(self) -> list[str]:
+        """The catalogs that its policies name, each once."""
+        return list(dict.fromkeys(p.catalog for p in self.policies if p.catalog))
+
+    def in_catalog(self, name: str) -> Policies:
+        """Returns those of one catalog: all of them where none names its catalog."""
+        return self.model_copy(update={"policies": tuple(p for p in self.policies if p.catalog in ("", name))})
 
     def of(self, table: str) -> Policy | None:
         """Returns the policy of a table, None when none names it."""
@@ -179,7 +197,12 @@ class Policies(BaseModel):
             f"names {wider}; put {policy.name} before it, or take {glob} out."
             for at, policy in enumerate(self.policies)
             for glob in policy.tables
-            for before, wider in [(p, w) for p in self.policies[:at] for w in p.tables if fnmatchcase(glob, w)][:1]
+            for before, wider in [
+                (p, wider)
+                for p in self.policies[:at]
+                for wider in p.tables
+                if p.catalog == policy.catalog and fnmatchcase(glob, wider)
+            ][:1]
         ]
 
 
@@ -236,7 +259,7 @@ def _policy_of(entry: Any, path: Path, at: int) -> Policy:
     """Returns one policy of a file; where something is wrong it has the default, and the policy has the sentence.
 
     Raises:
-        BadInput: its name or its tables are wrong.
+        BadInput: its name, its tables or its catalog are wrong.
     """
     try:
         return Policy.model_validate(entry)
@@ -245,7 +268,7 @@ def _policy_of(entry: Any, path: Path, at: int) -> Policy:
         wrong = {dotted(str(one["loc"][0])) if one["loc"] else "settings" for one in error.errors()}
     given = entry if isinstance(entry, Mapping) else {}
     right = {name: value for name, value in given.items() if dotted(str(name)) not in wrong}
-    if wrong & {"name", "tables"} or len(right) == len(given):
+    if wrong & {"name", "tables", "catalog"} or len(right) == len(given):
         raise BadInput(problem)
     return _policy_of(right, path, at).refused(problem)
 

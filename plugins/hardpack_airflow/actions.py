@@ -22,11 +22,12 @@ MEANINGS = {
 WITH_THEM = ("authorization", "cookie")
 
 
-def run_of(action: str, table: str, cleaning_dag: str) -> tuple[str, dict[str, Any]]:
+def run_of(action: str, catalog: str, table: str, cleaning_dag: str) -> tuple[str, dict[str, Any]]:
     """Returns the DAG of an action and what its form is filled with.
 
     Args:
         action: one of `MEANINGS`.
+        catalog: where the table is.
         table: the table.
         cleaning_dag: that of the table's policy; empty when no policy is its.
 
@@ -34,7 +35,7 @@ def run_of(action: str, table: str, cleaning_dag: str) -> tuple[str, dict[str, A
         HTTPException: there is no such action, or nothing cleans the table.
     """
     if action in ACTIONS:
-        return DAG_ID, {"action": action, "table": table}
+        return DAG_ID, {"action": action, "table": table, "catalog": catalog}
     if action not in MEANINGS:
         raise HTTPException(404)
     if not cleaning_dag:

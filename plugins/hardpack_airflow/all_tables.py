@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_current_context, task
 
 from hardpack_airflow.airflow_names import schedule
-from hardpack_airflow.config import default_policy, globs, setting
+from hardpack_airflow.config import catalogs, default_policy, globs, setting
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator
 from hardpack_airflow.planning import run_time, shortened
@@ -79,7 +79,8 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
             """Returns the adopted tables, so many a task as one Spark application takes."""
             context = get_current_context()
             params, run = context["params"], context["dag_run"]
-            requests = table_requests(globs(params["tables"]), run_time(context), params.get("dry_run", False))
+            asked = globs(params["tables"]), run_time(context), params.get("dry_run", False)
+            requests = [unit for catalog in catalogs() for unit in table_requests(catalog, *asked)]
             return plans_handed_on(requests, run.dag_id, run.run_id)
 
         HardpackOperator.partial(
@@ -89,12 +90,13 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
     return dag
 
 
-def table_requests(patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
-    """Returns what the operator is given for the adopted tables that names or globs match, several at a time.
+def table_requests(catalog: str, patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
+    """Returns what the operator is given for a catalog's adopted tables that names or globs match, several at a time.
 
     Others cannot fail a run.
 
     Args:
+        catalog: its name in pyiceberg's configuration.
         patterns: tables or globs.
         now: ms since the epoch.
         dry_run: whether to say only what could go.
@@ -104,7 +106,7 @@ def table_requests(patterns: list[str], now: int, dry_run: bool) -> list[dict[st
     from hardpack.operations.known_tables import adopted_tables
     from hardpack.operations.units import SHARED_PLANS
 
-    hp = Hardpack.connect(setting("catalog"))
+    hp = Hardpack.connect(catalog)
     adopted = adopted_tables(hp.home, hp.catalog.name)
     names = sorted({name for pattern in patterns for name in hp.tables(pattern, adopted)})
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
@@ -112,5 +114,10 @@ def table_requests(patterns: list[str], now: int, dry_run: bool) -> list[dict[st
     share = max(SHARED_PLANS, -(-len(names) // MOST_TASKS))
     starts = range(0, len(names), share)
     return [
-        {"label": shortened("; ".join(names[at : at + share])), "plans": requests[at : at + share]} for at in starts
+        {
+            "label": shortened("; ".join(names[at : at + share])),
+            "plans": requests[at : at + share],
+            "catalog": catalog,
+        }
+        for at in starts
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
-from hardpack_airflow.config import default_policy, setting
+from hardpack_airflow.config import catalogs, default_policy
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.operators import HardpackOperator
 
@@ -31,6 +31,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
     Args:
         dag_arguments: for the DAG, over those that are set here; of `default_args` each by itself.
     """
+    there = catalogs()
     arguments = {
         "dag_id": DAG_ID,
         "description": "Pause, resume and verify a table by hand",
@@ -46,6 +47,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
         "params": {
             "action": Param("verify", type="string", enum=list(ACTIONS), title="What to do"),
             "table": Param("", type="string", title="Table", minLength=1, description="namespace.table"),
+            "catalog": Param(there[0], type="string", enum=there, title="Catalog", description="where the table is"),
             "partitions": Param(
                 [], type="array", items={"type": "string"}, title="Partitions",
                 description="pause or resume only these logs; empty: all",
@@ -70,8 +72,8 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
             return _changed(get_current_context()["params"])
 
         verify = HardpackOperator(
-            task_id="verify", verb="verify", table="{{ params.table }}", pool=default_policy().pool,
-            execution_timeout=timedelta(hours=6),
+            task_id="verify", verb="verify", table="{{ params.table }}", catalog="{{ params.catalog }}",
+            pool=default_policy().pool, execution_timeout=timedelta(hours=6),
         )  # fmt: skip
         choose() >> [change(), verify]
     return dag
@@ -82,7 +84,7 @@ def _changed(params: dict[str, Any]) -> dict[str, str]:
 
     table, partitions = params["table"], params["partitions"] or None
     try:
-        hp = Hardpack.connect(setting("catalog"))
+        hp = Hardpack.connect(params["catalog"])
         if params["action"] == "pause":
             states = hp.pause(table, partitions)
         else:

@@ -24,17 +24,26 @@ class CompactedSensor(BaseSensorOperator):
     :param up_to: a time, ms since the epoch or ISO 8601, as `{{ data_interval_end }}` is (templated)
     :param offset: in its place, the least checkpoint that each log has to have
     :param partitions: of the table only these logs; none for all
+    :param catalog: where the table is; empty: as [hardpack] says (templated)
     """
 
-    template_fields: Sequence[str] = ("table", "up_to")
+    template_fields: Sequence[str] = ("table", "up_to", "catalog")
 
     def __init__(
-        self, *, table: str, up_to: str = "", offset: int | None = None, partitions: Sequence[str] = (), **kwargs: Any
+        self,
+        *,
+        table: str,
+        up_to: str = "",
+        offset: int | None = None,
+        partitions: Sequence[str] = (),
+        catalog: str = "",
+        **kwargs: Any,
     ) -> None:
         if bool(up_to) == (offset is not None):
             raise ValueError("CompactedSensor waits for a time or for an offset; give it up_to or offset.")
         super().__init__(**{"mode": "reschedule", **kwargs})
         self.table, self.up_to, self.offset, self.partitions = table, up_to, offset, list(partitions)
+        self.catalog = catalog
 
     def poke(self, context: Context) -> bool:
         """Looks once, and logs which logs are not there yet."""
@@ -44,7 +53,7 @@ class CompactedSensor(BaseSensorOperator):
         now = clock()
         try:
             until = time_of(self.up_to) if self.up_to else None
-            found = Hardpack.connect(setting("catalog")).status(self.table, now)
+            found = Hardpack.connect(self.catalog or setting("catalog")).status(self.table, now)
         except Exception as error:  # whatever it is, the task fails with its sentence
             raise task_failure(error) from error
         chosen = [log for log in found if not self.partitions or str(log.partition) in self.partitions]

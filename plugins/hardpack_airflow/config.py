@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from hardpack_airflow.airflow_names import FRAMES_DEEP, conf
 from hardpack_airflow.provider import OPTIONS, SECTION
@@ -33,6 +33,33 @@ def page_path(path: str) -> str:
 def framed_path(path: str) -> str:
     """Returns a page of ours inside Airflow's frame, where this Airflow can open a page there; else the page alone."""
     return airflow_path(f"/plugin{MOUNT}{page_path(path)}") if FRAMES_DEEP else page_path(path)
+
+
+def catalogs() -> list[str]:
+    """Returns the catalogs of all policies, by their names in pyiceberg's configuration; at least one.
+
+    Raises:
+        BadInput: the policy file cannot be read.
+    """
+    from hardpack.policy import policies_in_force
+
+    found = policies_in_force()
+    return (found.catalogs if found else []) or [setting("catalog")]
+
+
+def shown_catalogs() -> list[str]:
+    """Returns the catalogs that pages show, the usual one first; its own alone while the policy file cannot be read."""
+    from hardpack.errors import BadInput
+
+    try:
+        return catalogs()
+    except BadInput:  # each look at the tables says it
+        return [setting("catalog")]
+
+
+def catalog_query(catalog: str, joint: str) -> str:
+    """Returns what names a catalog in an address, behind `?` or `&`; empty for the usual one."""
+    return "" if catalog in ("", shown_catalogs()[0]) else f"{joint}catalog={quote(catalog)}"
 
 
 def default_policy() -> Policy:

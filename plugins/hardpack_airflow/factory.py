@@ -173,6 +173,7 @@ def _tasks(policy: Policy) -> None:
     spark: dict[str, Any] = {"pool": policy.pool, "execution_timeout": _ms(policy.unit_timeout_ms)}
     spark |= {"conn_id": policy.spark_conn_id} if policy.spark_conn_id else {}
     spark |= {"driver_memory": policy.driver_memory} if policy.driver_memory else {}
+    spark |= {"catalog": policy.catalog} if policy.catalog else {}
 
     @task
     def plan() -> list[dict[str, Any]]:
@@ -199,7 +200,9 @@ def _tasks(policy: Policy) -> None:
 
     units = plan()
     sense >> units
-    unit.expand(of=units) >> ReportOperator(task_id="report", policy=policy.name, trigger_rule="none_skipped")
+    unit.expand(of=units) >> ReportOperator(
+        task_id="report", policy=policy.name, catalog=policy.catalog, trigger_rule="none_skipped"
+    )
 
 
 def _planned(policy: str) -> list[dict[str, Any]]:

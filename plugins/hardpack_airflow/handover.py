@@ -23,7 +23,7 @@ def plans_handed_on(units: Sequence[dict[str, Any]], dag: str, run: str) -> list
     """Returns units as a task may return them: with their plans while these are few, else each with a file's name.
 
     Args:
-        units: each a `label` and `plans` as JSON text.
+        units: each a `label` and `plans` as JSON text, and what else is to be said of it.
         dag: Airflow's id of the DAG.
         run: Airflow's id of the run.
     """
@@ -32,7 +32,8 @@ def plans_handed_on(units: Sequence[dict[str, Any]], dag: str, run: str) -> list
     files = [_written(PLANS, dag, run, f"{number}", unit["plans"]) for number, unit in enumerate(units)]
     publish(files)
     return [
-        {"label": shortened(unit["label"], SHORT_LABEL), "file": _place(file)}
+        {name: value for name, value in unit.items() if name != "plans"}
+        | {"label": shortened(unit["label"], SHORT_LABEL), "file": _place(file)}
         for unit, file in zip(units, files, strict=True)
     ]
 

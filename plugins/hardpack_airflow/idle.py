@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from hardpack_airflow.config import setting
-
 log = logging.getLogger(__name__)
 
 
@@ -14,11 +12,12 @@ class NeedsSpark(Exception):
     """Rows have to be read."""
 
 
-def expired_nothing(plan: str) -> dict[str, Any] | None:
+def expired_nothing(plan: str, catalog: str) -> dict[str, Any] | None:
     """Returns phase two's report of a plan after which no tombstone and no marker is due.
 
     Args:
         plan: as JSON text; phase one has applied it.
+        catalog: its name in pyiceberg's configuration.
 
     Returns:
         What the Spark application would have left; None where it has to be asked, as something is due or as the
@@ -33,11 +32,11 @@ def expired_nothing(plan: str) -> dict[str, Any] | None:
             raise NeedsSpark
 
     try:
-        with ByMetadata.connect(setting("catalog")) as hp:
+        with ByMetadata.connect(catalog) as hp:
             report = hp.expire_after(Plan.from_json(plan))
     except NeedsSpark:
         return None
     except Exception as error:
         log.info("Spark is asked, as the metadata could not be read (%s)", type(error).__name__)
         return None
-    return report.model_dump(mode="json") | {"spark_application": ""}
+    return report.model_dump(mode="json") | {"spark_application": "", "catalog": catalog}

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
-from hardpack_airflow.config import framed_path, setting
+from hardpack_airflow.config import catalog_query, framed_path, setting
 from hardpack_airflow.handover import results_of
 from hardpack_airflow.publish import pages_of
 from hardpack_airflow.stored import path_in_docs
@@ -32,8 +32,9 @@ class TableLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Address on Airflow's own server."""
-        tables = {result["table"] for result in _results(ti_key) if result["table"]}
-        return framed_path("/") if len(tables) > 1 else "".join(framed_path(f"/tables/{quote(t)}") for t in tables)
+        tables = {(result["table"], result.get("catalog")) for result in _results(ti_key) if result["table"]}
+        paths = [f"/tables/{quote(name)}{catalog_query(at or '', '?')}" for name, at in tables]
+        return framed_path("/") if len(paths) > 1 else "".join(map(framed_path, paths))
 
 
 class ReportLink(BaseOperatorLink):

@@ -47,14 +47,16 @@ class HardpackOperator(SparkSubmitOperator):
     there is to do is then planned when the task runs, and the task does nothing when nothing is due.
 
     :param verb: phase_one, phase_two, verify or maintain
-    :param unit: `label` and `plans`, or the `file` that holds them, as `hardpack_airflow.handover` has it (templated)
+    :param unit: `label`, `plans` or the `file` that holds them, as `hardpack_airflow.handover` has it, and perhaps the
+        `catalog` of its tables (templated)
     :param table: in the place of a unit, a table (templated)
+    :param catalog: where the tables are, as pyiceberg's configuration names it; empty: as [hardpack] says (templated)
     :param partitions: of the table only these logs; none for all
     :param force: clean whatever is cleanable of the table, whatever the dirty ratio
     :param fails_in_report: of several tables that some cannot be worked on is left to a later task to say, which fails
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit", "table")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit", "table", "catalog")
     operator_extra_links = (DataDocsLink(), TableLink(), SparkLink())
 
     def __init__(
@@ -63,6 +65,7 @@ class HardpackOperator(SparkSubmitOperator):
         verb: str,
         unit: Any = None,
         table: str = "",
+        catalog: str = "",
         partitions: Sequence[str] = (),
         force: bool = False,
         fails_in_report: bool = False,
@@ -79,7 +82,7 @@ class HardpackOperator(SparkSubmitOperator):
             kwargs.setdefault("outlets", [COMPACTED])
         super().__init__(**kwargs)
         self.verb, self.unit, self.table, self.partitions, self.force = verb, unit, table, list(partitions), force
-        self.fails_in_report = fails_in_report
+        self.catalog, self.fails_in_report = catalog, fails_in_report
         self.plans: list[str] = []
         self.results: list[dict[str, Any]] = []
 
@@ -88,6 +91,7 @@ class HardpackOperator(SparkSubmitOperator):
         """Submits, waits, and reads for each plan the report or what ended the work on it."""
         if self.unit is None:
             self.unit = self._planned(run_time(context))
+        self.catalog = self.unit.get("catalog") or self.catalog or setting("catalog")
         self.log.info("%s of %s", self.verb, self.unit["label"])
         self.plans = plans_of(self.unit)
         if not self.plans:
@@ -123,11 +127,12 @@ class HardpackOperator(SparkSubmitOperator):
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
         """Returns the tables that the task read and wrote, for Airflow's OpenLineage provider."""
-        return lineage_of(setting("catalog"), self.results)
+        return lineage_of(self.catalog, self.results)
 
     def _planned(self, now: int) -> dict[str, Any]:
         try:
-            return unit_of_table(self.table, self.verb, now, self.partitions or None, self.force)
+            catalog = self.catalog or setting("catalog")
+            return unit_of_table(catalog, self.table, self.verb, now, self.partitions or None, self.force)
         except Exception as error:  # whatever it is, the task fails with its sentence
             raise task_failure(error) from error
 
@@ -158,7 +163,7 @@ class HardpackOperator(SparkSubmitOperator):
 
     def _work_on(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
         """Returns a result for each plan; Spark is started for those of which rows have to be read."""
-        idle = [expired_nothing(plan) if self.verb == PHASE_TWO else None for plan in plans]
+        idle = [expired_nothing(plan, self.catalog) if self.verb == PHASE_TWO else None for plan in plans]
         busy = [plan for plan, nothing in zip(plans, idle, strict=True) if nothing is None]
         if len(busy) < len(plans):
             self.log.info("of %d tables nothing is due by their metadata", len(plans) - len(busy))
@@ -207,7 +212,7 @@ class HardpackOperator(SparkSubmitOperator):
             for file, plan in zip(files, plans, strict=True):
                 file.write_text(plan)
             self.application_args = [
-                "--task", str(os.getpid()), "--catalog", setting("catalog"), "--result", str(result),
+                "--task", str(os.getpid()), "--catalog", self.catalog, "--result", str(result),
                 *(["--one-by-one"] if one_by_one else []), "--plan", *map(str, files),
             ]  # fmt: skip
             died = ""
@@ -230,7 +235,7 @@ class HardpackOperator(SparkSubmitOperator):
         done = {verb: report for verb, report in passes.items() if report.get("snapshot")}
         if done:
             extra: dict[str, Any] = {verb: compacted(report) for verb, report in done.items()}
-            context["outlet_events"][COMPACTED].add(asset_of(setting("catalog"), table), extra=extra)
+            context["outlet_events"][COMPACTED].add(asset_of(self.catalog, table), extra=extra)
 
 
 def table_of(plan: str) -> str:

@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hardpack_airflow.config import setting
-
 if TYPE_CHECKING:
     from hardpack.operations.plan_tables import PlanCache
     from hardpack.operations.units import Unit
@@ -105,11 +103,12 @@ def plan_units(
 
 
 def unit_of_table(
-    table: str, verb: str, now: int, partitions: Sequence[str] | None = None, force: bool = False
+    catalog: str, table: str, verb: str, now: int, partitions: Sequence[str] | None = None, force: bool = False
 ) -> dict[str, Any]:
     """Returns a table's work as an operator takes it: `label`, `plans` as JSON text, and `reasons` where there is none.
 
     Args:
+        catalog: its name in pyiceberg's configuration.
         table: its name.
         verb: one of the operator's.
         now: ms.
@@ -125,7 +124,7 @@ def unit_of_table(
 
     if verb not in ("phase_one", "phase_two"):
         return {"label": table, "plans": [TableRequest(table=table, now=now).model_dump_json()], "reasons": []}
-    plan = Hardpack.connect(setting("catalog")).plan(table, now, partitions, force)
+    plan = Hardpack.connect(catalog).plan(table, now, partitions, force)
     reasons = [f"{log.partition}: {log.reason}" for log in plan.logs[:MOST_REASONS]]
     return {"label": table, "plans": [plan.to_json()] if plan.has_work else [], "reasons": reasons}
 

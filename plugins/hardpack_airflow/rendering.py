@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse
 
-from hardpack_airflow.config import airflow_path, page_path, setting
+from hardpack_airflow.config import airflow_path, catalog_query, page_path, setting
 from hardpack_airflow.patience import Asked
 
 PAGES = Path(__file__).parent / "pages"
@@ -59,7 +59,7 @@ def _templates() -> Any:
     found = Environment(
         loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    found.globals |= {"at": page_path, "airflow": airflow_path, "price": _price}
+    found.globals |= {"at": page_path, "airflow": airflow_path, "price": _price, "in_catalog": catalog_query}
     found.filters |= {
         "size": _size, "moment": _moment, "when": when, "span": _span, "value": _value,
         "count": lambda n: "?" if n is None else f"{n:,}", "money": _money,

@@ -11,13 +11,14 @@ DAY_SECONDS = 86_400
 
 
 def write_report(
-    dag: str, run: str, now: int, results: Mapping[str, Sequence[dict[str, Any]]], errors: Sequence[str]
+    dag: str, run: str, catalog: str, now: int, results: Mapping[str, Sequence[dict[str, Any]]], errors: Sequence[str]
 ) -> Path:
     """Write what a run did; the schema is `hardpack.compaction.report.RunReport`'s, `docs/run_report.schema.json`.
 
     Args:
         dag: Airflow's id of the DAG.
         run: Airflow's id of the run.
+        catalog: where the tables are.
         now: the run's time, ms.
         results: per verb the reports of the tables.
         errors: one sentence per table that could not be cleaned.
@@ -29,7 +30,9 @@ def write_report(
     from hardpack.compaction.report import RunReport
     from hardpack.home import default_home, file_name
 
-    report = RunReport.model_validate({"run": run, "dag": dag, "now": now, "errors": list(errors), **results})
+    report = RunReport.model_validate(
+        {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), **results}
+    )
     folder = default_home() / "reports"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(dag, dots=False)}.{file_name(run)}.json"

@@ -39,7 +39,7 @@ async def report(request: Request, name: str) -> HTMLResponse:
     return await said_of("Report", REPORTS, lambda: _report_page(name, is_framed(request)))
 
 
-def kept_of(table: str) -> dict[str, Any]:
+def kept_of(catalog: str, table: str) -> dict[str, Any]:
     """Returns what is kept of a table, as its page shows it; of a place that does not answer, why.
 
     Returns:
@@ -49,15 +49,15 @@ def kept_of(table: str) -> dict[str, Any]:
     from hardpack.errors import Unavailable
 
     try:
-        return {"runs": _runs_of(table), "validations": stored.newest_docs(PER_PAGE, table), "problem": ""}
+        return {"runs": _runs_of(catalog, table), "validations": stored.newest_docs(PER_PAGE, table), "problem": ""}
     except Unavailable as error:  # the table itself can be shown
         return {"runs": [], "validations": [], "problem": f"{error}"}
 
 
-def _runs_of(table: str, newest: int = 30) -> list[tuple[str, RunReport, str]]:
+def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunReport, str]]:
     found = []
     for name in stored.newest_reports()[:newest]:
-        if not (run := _report(name)):
+        if not (run := _report(name)) or run.catalog not in ("", catalog):
             continue
         said = [error for error in run.errors if error.startswith(f"{table}: ")]
         said += [f"{one.removed:,} rows removed, {one.verdict}" for one in tables_of(run) if one.name == table]

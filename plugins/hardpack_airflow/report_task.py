@@ -30,13 +30,14 @@ class ReportOperator(BaseOperator):
     """Writes what the run did, also when all failed, and returns the file's path.
 
     :param policy: whose run it is
+    :param catalog: where its tables are; empty: as [hardpack] says
     """
 
     operator_extra_links = (ReportLink(),)
 
-    def __init__(self, *, policy: str, **kwargs: Any) -> None:
+    def __init__(self, *, policy: str, catalog: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.policy = policy
+        self.policy, self.catalog = policy, catalog
 
     def execute(self, context: Context) -> str:
         """Sums up the units; fails with the sentence of each table that could not be cleaned."""
@@ -52,7 +53,9 @@ class ReportOperator(BaseOperator):
             errors.append("nothing was planned, see the tasks sense and plan")
         errors += unit_errors(pulled)
         run = context["dag_run"]
-        path = write_report(run.dag_id, run.run_id, run_time(context), results, errors)
+        path = write_report(
+            run.dag_id, run.run_id, self.catalog or setting("catalog"), run_time(context), results, errors
+        )
         for line in lines(results):
             self.log.info("%s", line)
         send(self.policy, gauges(results, units_that_died(pulled)))

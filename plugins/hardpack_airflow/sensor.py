@@ -79,11 +79,12 @@ class DirtyLogsSensor(BaseSensorOperator):
 
 def asked(policy: str, tables: str, partitions: str, force: str, context: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `plan_units` from a DAG's rendered parameters and its run."""
+    given = json.loads(policy)
     # Airflow's is a proxy, which is not None when it stands for None
     previous = context.get("prev_start_date_success")
     return {
-        "catalog": setting("catalog"),
-        "policy": json.loads(policy),
+        "catalog": given.get("catalog") or setting("catalog"),
+        "policy": given,
         "tables": globs(tables),
         "partitions": json.loads(partitions) or None,
         "force": bool(json.loads(force)),

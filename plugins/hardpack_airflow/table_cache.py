@@ -67,7 +67,7 @@ class TableCache:
         self._catalog: Catalog | None = None
 
     def _open(self) -> Hardpack:
-        """Returns the library with the one catalog there is for all pages, and the policies as they are now."""
+        """Returns the library with its one catalog for all pages, and the policies as they are now."""
         from hardpack import Hardpack
         from hardpack.table.catalog import open_catalog
 
@@ -120,7 +120,7 @@ class TableCache:
             try:
                 location, summary = self._summary(hp, name)
             except Exception as error:  # one broken table must not hide the others
-                summary = TableSummary(table=name, error=of_table(name, error))
+                summary = TableSummary(table=name, catalog=self.catalog, error=of_table(name, error))
             self.seen[name] = _Seen(location, time.time(), summary)
 
     def _summary(self, hp: Hardpack, name: str) -> tuple[str, TableSummary | None]:
@@ -137,7 +137,7 @@ class TableCache:
         with self._reading:
             logs = hp.status_of(table, clock())
         moments = history(table)
-        return summarize(table, logs, moments), logs, moments
+        return summarize(table, logs, moments).model_copy(update={"catalog": self.catalog}), logs, moments
 
     def table(self, name: str) -> TablePage:
         """Returns one table, read now.

@@ -21,7 +21,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
 from hardpack_airflow import actions, report_pages
-from hardpack_airflow.config import page_path, setting
+from hardpack_airflow.config import page_path, shown_catalogs
 from hardpack_airflow.patience import CATALOG
 from hardpack_airflow.rendering import PAGES, PER_PAGE, is_framed, page, part, said_of, status_of
 
@@ -37,7 +37,8 @@ log = logging.getLogger(__name__)
 LOGS_PER_PAGE = 200
 _MAKING = threading.Lock()
 SORTS: dict[str, Callable[[TableSummary], Any]] = {
-    "table": lambda s: s.table,
+    "table": lambda s: (s.table, s.catalog),
+    "catalog": lambda s: (s.catalog, s.table),
     "size": lambda s: -s.bytes,
     "dirty": lambda s: -s.ratio,
     "due": lambda s: -s.due,
@@ -81,17 +82,24 @@ async def safe(request: Request, call_next: Any) -> Response:
     return answer
 
 
-def table_cache() -> TableCache:
-    """Returns one for the whole server process."""
+def table_cache(catalog: str = "") -> TableCache:
+    """Returns a catalog's, one for the whole server process; the usual one's where an address names none.
+
+    Raises:
+        HTTPException: no policy names the catalog.
+    """
+    there = shown_catalogs()
+    if catalog and catalog not in there:
+        raise HTTPException(404)
     with _MAKING:
-        return _table_cache()
+        return _table_cache(catalog or there[0])
 
 
 @cache
-def _table_cache() -> TableCache:
+def _table_cache(catalog: str) -> TableCache:
     from hardpack_airflow.table_cache import TableCache
 
-    return TableCache(setting("catalog"))
+    return TableCache(catalog)
 
 
 @app.exception_handler(HTTPException)
@@ -110,37 +118,49 @@ def overview(
     sort: str = "due", find: Annotated[str, Query(max_length=200)] = "", at: Annotated[int, Query(ge=1)] = 1
 ) -> HTMLResponse:
     """Shows all tables: how dirty, how late, what the passes did."""
-    tables = [s for s in table_cache().overview() if find.lower() in s.table.lower()]
-    tables.sort(key=lambda s: s.table)
+    caches = [table_cache(catalog) for catalog in shown_catalogs()]
+    tables = [s for cache in caches for s in cache.overview() if find.lower() in s.table.lower()]
+    tables.sort(key=SORTS["table"])
     sort = _sorted(tables, SORTS, sort, "due")
     shown, at, last = part(tables, at, PER_PAGE)
     return page(
-        "overview.html", tables=shown, all=tables, sort=sort, find=find, number=at, last=last, watch=table_cache(),
-        next_runs=_next_runs([s.table for s in shown]),
+        "overview.html", tables=shown, all=tables, sort=sort, find=find, number=at, last=last, caches=caches,
+        next_runs=_next_runs([(s.catalog, s.table) for s in shown]),
     )  # fmt: skip
 
 
 @app.get("/api/tables")
 def tables() -> JSONResponse:
     """Returns the overview as JSON."""
-    return JSONResponse([s.model_dump() for s in table_cache().overview()])
+    return JSONResponse([s.model_dump() for catalog in shown_catalogs() for s in table_cache(catalog).overview()])
 
 
 @app.get("/tables/{name:path}")
 async def table(
-    request: Request, name: str, sort: str = "", at: Annotated[int, Query(ge=1)] = 1, dag: str = "", run: str = ""
+    request: Request,
+    name: str,
+    sort: str = "",
+    at: Annotated[int, Query(ge=1)] = 1,
+    dag: str = "",
+    run: str = "",
+    catalog: str = "",
 ) -> HTMLResponse:
     """Returns one table: its logs, its history, its settings; and how a run stands that was started here."""
     started = await actions.state(request, dag, run) if dag and run else ""
-    return await said_of(name, CATALOG, lambda: _table_page(name, sort, at, (dag, run, started), is_framed(request)))
+    cache = table_cache(catalog)
+    return await said_of(
+        name, CATALOG, lambda: _table_page(cache, name, sort, at, (dag, run, started), is_framed(request))
+    )
 
 
-def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str], framed: bool) -> HTMLResponse:
+def _table_page(
+    cache: TableCache, name: str, sort: str, at: int, started: tuple[str, str, str], framed: bool
+) -> HTMLResponse:
     from hardpack.rules.causes import removed_by_cause
 
     from hardpack_airflow.charts import charts
 
-    found = table_cache().table(name)
+    found = cache.table(name)
     settings = [
         (field.alias or at, getattr(found.settings, at), found.origins[field.alias or at],
          str(field.description).replace("`", ""))
@@ -153,26 +173,30 @@ def _table_page(name: str, sort: str, at: int, started: tuple[str, str, str], fr
     return page(
         "table.html", page=found, logs=logs, sort=sort, number=at, last=last, summary=found.summary,
         charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started, framed=framed,
-        next_run=_next_runs([name])[name], actions=actions.MEANINGS, **report_pages.kept_of(name),
+        next_run=_next_runs([(cache.catalog, name)])[cache.catalog, name], actions=actions.MEANINGS,
+        **report_pages.kept_of(cache.catalog, name),
     )  # fmt: skip
 
 
 @app.post("/tables/{name:path}/{action}")
-async def act(request: Request, name: str, action: str) -> RedirectResponse:
+async def act(request: Request, name: str, action: str, catalog: str = "") -> RedirectResponse:
     """Starts a run of the DAG that does what was asked, with the rights of who asked, and shows the table again."""
-    dag, form = actions.run_of(action, name, _dag_of(name))
+    where = table_cache(catalog).catalog
+    dag, form = actions.run_of(action, where, name, _dag_of(where, name))
     run = await actions.start(request, dag, form)
-    shown = request.url.replace(path=page_path(f"/tables/{name}"), query="").include_query_params(dag=dag, run=run)
+    told = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})
+    shown = request.url.replace(path=page_path(f"/tables/{name}"), query="").include_query_params(**told)
     return RedirectResponse(f"{shown.path}?{shown.query}", 303)
 
 
 @app.get("/api/tables/{name:path}")
-async def table_json(name: str) -> JSONResponse:
+async def table_json(name: str, catalog: str = "") -> JSONResponse:
     """Returns one table as JSON."""
     from hardpack.failures import of_table
 
+    cache = table_cache(catalog)
     try:
-        found = await CATALOG.answer(lambda: table_cache().table(name))
+        found = await CATALOG.answer(lambda: cache.table(name))
     except Exception as error:  # whatever it is, the answer says it
         return JSONResponse({"detail": of_table(name, error)}, status_of(error))
     return JSONResponse(
@@ -202,8 +226,8 @@ def _sorted(found: list[T], by: dict[str, Callable[[T], Any]], asked: str, usual
     return asked
 
 
-def _policies_of(tables: Iterable[str]) -> dict[str, Policy | None]:
-    """Returns the policy of each table, None where none names it.
+def _policies_of(tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Policy | None]:
+    """Returns the policy of each table, which is given with its catalog before it; None where none names it.
 
     Raises:
         BadInput: the policy file is wrong.
@@ -213,18 +237,20 @@ def _policies_of(tables: Iterable[str]) -> dict[str, Policy | None]:
     from hardpack_airflow.config import default_policy
 
     found = policies_in_force()
-    return {name: found.of(name) if found else default_policy() for name in tables}
+    return {
+        (catalog, name): found.in_catalog(catalog).of(name) if found else default_policy() for catalog, name in tables
+    }
 
 
-def _dag_of(table: str) -> str:
+def _dag_of(catalog: str, table: str) -> str:
     """Returns the id of the DAG that cleans a table, empty when none does."""
     from hardpack_airflow.factory import dag_id
 
-    policy = _policies_of([table])[table]
+    policy = _policies_of([(catalog, table)])[catalog, table]
     return dag_id(policy.name) if policy else ""
 
 
-def _next_runs(tables: Sequence[str]) -> dict[str, int | None]:
+def _next_runs(tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int | None]:
     """Returns when the schedules of the tables' policies start a run again, ms.
 
     None by hand, when no policy is theirs, and when the policy file is wrong, which Airflow shows at its DAGs.
@@ -233,9 +259,9 @@ def _next_runs(tables: Sequence[str]) -> dict[str, int | None]:
 
     try:
         return {
-            name: int(croniter(policy.schedule, datetime.now(ZoneInfo(policy.timezone))).get_next(float) * 1000)
+            table: int(croniter(policy.schedule, datetime.now(ZoneInfo(policy.timezone))).get_next(float) * 1000)
             if policy and policy.schedule else None
-            for name, policy in _policies_of(tables).items()
+            for table, policy in _policies_of(tables).items()
         }  # fmt: skip
     except Exception as error:  # the page has more to say than this
         log.warning("no next run can be told: %s", error)

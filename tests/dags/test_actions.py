@@ -56,7 +56,7 @@ def test_a_button_starts_the_dag_that_does_it_and_tells_how_it_stands(client, to
     answer = client.post(f"/tables/{name}/{action}", headers={"cookie": "_token=mine"}, follow_redirects=False)
     asked, given, cookie = airflow.asked[0]
     assert (asked, cookie, answer.status_code) == (dag, "_token=mine", 303)
-    assert given == form | ({"tables": name} if dag == "hardpack" else {"table": name})
+    assert given == form | ({"tables": name} if dag == "hardpack" else {"table": name, "catalog": "hardpack"})
     assert answer.headers["location"] == f"/hardpack/tables/{name}?dag={dag}&run=manual__1%2B00%3A00"
     shown = client.get(answer.headers["location"].removeprefix("/hardpack")).text
     assert "queued manual__1+00:00, and waits until somebody unpauses the DAG" in shown

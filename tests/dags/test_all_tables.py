@@ -33,7 +33,7 @@ def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, t
     def tables(*patterns):
         return {
             json.loads(plan)["table"]
-            for request in table_requests(list(patterns), 1, True)
+            for request in table_requests(catalog.name, list(patterns), 1, True)
             for plan in request["plans"]
         }
 
@@ -52,7 +52,7 @@ def test_tables_share_applications_and_there_are_never_too_many_of_these(catalog
     for number, share in ((0, 0), (1, 1), (120, 50), (30_000, 60)):
         names = [f"t.t{n:05}" for n in range(number)]
         monkeypatch.setattr(Hardpack, "tables", lambda self, pattern, adopted, names=names: names)
-        requests = table_requests(["t.*"], 1, False)
+        requests = table_requests(catalog.name, ["t.*"], 1, False)
         assert [json.loads(plan)["table"] for request in requests for plan in request["plans"]] == names
         assert max((len(request["plans"]) for request in requests), default=0) == share
         assert len(requests) <= MOST_TASKS
@@ -68,7 +68,7 @@ def test_resume_by_hand_says_how_each_log_stands_and_what_it_cannot_do(catalog, 
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
     table = new_topic(catalog)
     append(table, {0: [row(0, "a")], 1: [row(0, "b")]})
-    params = {"table": name_of(table), "partitions": [], "trust_late_rows": False}
+    params = {"table": name_of(table), "catalog": catalog.name, "partitions": [], "trust_late_rows": False}
     assert _changed(params | {"action": "pause"}) == {"0": "paused 1 times", "1": "paused 1 times"}
     one = params | {"action": "resume", "partitions": ["1"]}
     assert _changed(one) == {"1": "cleaned when it is due"}

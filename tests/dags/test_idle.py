@@ -16,7 +16,7 @@ def expired_nothing(lake, monkeypatch):
     from pyiceberg.catalog import load_catalog
 
     monkeypatch.setattr("hardpack.api.open_catalog", lambda name, properties: load_catalog(CATALOG, **lake))
-    return idle.expired_nothing
+    return lambda plan: idle.expired_nothing(plan, CATALOG)
 
 
 @pytest.fixture

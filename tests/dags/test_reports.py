@@ -30,7 +30,7 @@ def test_the_published_schema_is_the_reports(home):
 
     published = json.loads((ROOT / "docs" / "run_report.schema.json").read_text())
     results = {"phase_one": [PASS.model_dump(mode="json")], "phase_two": [], "verify": []}
-    path = write_report("hardpack", "manual__2026-01-01T00:00:00+00:00", 5, results, ["db.x: no such table"])
+    path = write_report("hardpack", "manual__2026-01-01T00:00:00+00:00", "lake", 5, results, ["db.x: no such table"])
     assert re.fullmatch(r"hardpack\.manual__2026-01-01T00_00_00_00_00-[0-9a-f]{12}\.json", path.name)
     written = json.loads(path.read_text())
     assert RunReport.model_validate(written).phase_one == [PASS]
@@ -43,7 +43,7 @@ def test_every_run_has_a_report_of_its_own(home):
     runs = [("d", "my:run"), ("d", "my_run"), ("d", "my run"), ("d.my", "run"), ("d", "my.run"), ("d", "x" * 250)]
     runs += [("d", "x" * 249 + "y"), ("d" * 250, "r" * 250), ("d", "ü" * 250), ("d", "../../escape"), ("d", "..")]
     empty = {"phase_one": [], "phase_two": [], "verify": []}
-    paths = [write_report(dag, run, 5, empty, []) for dag, run in runs]
+    paths = [write_report(dag, run, "lake", 5, empty, []) for dag, run in runs]
     assert len({path.name.lower() for path in paths}) == len(runs)
     assert {path.resolve().parent for path in paths} == {home / "reports"}
     assert [json.loads(path.read_text())["run"] for path in paths] == [run for _, run in runs]
@@ -53,7 +53,9 @@ def test_a_report_outside_the_schema_is_not_written(home):
     from hardpack_airflow.report import write_report
 
     with pytest.raises(ValueError, match="phase_one"):
-        write_report("hardpack", "run", 5, {"phase_one": [{"table": "db.t"}], "phase_two": [], "verify": []}, [])
+        write_report(
+            "hardpack", "run", "lake", 5, {"phase_one": [{"table": "db.t"}], "phase_two": [], "verify": []}, []
+        )
     assert not (home / "reports").exists() or not list((home / "reports").iterdir())
 
 

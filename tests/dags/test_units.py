@@ -207,6 +207,17 @@ def test_lineage_names_what_was_read_and_what_was_written(unit):
     assert (written.name, facet.size, facet.fileCount) == ("a", 140, 4)
 
 
+def test_an_application_is_given_the_catalog_of_its_unit_or_its_task(unit):
+    for of_unit, of_task, given in (("", "", "hardpack"), ("", "west", "west"), ("far", "west", "far")):
+        ran = unit("verify", {"a": GOOD}, {"phase_one": [of("a", GOOD)]})
+        ran.task.unit |= {"catalog": of_unit} if of_unit else {}
+        ran.task.catalog = of_task
+        ran.run()
+        arguments = ran.task.application_args
+        assert arguments[arguments.index("--catalog") + 1] == given
+        assert ran.events == [(f"{given}.a", ["phase_one"])]
+
+
 def test_a_verb_after_one_that_had_nothing_to_do_goes_on(unit):
     ran = unit("phase_two", {"a": GOOD}, {"phase_one": []}, after="unit.phase_one")
     assert ran.run() == [of("a", GOOD)]
@@ -275,7 +286,7 @@ def test_what_an_operator_cannot_do_is_said_when_the_dag_is_parsed(arguments, wo
 def test_phase_two_starts_spark_only_for_tables_with_something_due(unit, monkeypatch):
     from hardpack_airflow import operators
 
-    monkeypatch.setattr(operators, "expired_nothing", lambda plan: None if '"b"' in plan else of("quiet", GOOD))
+    monkeypatch.setattr(operators, "expired_nothing", lambda plan, catalog: None if '"b"' in plan else of("quiet", GOOD))
     ran = unit("phase_two", {"a": DIES, "b": GOOD, "c": DIES})
     assert (ran.run(), ran.asked) == ([of("quiet", GOOD), of("b", GOOD), of("quiet", GOOD)], ["b"])
     ran = unit("phase_two", {"a": DIES, "c": DIES})

@@ -226,6 +226,8 @@ class RunReport(BaseModel):
     run: str
     """Airflow's id of the run."""
     dag: str = ""
+    catalog: str = ""
+    """Where the tables are, by its name in pyiceberg's configuration; empty in reports of older versions."""
     now: int
     """The time that the run acted at, ms."""
     phase_one: list[PassReport] = []

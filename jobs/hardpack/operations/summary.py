@@ -42,6 +42,8 @@ class TableSummary(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     table: str
+    catalog: str = ""
+    """Where it is, by its name in pyiceberg's configuration."""
     logs: int = 0
     rows: int = 0
     bytes: int = 0
