@@ -92,6 +92,12 @@ WRONG = [
     ("units.per.run: 2000", "policies.0.units.per.run: "),
     ("on.failure: print", "policies.0.on.failure: "),
     ("driver.memory: much", "policies.0.driver.memory: "),
+    ("readers: [{table: x.y, name: r}]", "reader r of x.y needs a group or a checkpoint, one of them"),
+    ("readers: [{table: x.y, name: r, group: g, checkpoint: c}]", "needs a group or a checkpoint, one of them"),
+    ("readers: [{table: x.y, name: r, checkpoint: c, command.config: f}]", "command.config goes with a group"),
+    ("readers: [{table: x.y, name: r s, checkpoint: c}]", "policies.0.readers.0.name: "),
+    ("readers: [{table: x.z, name: r, checkpoint: c}]", "reads x.z, which is none of the tables of policy a"),
+    ("readers: [{table: x.y, name: r, group: a}, {table: x.y, name: r, group: b}]", "reader r of x.y is given twice"),
     ("order: random, schedule: x, settings: {segment.byte: 7}", "policies.0.schedule: "),
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -15,6 +15,7 @@ from hardpack.errors import BadInput
 from hardpack.home import default_home
 from hardpack.operations.adopt import adopt, writer_of
 from hardpack.operations.create import create
+from hardpack.operations.follow_readers import Followed, follow_readers
 from hardpack.operations.known_tables import find_topics
 from hardpack.operations.pause import pause, resume
 from hardpack.operations.readers import Positions, remove_reader, set_reader
@@ -23,6 +24,7 @@ from hardpack.operations.writers import Writer
 from hardpack.policy import Policies, policies_in_force
 from hardpack.reading.verbs import ReadVerbs
 from hardpack.rules.model import LogState, Partition
+from hardpack.rules.reader_source import ReaderSource
 from hardpack.rules.settings import Settings
 from hardpack.table.catalog import (
     allowed_places,
@@ -239,6 +241,10 @@ class Hardpack(StandVerbs, ReadVerbs):
     def set_reader(self, table: str | Table, name: str, positions: Positions, now: int | None = None) -> list[str]:
         """Puts down how far a named reader is; see `hardpack.operations.readers.set_reader`."""
         return set_reader(self.session(table), name, positions, self._now(now))
+
+    def follow_readers(self, sources: Sequence[ReaderSource], now: int | None = None) -> Iterator[Followed]:
+        """Asks named readers how far they are; see `hardpack.operations.follow_readers.follow_readers`."""
+        return follow_readers(self.session, sources, self._now(now))
 
     def remove_reader(self, table: str, name: str) -> None:
         """Forgets a named reader, so that no tombstone waits for it."""

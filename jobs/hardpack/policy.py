@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from hardpack.errors import BadInput
 from hardpack.home import default_home, trusted
 from hardpack.rules.broker_settings import as_topic_settings
+from hardpack.rules.reader_source import ReaderSource
 from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
 
 VARIABLE = "HARDPACK_POLICIES"
@@ -70,6 +71,10 @@ class Policy(BaseModel):
         "",
         pattern=r"^([\w.]+:\w+)?$",
         description="what Airflow calls with its context when a run fails, as package.module:function",
+    )
+    readers: tuple[ReaderSource, ...] = Field(
+        (),
+        description="who has to see the deletes of its tables, and who tells how far they are; asked before each look",
     )
     order: Order = Field("filthiest", description="which log goes first: the dirtiest as in Kafka, or the most overdue")
     _problem: str = PrivateAttr("")
@@ -129,6 +134,23 @@ class Policy(BaseModel):
         """The settings of the policy, and which of them its tables may not set themselves."""
         globs = ("*",) if self.locked is True else self.locked or ()
         return PolicySettings(self.settings, globs)
+
+    @field_validator("readers")
+    @classmethod
+    def _names_differ(cls, given: tuple[ReaderSource, ...]) -> tuple[ReaderSource, ...]:
+        of = [(source.table, source.name) for source in given]
+        if twice := sorted({one for one in of if of.count(one) > 1}):
+            table, name = twice[0]
+            raise ValueError(f"reader {name} of {table} is given twice; give each reader of a table a name of its own")
+        return given
+
+    @model_validator(mode="after")
+    def _readers_read_its_tables(self) -> Self:
+        if strange := [source for source in self.readers if not self.names(source.table)]:
+            raise ValueError(
+                f"reader {strange[0].name} reads {strange[0].table}, which is none of the tables of policy {self.name}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _settings_hold(self) -> Self:
@@ -265,7 +287,8 @@ def _policy_of(entry: Any, path: Path, at: int) -> Policy:
         return Policy.model_validate(entry)
     except ValidationError as error:
         problem = _said(path, error, ("policies", at))
-        wrong = {dotted(str(one["loc"][0])) if one["loc"] else "settings" for one in error.errors()}
+        # without a place it is several fields that do not go together
+        wrong = {dotted(str(name)) for one in error.errors() for name in one["loc"][:1] or ("settings", "readers")}
     given = entry if isinstance(entry, Mapping) else {}
     right = {name: value for name, value in given.items() if dotted(str(name)) not in wrong}
     if wrong & {"name", "tables", "catalog"} or len(right) == len(given):

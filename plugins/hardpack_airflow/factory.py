@@ -17,6 +17,7 @@ from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import VERBS, VERIFY, HardpackOperator
 from hardpack_airflow.planning import plan_units
+from hardpack_airflow.readers import readers_asked
 from hardpack_airflow.report_task import ReportOperator
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 DOC = """Kafka's log compaction for Iceberg tables: policy **{name}**, tables {tables}.
 
-`sense` looks at metadata for logs over a threshold and skips the rest when there is none; `plan` orders them, the
-{first} first, in units of bounded size. Then per unit: `phase_one` drops superseded rows, `phase_two` the tombstones
-past their delete horizon, `verify` checks the guarantees on the published table. `report` sums up.
+{readers}`sense` looks at metadata for logs over a threshold and skips the rest when there is none; `plan` orders
+them, the {first} first, in units of bounded size. Then per unit: `phase_one` drops superseded rows, `phase_two` the
+tombstones past their delete horizon, `verify` checks the guarantees on the published table. `report` sums up.
 
 A plan that was applied is not applied again, and a log is not cleaned at a time before its last pass, so any task may
 be cleared. A backfill looks at the logs whose cleanable head has rows of its interval; its time is the interval's end,
@@ -82,6 +83,7 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
             name=policy.name,
             tables=", ".join(f"`{t}`" for t in policy.tables),
             first="most overdue" if policy.order == "overdue" else "filthiest",
+            readers="`readers` asks those that have to see the deletes how far they are. " if policy.readers else "",
         ),
         "schedule": schedule(policy.schedule, policy.timezone),
         "start_date": datetime(2026, 1, 1),
@@ -168,7 +170,11 @@ def _tasks(policy: Policy) -> None:
         tables="{{ params.tables }}",
         partitions="{{ params.partitions | tojson }}",
         force="{{ params.force | tojson }}",
+        # a reader that cannot be asked keeps its tombstones, and nothing else
+        trigger_rule="all_done" if policy.readers else "all_success",
     )
+    if policy.readers:
+        readers_asked(policy) >> sense
     # tasks that read metadata alone leave the pool to those that clean
     spark: dict[str, Any] = {"pool": policy.pool, "execution_timeout": _ms(policy.unit_timeout_ms)}
     spark |= {"conn_id": policy.spark_conn_id} if policy.spark_conn_id else {}

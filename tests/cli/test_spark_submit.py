@@ -24,7 +24,8 @@ def submit(tmp_path, monkeypatch):
     opened = []
 
     def connect(cls, name, spark):
-        opened.append(SimpleNamespace(spark_application="a1", spark=spark or SimpleNamespace(sparkContext=context)))
+        java = spark or SimpleNamespace(sparkContext=context)
+        opened.append(SimpleNamespace(spark_application="a1", catalog=SimpleNamespace(name="east"), spark=java))
         return opened[-1]
 
     context = SimpleNamespace(defaultParallelism=1)
@@ -49,7 +50,7 @@ def submit(tmp_path, monkeypatch):
 def test_each_plan_has_a_report(submit):
     assert submit(lambda table: Done(table=table), "db.a", "db.b") == (
         0,
-        [{"table": "db.a", "spark_application": "a1"}, {"table": "db.b", "spark_application": "a1"}],
+        [{"table": name, "spark_application": "a1", "catalog": "east"} for name in ("db.a", "db.b")],
     )
 
 

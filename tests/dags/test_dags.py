@@ -131,6 +131,40 @@ print("##" + json.dumps([sorted(dags), said, len(dags["hardpack_rest"].tasks)]))
     assert said["lost"][4].startswith("policy lost: on.failure names no.such:thing, which cannot be imported")
 
 
+def test_readers_are_asked_before_a_run_looks_for_work(airflow_env, tmp_path):
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        "policies: [{name: orders, tables: [shop.orders], readers: [{table: shop.orders, name: r, group: b/g/t}]}]"
+    )
+    code = """
+import json
+from hardpack_airflow import policy_dags, readers
+from hardpack import Hardpack
+from hardpack.operations.follow_readers import Followed
+dag = policy_dags()["hardpack_orders"]
+sense = dag.get_task("sense")
+said = []
+for codes in ((0, 0), (0, 2), (2, 5)):
+    class Fake:
+        def __enter__(self): return self
+        def __exit__(self, *_): pass
+        def follow_readers(self, sources):
+            return [Followed(s.table, s.name, f"{s.group} {code}.", code) for code in codes for s in sources]
+    Hardpack.connect = lambda catalog: Fake()
+    try:
+        readers.ask("hardpack", json.dumps([{"table": "shop.orders", "name": "r", "group": "b/g/t"}]))
+        said.append("")
+    except Exception as error:
+        said.append(f"{type(error).__name__} {error}")
+print("##" + json.dumps([sorted(sense.upstream_task_ids), sense.trigger_rule, dag.get_task("readers").pool,
+                         "`readers` asks" in dag.doc_md, said]))
+"""
+    env = airflow_env[2] | {"HARDPACK_POLICIES": str(path)}
+    upstream, rule, pool, told, said = json.loads(python(code, env).split("##")[1])
+    assert (upstream, rule, pool, told) == (["readers"], "all_done", "default_pool", True)
+    assert said == ["", "AirflowFailException b/g/t 2.", "AirflowException b/g/t 2.; b/g/t 5."]
+
+
 def test_what_a_dag_author_adds_takes_nothing_away(airflow_env):
     code = """
 import json

@@ -286,7 +286,9 @@ def test_what_an_operator_cannot_do_is_said_when_the_dag_is_parsed(arguments, wo
 def test_phase_two_starts_spark_only_for_tables_with_something_due(unit, monkeypatch):
     from hardpack_airflow import operators
 
-    monkeypatch.setattr(operators, "expired_nothing", lambda plan, catalog: None if '"b"' in plan else of("quiet", GOOD))
+    monkeypatch.setattr(
+        operators, "expired_nothing", lambda plan, catalog: None if '"b"' in plan else of("quiet", GOOD)
+    )
     ran = unit("phase_two", {"a": DIES, "b": GOOD, "c": DIES})
     assert (ran.run(), ran.asked) == ([of("quiet", GOOD), of("b", GOOD), of("quiet", GOOD)], ["b"])
     ran = unit("phase_two", {"a": DIES, "c": DIES})

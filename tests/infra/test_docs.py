@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+from hardpack.policy import Policies
 
 from infra.docs import policies_page, report_schema, settings_page
 
@@ -32,3 +34,10 @@ def test_links_lead_somewhere(path):
 
 def test_the_readme_is_read_in_a_minute():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+def test_the_policy_files_of_the_docs_can_be_loaded():
+    blocks = [b for page in PAGES for b in re.findall(r"```yaml\n(policies:.*?)```", page.read_text(), re.DOTALL)]
+    assert len(blocks) >= 2
+    for block in blocks:
+        Policies.model_validate(yaml.safe_load(block))

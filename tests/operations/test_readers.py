@@ -9,6 +9,7 @@ from hardpack.errors import BadInput, Conflict, Unavailable
 from hardpack.operations import broker, readers
 from hardpack.operations.readers import Positions, group_offsets
 from hardpack.operations.stream_checkpoint import checkpoint_positions
+from hardpack.rules.reader_source import ReaderSource
 from typer.testing import CliRunner
 
 from infra.kafka import Broker
@@ -227,6 +228,10 @@ def test_a_group_of_a_real_broker(catalog):
         group.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
         group.close()
         assert group_offsets(session, place) == Positions(f"group {place}", {"0": 3, "1": 0})
+        source = ReaderSource(table=session.name, name="billing", group=place)
+        (followed,) = Hardpack(catalog).follow_readers([source], T0)
+        assert followed.said == f"{session.name}: reader billing goes on at 3 of 0, 0 of 1"
+        assert {r.partition: r.position for r in Hardpack(catalog).readers(session.name)} == {"0": 3, "1": 0}
         with pytest.raises(BadInput, match="the broker has no such topic"):
             group_offsets(session, f"{running.bootstrap}/billing/none")
 

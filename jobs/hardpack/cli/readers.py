@@ -59,10 +59,32 @@ def put_down(
     else:
         found = given_offset(session, partition, offset or 0)
     back = hp.set_reader(session.table, name, found, now)
-    told = ", ".join(f"{o} of {p}" for p, o in found.offsets.items())
-    out.print(plain(f"{table}: reader {name} goes on at {told}"))
+    out.print(plain(f"{table}: reader {name} goes on at {found}"))
     for log in back:
         out.print(plain(f"partition {log}: it went back, so deletes that it has not seen may be gone"), style="yellow")
+
+
+@app.command()
+def follow(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="only the readers of this table")] = None,
+    now: Now = None,
+) -> None:
+    """Ask every reader that the policy file names how far it is, and put that down.
+
+    A run of a policy does it by itself, before it looks for work. Who cannot be asked holds up no other.
+    """
+    hp = console.connect()
+    policies = hp.policies.policies if hp.policies else ()
+    sources = [source for policy in policies for source in policy.readers if table in (None, source.table)]
+    if not sources:
+        of = f" of {table}" if table else ""
+        raise BadInput(f"no policy names a reader{of}; give one under `readers` in the policy file.")
+    code = 0
+    for one in hp.follow_readers(sources, now):
+        out.print(plain(one.said), style="red" if one.exit_code else None)
+        code = max(code, one.exit_code)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command("list")

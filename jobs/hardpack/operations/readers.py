@@ -50,6 +50,9 @@ class Positions:
     """Empty where somebody gave them."""
     offsets: Mapping[str, int]
 
+    def __str__(self) -> str:
+        return ", ".join(f"{offset} of {log}" for log, offset in self.offsets.items())
+
 
 def set_reader(session: TableSession, name: str, found: Positions, now: int) -> list[str]:
     """Puts down how far a reader has come. Logs that are not named stay as they are.

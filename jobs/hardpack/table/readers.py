@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hardpack.errors import BadInput
 from hardpack.rules.model import SlowestReader
+from hardpack.rules.reader_source import READER_NAME
 from hardpack.rules.settings import PREFIX, READER, Settings
 from hardpack.rules.times import LONG_MAX
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME = re.compile(READER_NAME)
 Offset = Annotated[int, Field(ge=0, le=LONG_MAX)]
 
 

@@ -1,0 +1,60 @@
+"""The task that asks a policy's readers how far they are, before its run looks for tombstones that may go."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import get_current_context, task
+
+from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException
+from hardpack_airflow.config import setting
+from hardpack_airflow.failures import within
+
+if TYPE_CHECKING:
+    from hardpack.policy import Policy
+
+log = logging.getLogger(__name__)
+AWAY = 5
+"""Exit code of a service that does not answer: trying again may help."""
+
+
+def readers_asked(policy: Policy) -> Any:
+    """Returns the task; it fails when one of the readers cannot be asked, after all others were."""
+    sources = json.dumps([source.model_dump(mode="json", by_alias=True) for source in policy.readers])
+    catalog = policy.catalog
+
+    @task(task_id="readers")
+    def readers() -> None:
+        """Puts down how far each reader is."""
+        if get_current_context()["params"]["dry_run"]:
+            raise AirflowSkipException("a dry run puts nothing down")
+        with within("look.timeout.ms"):
+            ask(catalog or setting("catalog"), sources)
+
+    return readers()
+
+
+def ask(catalog: str, sources: str) -> None:
+    """Asks readers how far they are, and puts it down in their tables.
+
+    Args:
+        catalog: its name in pyiceberg's configuration.
+        sources: the readers and who tells of each, as JSON.
+
+    Raises:
+        AirflowException: a broker or storage does not answer.
+        AirflowFailException: another try would not help.
+    """
+    from hardpack import Hardpack
+    from hardpack.rules.reader_source import ReaderSource
+
+    wanted = [ReaderSource.model_validate(source) for source in json.loads(sources)]
+    with Hardpack.connect(catalog) as hp:
+        found = list(hp.follow_readers(wanted))
+    for one in found:
+        log.log(logging.ERROR if one.exit_code else logging.INFO, "%s", one.said)
+    if failed := [one for one in found if one.exit_code]:
+        kind = AirflowException if any(one.exit_code == AWAY for one in failed) else AirflowFailException
+        raise kind("; ".join(one.said for one in failed))
