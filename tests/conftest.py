@@ -40,7 +40,8 @@ def spark(catalog, passes_by_turns):
     from hardpack.spark.session import open_session
 
     os.environ.setdefault("HARDPACK_HOME", str(ROOT / ".hardpack"))
-    session = open_session(catalog)
+    # thousands of small steps, none of which runs long enough for better code
+    session = open_session(catalog, short_life=True)
     yield session
     session.stop()
 

@@ -8,7 +8,7 @@ from hardpack.compaction.data_docs import newest_pages, page_title
 from hardpack.compaction.report import LogReport
 from hardpack.errors import BadInput
 from hardpack.home import file_name, trusted
-from hardpack.policy import load_policies, policies_in_force
+from hardpack.policy.file import load_policies, policies_in_force
 from hardpack.spark.session import jar_paths
 
 POLICY = "policies: [{name: a, tables: [a.b]}]"

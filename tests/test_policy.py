@@ -6,7 +6,8 @@ import re
 import pytest
 from hardpack import BadInput, Hardpack
 from hardpack.cli.main import app
-from hardpack.policy import Policies, load_policies, policies_in_force, policy_file
+from hardpack.policy import Policies
+from hardpack.policy.file import load_policies, policies_in_force, policy_file
 from hardpack.rules.settings import origins, read_settings
 from typer.testing import CliRunner
 
@@ -93,12 +94,22 @@ WRONG = [
     ("on.failure: print", "policies.0.on.failure: "),
     ("driver.memory: much", "policies.0.driver.memory: "),
     ("readers: [{table: x.y, name: r}]", "reader r of x.y needs a group or a checkpoint, one of them"),
-    ("readers: [{table: x.y, name: r, group: g, checkpoint: c}]", "needs a group or a checkpoint, one of them"),
+    ("readers: [{table: x.y, name: r, group: b/g/t, checkpoint: c}]", "needs a group or a checkpoint, one of them"),
     ("readers: [{table: x.y, name: r, checkpoint: c, command.config: f}]", "command.config goes with a group"),
     ("readers: [{table: x.y, name: r s, checkpoint: c}]", "policies.0.readers.0.name: "),
     ("readers: [{table: x.z, name: r, checkpoint: c}]", "reads x.z, which is none of the tables of policy a"),
-    ("readers: [{table: x.y, name: r, group: a}, {table: x.y, name: r, group: b}]", "reader r of x.y is given twice"),
-    ("order: random, schedule: x, settings: {segment.byte: 7}", "policies.0.schedule: "),
+    (
+        "readers: [{table: x.y, name: r, group: a/a/a}, {table: x.y, name: r, group: b/b/b}]",
+        "reader r of x.y is given twice",
+    ),
+    ("retry.delay.ms: 99999999999999999999", "policies.0.retry.delay.ms: "),
+    (f"tags: [{'x' * 101}]", "policies.0.tags.0: "),
+    ("on: x", "policies.0.True: "),
+    ("2026-01-01: x", "policies.0.2026-01-01: "),
+    ("readers: [{table: 'x.*', name: r, checkpoint: c}]", "policies.0.readers.0.table: "),
+    ("readers: [{table: x.y, name: r, group: g}]", "policies.0.readers.0.group: "),
+    ("order: random, schedule: x, settings: {segment.byte: 7}", "policies.0.order: "),
+    ("order: random, schedule: x", "'x' is no cron expression"),
 ]
 
 
@@ -110,11 +121,38 @@ def test_a_wrong_policy_keeps_its_tables_and_holds_up_no_other(write, wrong, wor
     assert (mine.name, mine.owner, mine.order, mine.schedule) == ("a", "me", "filthiest", "0 * * * *")
     with pytest.raises(BadInput, match=re.escape(words)) as refusal:
         found.settings("x.y")
-    assert found.problems() == [str(refusal.value)]
-    assert str(refusal.value).startswith(str(path))
-    assert "\n" not in str(refusal.value)
+    (problem,) = found.problems()
+    assert str(refusal.value) == f"x.y: {problem}"
+    assert problem.startswith(str(path))
+    assert "\n" not in problem
     assert found.of("x.z").name == "rest"
     assert found.settings("x.z") == {}
+
+
+def test_a_reader_is_named_by_the_policy_of_its_table(write):
+    reader = "{table: a.b, name: r, checkpoint: c}"
+    write(f"policies: [{{name: first, tables: [a.b]}}, {{name: rest, tables: ['*.*'], readers: [{reader}]}}]")
+    (problem,) = policies_in_force().problems()
+    assert "policies.1.readers: a.b is a table of policy first, which comes first; name the reader r there" in problem
+    assert policies_in_force().of("a.b").problem == ""
+    write(f"policies: [{{name: first, tables: [a.b], readers: [{reader}]}}]")
+    (doubt,) = policies_in_force().doubts()
+    assert "deletes wait for them only in tables that say horizon.readers=wait themselves" in doubt
+    write(f"policies: [{{name: first, tables: [a.b], readers: [{reader}], settings: {{horizon.readers: wait}}}}]")
+    assert policies_in_force().doubts() == []
+
+
+def test_a_file_that_did_not_change_is_read_once(write, monkeypatch):
+    path = write(FILE)
+    assert load_policies(path) is load_policies(path)
+    write(FILE.replace("rest", "others"))
+    assert [p.name for p in load_policies(path).policies] == ["orders", "others"]
+
+
+def test_a_catalog_that_no_policy_names_is_told(catalog, write, caplog):
+    write("policies: [{name: far, catalog: far, tables: ['*.*']}]")
+    assert Hardpack(catalog).policies.policies == ()
+    assert f"no policy is for catalog {catalog.name}, they name far" in caplog.text
 
 
 def test_a_policy_of_another_catalog_counts_for_nothing(catalog, write):

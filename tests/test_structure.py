@@ -59,17 +59,17 @@ ROOMS = {
     "compaction": {"clock", "errors", "faults", "home", "rules", "table", "files", "spark", "spark.causes"},
     "demo": {"errors", "table"},
     "operations": {
-        "clock", "demo", "errors", "failures", "policy", "rules", "table", "files", "spark", "spark.causes",
+        "clock", "demo", "errors", "failures", "home", "policy", "rules", "table", "files", "spark", "spark.causes",
         "compaction",
     },
     "reading": {"errors", "rules", "table", "files"},
     "api": {
-        "clock", "errors", "failures", "home", "policy", "rules", "table", "spark", "compaction", "operations",
-        "reading",
+        "clock", "errors", "failures", "home", "policy", "rules", "table", "spark", "compaction",
+        "operations", "reading",
     },
     "cli": {
-        "api", "clock", "demo", "errors", "failures", "home", "policy", "rules", "spark", "table", "compaction",
-        "operations", "reading",
+        "api", "clock", "demo", "errors", "failures", "home", "policy", "rules", "spark", "table",
+        "compaction", "operations", "reading",
     },
     "jobs": {"cli", "compaction"},
     "__init__": {"api", "errors", "compaction"},
@@ -77,7 +77,8 @@ ROOMS = {
 """What a room of the engine may import of it, for types too; of itself anything. A room imports only rooms above."""
 LIBRARIES = {
     "errors": set(), "faults": set(), "home": set(), "clock": set(), "__init__": set(), "rules.reference": set(),
-    "rules": {"pydantic"}, "policy": {"croniter", "pydantic", "yaml"}, "failures": set(),
+    "rules": {"pydantic"}, "policy": {"croniter", "pydantic", "yaml"},
+    "failures": set(),
     "table": {"pyiceberg", "pyarrow", "pydantic", "requests", "botocore", "sqlalchemy", "loky", "tenacity"},
     "files": {"pyiceberg", "pyarrow", "numpy", "pyroaring", "duckdb"},
     "spark": {"duckdb", "pyiceberg", "pyarrow", "numpy", "pyspark", "py4j", "rich", "sqlalchemy", "tenacity"},

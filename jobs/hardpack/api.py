@@ -21,7 +21,8 @@ from hardpack.operations.pause import pause, resume
 from hardpack.operations.readers import Positions, remove_reader, set_reader
 from hardpack.operations.verbs import StandVerbs
 from hardpack.operations.writers import Writer
-from hardpack.policy import Policies, policies_in_force
+from hardpack.policy import Policies
+from hardpack.policy.file import policies_in_force
 from hardpack.reading.verbs import ReadVerbs
 from hardpack.rules.model import LogState, Partition
 from hardpack.rules.reader_source import ReaderSource
@@ -212,9 +213,10 @@ class Hardpack(StandVerbs, ReadVerbs):
         return make_plan(self.session(table), now, partitions, force, last_stable, order, interval, clock)
 
     def policy_text(self, table: str) -> str:
-        """Returns all that the policy file says of a table, as text that differs when it does."""
+        """Returns all that the policy file says of how a table is planned, as text that differs when it does."""
         policy = self.policies.of(table) if self.policies else None
-        return f"{policy.model_dump_json()}{policy.problem}" if policy else ""
+        told = {"name", "settings", "locked", "order"}
+        return f"{policy.model_dump_json(include=told)}{policy.problem}" if policy else ""
 
     def clean(self, plan: Plan, dry_run: bool = False) -> PassReport:
         """Runs phase one of a plan, after a split; applied twice it does nothing the second time (invariant 6).
@@ -346,11 +348,13 @@ class Hardpack(StandVerbs, ReadVerbs):
 
         return expire_planned(self._apart(plan.table, plan.now), plan)
 
-    def verify(self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None) -> VerifyReport:
-        """Returns the expectations on the published table, with their Data Docs."""
+    def verify(
+        self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None, sample: bool = False
+    ) -> VerifyReport:
+        """Returns the expectations on the published table, with their Data Docs; see `hardpack.compaction.verify`."""
         from hardpack.compaction.verify import verify
 
-        return verify(self.session(table), self._now(now), partitions)
+        return verify(self.session(table), self._now(now), partitions, sample)
 
     def explain(
         self, table: str, key: bytes, now: int | None = None, partitions: Sequence[Partition] | None = None

@@ -10,6 +10,7 @@ from airflow.sdk import DAG, Param, get_current_context, task
 
 from hardpack_airflow.airflow_names import schedule
 from hardpack_airflow.config import catalogs, default_policy, globs, setting
+from hardpack_airflow.failures import task_failure
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator
 from hardpack_airflow.planning import run_time, shortened
@@ -80,7 +81,8 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
             context = get_current_context()
             params, run = context["params"], context["dag_run"]
             asked = globs(params["tables"]), run_time(context), params.get("dry_run", False)
-            requests = [unit for catalog in catalogs() for unit in table_requests(catalog, *asked)]
+            there = catalogs()
+            requests = [unit for name in there for unit in requests_or_error(name, *asked, MOST_TASKS // len(there))]
             return plans_handed_on(requests, run.dag_id, run.run_id)
 
         HardpackOperator.partial(
@@ -90,7 +92,25 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
     return dag
 
 
-def table_requests(catalog: str, patterns: list[str], now: int, dry_run: bool) -> list[dict[str, Any]]:
+def requests_or_error(
+    catalog: str, patterns: list[str], now: int, dry_run: bool, most: int = MOST_TASKS
+) -> list[dict[str, Any]]:
+    """Returns `table_requests`, of a catalog that cannot be read one whose task fails and says why.
+
+    So it holds up no other. With one catalog there is no other, and the task that asks fails.
+    """
+    try:
+        return table_requests(catalog, patterns, now, dry_run, most)
+    except Exception as error:  # whatever it is, the other catalogs can be read
+        failure = task_failure(error)
+        if len(catalogs()) == 1:
+            raise failure from error
+        return [{"label": f"catalog {catalog}", "plans": [], "error": f"{failure}", "catalog": catalog}]
+
+
+def table_requests(
+    catalog: str, patterns: list[str], now: int, dry_run: bool, most: int = MOST_TASKS
+) -> list[dict[str, Any]]:
     """Returns what the operator is given for a catalog's adopted tables that names or globs match, several at a time.
 
     Others cannot fail a run.
@@ -100,6 +120,7 @@ def table_requests(catalog: str, patterns: list[str], now: int, dry_run: bool) -
         patterns: tables or globs.
         now: ms since the epoch.
         dry_run: whether to say only what could go.
+        most: tasks.
     """
     from hardpack import Hardpack
     from hardpack.cli.spark_submit import TableRequest
@@ -111,7 +132,7 @@ def table_requests(catalog: str, patterns: list[str], now: int, dry_run: bool) -
     names = sorted({name for pattern in patterns for name in hp.tables(pattern, adopted)})
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
     # Spark takes longer to start than to maintain a table; more of these than Airflow maps at most go together
-    share = max(SHARED_PLANS, -(-len(names) // MOST_TASKS))
+    share = max(SHARED_PLANS, -(-len(names) // most))
     starts = range(0, len(names), share)
     return [
         {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator, Context
 
 from hardpack_airflow.airflow_names import AirflowFailException
-from hardpack_airflow.config import setting
+from hardpack_airflow.config import usual_catalog
 from hardpack_airflow.failures import task_failure
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class CompactedSensor(BaseSensorOperator):
         now = clock()
         try:
             until = time_of(self.up_to) if self.up_to else None
-            found = Hardpack.connect(self.catalog or setting("catalog")).status(self.table, now)
+            found = Hardpack.connect(self.catalog or usual_catalog()).status(self.table, now)
         except Exception as error:  # whatever it is, the task fails with its sentence
             raise task_failure(error) from error
         chosen = [log for log in found if not self.partitions or str(log.partition) in self.partitions]

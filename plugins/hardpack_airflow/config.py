@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -36,30 +37,45 @@ def framed_path(path: str) -> str:
 
 
 def catalogs() -> list[str]:
-    """Returns the catalogs of all policies, by their names in pyiceberg's configuration; at least one.
+    """Returns the catalogs of all policies, as pyiceberg's configuration names them: at least one, the usual one first.
+
+    The usual one is that of the section where a policy names it, or none names any; else the first that one names.
 
     Raises:
         BadInput: the policy file cannot be read.
     """
-    from hardpack.policy import policies_in_force
+    from hardpack.policy.file import policies_in_force
 
-    found = policies_in_force()
-    return (found.catalogs if found else []) or [setting("catalog")]
+    found, usual = policies_in_force(), setting("catalog")
+    named = found.catalogs if found else []
+    return sorted(named, key=lambda name: name != usual) or [usual]
+
+
+def usual_catalog() -> str:
+    """Returns the catalog of whatever names none.
+
+    Raises:
+        BadInput: the policy file cannot be read.
+    """
+    return catalogs()[0]
+
+
+_SHOWN: list[str] = []
+"""The catalogs when the policy file could be read last."""
 
 
 def shown_catalogs() -> list[str]:
-    """Returns the catalogs that pages show, the usual one first; its own alone while the policy file cannot be read."""
+    """Returns the catalogs that pages show; while the policy file cannot be read, those of before."""
     from hardpack.errors import BadInput
 
-    try:
-        return catalogs()
-    except BadInput:  # each look at the tables says it
-        return [setting("catalog")]
+    with suppress(BadInput):  # each look at the tables says it
+        _SHOWN[:] = catalogs()
+    return list(_SHOWN) or [setting("catalog")]
 
 
 def catalog_query(catalog: str, joint: str) -> str:
-    """Returns what names a catalog in an address, behind `?` or `&`; empty for the usual one."""
-    return "" if catalog in ("", shown_catalogs()[0]) else f"{joint}catalog={quote(catalog)}"
+    """Returns what names a catalog in an address, behind `?` or `&`; empty for the usual one, and for one of before."""
+    return f"{joint}catalog={quote(catalog)}" if catalog in shown_catalogs()[1:] else ""
 
 
 def default_policy() -> Policy:

@@ -17,7 +17,7 @@ from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import VERBS, VERIFY, HardpackOperator
 from hardpack_airflow.planning import plan_units
-from hardpack_airflow.readers import readers_asked
+from hardpack_airflow.readers import readers_asked, readers_told
 from hardpack_airflow.report_task import ReportOperator
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hardpack.policy import Policy
 
 log = logging.getLogger(__name__)
+DESCRIPTION = "Log compaction: sense, plan, clean, expire, verify, report"
 DOC = """Kafka's log compaction for Iceberg tables: policy **{name}**, tables {tables}.
 
 {readers}`sense` looks at metadata for logs over a threshold and skips the rest when there is none; `plan` orders
@@ -48,15 +49,15 @@ def compaction_dags() -> Iterator[DAG]:
     Raises:
         BadInput: the policy file cannot be read; Airflow shows the sentence as an import error of the DAG file.
     """
-    from hardpack.errors import BadInput
-    from hardpack.policy import policies_in_force
+    from hardpack.failures import sentence
+    from hardpack.policy.file import policies_in_force
 
     found = policies_in_force()
     for policy in found.policies if found else (default_policy(),):
         try:
             yield compaction_dag(policy)
-        except BadInput as error:
-            yield compaction_dag(policy.refused(f"{error}", on_failure=""))
+        except Exception as error:  # whatever it is, the other policies' DAGs are made
+            yield compaction_dag(policy.bare().refused(policy.problem or f"{sentence(error)}", owner=policy.owner))
 
 
 def dag_id(policy: str) -> str:
@@ -78,19 +79,20 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
     """
     arguments = {
         "dag_id": dag_id(policy.name),
-        "description": "Log compaction: sense, plan, clean, expire, verify, report",
+        "description": "Refused: see its docs" if policy.problem else DESCRIPTION,
         "doc_md": (f"**Refused**: {policy.problem}\n\n" if policy.problem else "") + DOC.format(
             name=policy.name,
             tables=", ".join(f"`{t}`" for t in policy.tables),
             first="most overdue" if policy.order == "overdue" else "filthiest",
             readers="`readers` asks those that have to see the deletes how far they are. " if policy.readers else "",
         ),
-        "schedule": schedule(policy.schedule, policy.timezone),
+        # what is wrong is told every hour, whatever a wrong policy says of when
+        "schedule": schedule("0 * * * *") if policy.problem else schedule(policy.schedule, policy.timezone),
         "start_date": datetime(2026, 1, 1),
         "catchup": False,
         "max_active_runs": 1,
         "dagrun_timeout": _ms(policy.run_timeout_ms),
-        "tags": ["hardpack", "compaction", *policy.tags],
+        "tags": ["hardpack", "compaction", *(["refused"] if policy.problem else []), *policy.tags],
         "default_args": {
             "owner": policy.owner, "retries": policy.retries, "retry_delay": _ms(policy.retry_delay_ms),
             "execution_timeout": _ms(policy.look_timeout_ms), **dag_arguments.pop("default_args", {}),
@@ -126,7 +128,7 @@ def named(policy: str, place: str) -> Any:
     module, _, name = place.partition(":")
     try:
         return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a module may raise anything while it is imported
         raise BadInput(
             f"policy {policy}: on.failure names {place}, which cannot be imported ({error}); mend the name, or put it "
             "where Airflow's DAG processor can import it."
@@ -174,7 +176,8 @@ def _tasks(policy: Policy) -> None:
         trigger_rule="all_done" if policy.readers else "all_success",
     )
     if policy.readers:
-        readers_asked(policy) >> sense
+        asked_first = readers_asked(policy)
+        asked_first >> [sense, readers_told()]
     # tasks that read metadata alone leave the pool to those that clean
     spark: dict[str, Any] = {"pool": policy.pool, "execution_timeout": _ms(policy.unit_timeout_ms)}
     spark |= {"conn_id": policy.spark_conn_id} if policy.spark_conn_id else {}

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowTaskTimeout
 
 log = logging.getLogger(__name__)
+UNFORESEEN, REFUSED = 1, 3
+AGAIN = (UNFORESEEN, 4, 5)
+"""Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
 LATE = {
     "look.timeout.ms": "the look at the tables' metadata took longer than {0} allows; see that catalog and storage "
     "answer, or raise {0} in the policy",

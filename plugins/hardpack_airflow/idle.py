@@ -39,4 +39,4 @@ def expired_nothing(plan: str, catalog: str) -> dict[str, Any] | None:
     except Exception as error:
         log.info("Spark is asked, as the metadata could not be read (%s)", type(error).__name__)
         return None
-    return report.model_dump(mode="json") | {"spark_application": "", "catalog": catalog}
+    return report.model_dump(mode="json") | {"spark_application": ""}

@@ -32,8 +32,8 @@ class TableLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Address on Airflow's own server."""
-        tables = {(result["table"], result.get("catalog")) for result in _results(ti_key) if result["table"]}
-        paths = [f"/tables/{quote(name)}{catalog_query(at or '', '?')}" for name, at in tables]
+        tables = {result["table"]: result.get("catalog", "") for result in _results(ti_key) if result["table"]}
+        paths = [f"/tables/{quote(name)}{catalog_query(at, '?')}" for name, at in tables.items()]
         return framed_path("/") if len(paths) > 1 else "".join(map(framed_path, paths))
 
 

@@ -14,8 +14,8 @@ from airflow.sdk import Context
 
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
-from hardpack_airflow.config import setting
-from hardpack_airflow.failures import task_failure, within
+from hardpack_airflow.config import setting, usual_catalog
+from hardpack_airflow.failures import AGAIN, REFUSED, UNFORESEEN, task_failure, within
 from hardpack_airflow.handover import plans_of, results_handed_on, results_of
 from hardpack_airflow.idle import expired_nothing
 from hardpack_airflow.lineage import lineage_of
@@ -27,9 +27,6 @@ VERBS = ("phase_one", "phase_two", "verify")
 """What is done to a unit, in this order."""
 _, PHASE_TWO, VERIFY = VERBS
 MAINTAIN = "maintain"
-UNFORESEEN, REFUSED = 1, 3
-AGAIN = (UNFORESEEN, 4, 5)
-"""Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
 LEFT = (UNFORESEEN, 5)
 """Exit codes of errors after which an application leaves what it has not begun to another."""
 BARREN = 2
@@ -48,7 +45,7 @@ class HardpackOperator(SparkSubmitOperator):
 
     :param verb: phase_one, phase_two, verify or maintain
     :param unit: `label`, `plans` or the `file` that holds them, as `hardpack_airflow.handover` has it, and perhaps the
-        `catalog` of its tables (templated)
+        `catalog` of its tables, or the `error` for which there are none (templated)
     :param table: in the place of a unit, a table (templated)
     :param catalog: where the tables are, as pyiceberg's configuration names it; empty: as [hardpack] says (templated)
     :param partitions: of the table only these logs; none for all
@@ -91,7 +88,9 @@ class HardpackOperator(SparkSubmitOperator):
         """Submits, waits, and reads for each plan the report or what ended the work on it."""
         if self.unit is None:
             self.unit = self._planned(run_time(context))
-        self.catalog = self.unit.get("catalog") or self.catalog or setting("catalog")
+        if "error" in self.unit:
+            raise AirflowFailException(self.unit["error"])
+        self.catalog = self.unit.get("catalog") or self.catalog or usual_catalog()
         self.log.info("%s of %s", self.verb, self.unit["label"])
         self.plans = plans_of(self.unit)
         if not self.plans:
@@ -131,7 +130,7 @@ class HardpackOperator(SparkSubmitOperator):
 
     def _planned(self, now: int) -> dict[str, Any]:
         try:
-            catalog = self.catalog or setting("catalog")
+            catalog = self.catalog or usual_catalog()
             return unit_of_table(catalog, self.table, self.verb, now, self.partitions or None, self.force)
         except Exception as error:  # whatever it is, the task fails with its sentence
             raise task_failure(error) from error
@@ -168,7 +167,8 @@ class HardpackOperator(SparkSubmitOperator):
         if len(busy) < len(plans):
             self.log.info("of %d tables nothing is due by their metadata", len(plans) - len(busy))
         done = iter(self._submit_all(context, busy))
-        return [nothing or next(done) for nothing in idle]
+        # links of tasks ask where a table is, also of one that could not be worked on
+        return [{"catalog": self.catalog, **(nothing or next(done))} for nothing in idle]
 
     def _submit_all(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
         """Returns a result for each plan: what an application that died leaves undone, another goes on with.

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import get_current_context, task
 
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException
-from hardpack_airflow.config import setting
-from hardpack_airflow.failures import within
+from hardpack_airflow.config import usual_catalog
+from hardpack_airflow.failures import AGAIN, task_failure, within
 
 if TYPE_CHECKING:
     from hardpack.policy import Policy
 
 log = logging.getLogger(__name__)
-AWAY = 5
-"""Exit code of a service that does not answer: trying again may help."""
 
 
 def readers_asked(policy: Policy) -> Any:
@@ -31,9 +29,20 @@ def readers_asked(policy: Policy) -> Any:
         if get_current_context()["params"]["dry_run"]:
             raise AirflowSkipException("a dry run puts nothing down")
         with within("look.timeout.ms"):
-            ask(catalog or setting("catalog"), sources)
+            ask(catalog or usual_catalog(), sources)
 
     return readers()
+
+
+def readers_told() -> Any:
+    """Returns the task by which a run fails whose readers could not be asked; no other waits for it."""
+
+    @task(task_id="readers_asked", trigger_rule="one_failed", retries=0)
+    def told() -> None:
+        """Fails, as the run would else end well."""
+        raise AirflowFailException("a reader could not be asked, so its deletes wait; see the task readers.")
+
+    return told()
 
 
 def ask(catalog: str, sources: str) -> None:
@@ -51,10 +60,13 @@ def ask(catalog: str, sources: str) -> None:
     from hardpack.rules.reader_source import ReaderSource
 
     wanted = [ReaderSource.model_validate(source) for source in json.loads(sources)]
-    with Hardpack.connect(catalog) as hp:
-        found = list(hp.follow_readers(wanted))
+    try:
+        with Hardpack.connect(catalog) as hp:
+            found = list(hp.follow_readers(wanted))
+    except Exception as error:  # whatever it is, the task fails with its sentence
+        raise task_failure(error) from error
     for one in found:
         log.log(logging.ERROR if one.exit_code else logging.INFO, "%s", one.said)
     if failed := [one for one in found if one.exit_code]:
-        kind = AirflowException if any(one.exit_code == AWAY for one in failed) else AirflowFailException
+        kind = AirflowException if any(one.exit_code in AGAIN for one in failed) else AirflowFailException
         raise kind("; ".join(one.said for one in failed))

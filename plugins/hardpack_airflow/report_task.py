@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 
 from hardpack_airflow.airflow_names import AirflowFailException
-from hardpack_airflow.config import setting
+from hardpack_airflow.config import setting, usual_catalog
 from hardpack_airflow.handover import results_of
 from hardpack_airflow.links import ReportLink
 from hardpack_airflow.metrics import send
@@ -53,9 +53,7 @@ class ReportOperator(BaseOperator):
             errors.append("nothing was planned, see the tasks sense and plan")
         errors += unit_errors(pulled)
         run = context["dag_run"]
-        path = write_report(
-            run.dag_id, run.run_id, self.catalog or setting("catalog"), run_time(context), results, errors
-        )
+        path = write_report(run.dag_id, run.run_id, self.catalog or usual_catalog(), run_time(context), results, errors)
         for line in lines(results):
             self.log.info("%s", line)
         send(self.policy, gauges(results, units_that_died(pulled)))

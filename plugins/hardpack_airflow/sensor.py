@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context
 
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException
-from hardpack_airflow.config import globs, setting
+from hardpack_airflow.config import globs, usual_catalog
 from hardpack_airflow.failures import within
 from hardpack_airflow.metrics import send
 from hardpack_airflow.planning import plan_units, run_interval, run_time
@@ -83,7 +83,7 @@ def asked(policy: str, tables: str, partitions: str, force: str, context: Mappin
     # Airflow's is a proxy, which is not None when it stands for None
     previous = context.get("prev_start_date_success")
     return {
-        "catalog": given.get("catalog") or setting("catalog"),
+        "catalog": given.get("catalog") or usual_catalog(),
         "policy": given,
         "tables": globs(tables),
         "partitions": json.loads(partitions) or None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,16 @@ class _Seen:
     """None of a table that is no topic."""
 
 
+def overview(caches: Iterable[TableCache]) -> list[TableSummary]:
+    """Returns all topics of some catalogs as far as they were read; looks that are begun are waited for a while."""
+    known = list(caches)
+    until = time.monotonic() + PATIENCE_SECONDS
+    for looking in [cache.begin_look() for cache in known]:
+        if looking:
+            looking.join(max(0.0, until - time.monotonic()))
+    return [summary for cache in known for summary in cache.summaries]
+
+
 @dataclass
 class TableCache:
     """Looks at all tables of a catalog when somebody asks and the last look is old."""
@@ -69,18 +80,26 @@ class TableCache:
     def _open(self) -> Hardpack:
         """Returns the library with its one catalog for all pages, and the policies as they are now."""
         from hardpack import Hardpack
+        from hardpack.policy.file import policies_in_force
         from hardpack.table.catalog import open_catalog
 
+        # a file that cannot be read leaves open which catalogs there are, and says so itself
+        policies = policies_in_force()
         with self._opening:
             self._catalog = self._catalog or open_catalog(self.catalog)
-        return Hardpack(self._catalog, memory=self._memory)
+        return Hardpack(self._catalog, memory=self._memory, policies=policies)
 
-    def overview(self) -> list[TableSummary]:
-        """Returns all topics as far as they were read; when that is long ago a look is begun and waited for a while."""
-        if time.time() - self.looked > FRESH_SECONDS and self._busy.acquire(blocking=False):
-            looking = threading.Thread(target=self._look, daemon=True, name="hardpack-lookout")
-            looking.start()
-            looking.join(PATIENCE_SECONDS)
+    def begin_look(self) -> threading.Thread | None:
+        """Begins a look when the last one is long ago and none goes on; returns what to wait for."""
+        if time.time() - self.looked <= FRESH_SECONDS or not self._busy.acquire(blocking=False):
+            return None
+        looking = threading.Thread(target=self._look, daemon=True, name="hardpack-lookout")
+        looking.start()
+        return looking
+
+    @property
+    def summaries(self) -> list[TableSummary]:
+        """All topics as far as they were read."""
         return [seen.summary for seen in list(self.seen.values()) if seen.summary]
 
     @property

@@ -88,11 +88,28 @@ def table_cache(catalog: str = "") -> TableCache:
     Raises:
         HTTPException: no policy names the catalog.
     """
+    where = _meant(catalog)
+    with _MAKING:
+        return _table_cache(where)
+
+
+def _meant(catalog: str) -> str:
+    """Returns the catalog that an address means.
+
+    Raises:
+        HTTPException: no policy names it.
+    """
     there = shown_catalogs()
     if catalog and catalog not in there:
         raise HTTPException(404)
-    with _MAKING:
-        return _table_cache(catalog or there[0])
+    return catalog or there[0]
+
+
+def seen(caches: Sequence[TableCache]) -> list[TableSummary]:
+    """Returns all topics of some catalogs; see `hardpack_airflow.table_cache.overview`."""
+    from hardpack_airflow.table_cache import overview
+
+    return overview(caches)
 
 
 @cache
@@ -119,7 +136,7 @@ def overview(
 ) -> HTMLResponse:
     """Shows all tables: how dirty, how late, what the passes did."""
     caches = [table_cache(catalog) for catalog in shown_catalogs()]
-    tables = [s for cache in caches for s in cache.overview() if find.lower() in s.table.lower()]
+    tables = [s for s in seen(caches) if find.lower() in s.table.lower()]
     tables.sort(key=SORTS["table"])
     sort = _sorted(tables, SORTS, sort, "due")
     shown, at, last = part(tables, at, PER_PAGE)
@@ -132,7 +149,7 @@ def overview(
 @app.get("/api/tables")
 def tables() -> JSONResponse:
     """Returns the overview as JSON."""
-    return JSONResponse([s.model_dump() for catalog in shown_catalogs() for s in table_cache(catalog).overview()])
+    return JSONResponse([s.model_dump() for s in seen([table_cache(catalog) for catalog in shown_catalogs()])])
 
 
 @app.get("/tables/{name:path}")
@@ -147,20 +164,20 @@ async def table(
 ) -> HTMLResponse:
     """Returns one table: its logs, its history, its settings; and how a run stands that was started here."""
     started = await actions.state(request, dag, run) if dag and run else ""
-    cache = table_cache(catalog)
+    where = _meant(catalog)
     return await said_of(
-        name, CATALOG, lambda: _table_page(cache, name, sort, at, (dag, run, started), is_framed(request))
+        name, CATALOG, lambda: _table_page(where, name, sort, at, (dag, run, started), is_framed(request))
     )
 
 
 def _table_page(
-    cache: TableCache, name: str, sort: str, at: int, started: tuple[str, str, str], framed: bool
+    catalog: str, name: str, sort: str, at: int, started: tuple[str, str, str], framed: bool
 ) -> HTMLResponse:
     from hardpack.rules.causes import removed_by_cause
 
     from hardpack_airflow.charts import charts
 
-    found = cache.table(name)
+    found = table_cache(catalog).table(name)
     settings = [
         (field.alias or at, getattr(found.settings, at), found.origins[field.alias or at],
          str(field.description).replace("`", ""))
@@ -173,15 +190,15 @@ def _table_page(
     return page(
         "table.html", page=found, logs=logs, sort=sort, number=at, last=last, summary=found.summary,
         charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started, framed=framed,
-        next_run=_next_runs([(cache.catalog, name)])[cache.catalog, name], actions=actions.MEANINGS,
-        **report_pages.kept_of(cache.catalog, name),
+        next_run=_next_runs([(catalog, name)])[catalog, name], actions=actions.MEANINGS,
+        **report_pages.kept_of(catalog, name),
     )  # fmt: skip
 
 
 @app.post("/tables/{name:path}/{action}")
 async def act(request: Request, name: str, action: str, catalog: str = "") -> RedirectResponse:
     """Starts a run of the DAG that does what was asked, with the rights of who asked, and shows the table again."""
-    where = table_cache(catalog).catalog
+    where = _meant(catalog)
     dag, form = actions.run_of(action, where, name, _dag_of(where, name))
     run = await actions.start(request, dag, form)
     told = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})
@@ -194,9 +211,9 @@ async def table_json(name: str, catalog: str = "") -> JSONResponse:
     """Returns one table as JSON."""
     from hardpack.failures import of_table
 
-    cache = table_cache(catalog)
+    where = _meant(catalog)
     try:
-        found = await CATALOG.answer(lambda: cache.table(name))
+        found = await CATALOG.answer(lambda: table_cache(where).table(name))
     except Exception as error:  # whatever it is, the answer says it
         return JSONResponse({"detail": of_table(name, error)}, status_of(error))
     return JSONResponse(
@@ -232,7 +249,7 @@ def _policies_of(tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Pol
     Raises:
         BadInput: the policy file is wrong.
     """
-    from hardpack.policy import policies_in_force
+    from hardpack.policy.file import policies_in_force
 
     from hardpack_airflow.config import default_policy
 

@@ -24,8 +24,7 @@ def submit(tmp_path, monkeypatch):
     opened = []
 
     def connect(cls, name, spark):
-        java = spark or SimpleNamespace(sparkContext=context)
-        opened.append(SimpleNamespace(spark_application="a1", catalog=SimpleNamespace(name="east"), spark=java))
+        opened.append(SimpleNamespace(spark_application="a1", spark=spark or SimpleNamespace(sparkContext=context)))
         return opened[-1]
 
     context = SimpleNamespace(defaultParallelism=1)
@@ -50,7 +49,7 @@ def submit(tmp_path, monkeypatch):
 def test_each_plan_has_a_report(submit):
     assert submit(lambda table: Done(table=table), "db.a", "db.b") == (
         0,
-        [{"table": name, "spark_application": "a1", "catalog": "east"} for name in ("db.a", "db.b")],
+        [{"table": name, "spark_application": "a1"} for name in ("db.a", "db.b")],
     )
 
 

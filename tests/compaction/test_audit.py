@@ -4,7 +4,7 @@ import random
 
 import pytest
 from hardpack import GateRefused
-from hardpack.compaction import dead_rows, session
+from hardpack.compaction import dead_rows, session, verify
 from hardpack.rules.reference.cleaner import Log, LogSegment, clean
 from hardpack.rules.settings import Settings
 from hardpack.spark.causes import superseded as find
@@ -124,3 +124,40 @@ def test_rows_that_change_while_they_are_copied_are_not_published(hp, catalog, m
     monkeypatch.setattr(session, "DataFiles", Spoilt)
     with pytest.raises(GateRefused, match="unchanged"):
         hp.clean(hp.plan(name_of(table), now=T0))
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_the_check_of_a_run_reads_what_the_pass_changed_and_some_of_the_rest(hp, catalog, monkeypatch, deletes):
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0, audit_rows=50)
+    name = name_of(table)
+    for first in range(0, 400, 20):
+        append(table, {0: [row(o, f"k{o}") for o in range(first, first + 20)]})
+    hp.clean(hp.plan(name, now=T0))
+    if deletes:
+        hp.spark.sql(f"delete from hardpack.{name} where key = X'{b'k7'.hex()}'")
+    append(table.refresh(), {0: [row(400 + n, f"k{390 + n}") for n in range(5)]})
+    append(table, {0: [row(500, "z")]})
+    assert hp.clean(hp.plan(name, now=T0)).logs[0].superseded == 5
+    read = {}
+
+    def seen(sample):
+        def evidence(table, columns, sides, hold, **how):
+            read[sample] = {s.stands: sum(int(t.file().recordCount()) for t in s.tasks) for s in sides}
+            return as_it_is(table, columns, sides, hold, **how)
+
+        monkeypatch.setattr(verify, "evidence", evidence)
+        return hp.verify(name, now=T0, sample=sample)
+
+    as_it_is = verify.evidence
+    reports = {sample: seen(sample) for sample in (False, True)}
+    assert all(report.success for report in reports.values())
+    assert read[False]["both"] >= 360
+    assert 50 <= read[True]["both"] < 100
+    assert (read[True]["before"], read[True]["after"]) == (read[False]["before"], read[False]["after"])
+    # and what is broken in what it reads is found
+    hp.spark.sql(f"delete from hardpack.{name} where offset = 402")
+    broken = seen(True)
+    assert not broken.success
+    assert {c.expectation for c in broken.checks if not c.success} == {
+        c.expectation for c in seen(False).checks if not c.success
+    }

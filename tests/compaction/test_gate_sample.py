@@ -3,6 +3,7 @@
 import random
 
 from hardpack.compaction.gate_sample import _passed, _ranges, _runs
+from hardpack.compaction.verify_sample import Settled, passed_over
 from hardpack.rules.model import DataFile, LogState, LogView, to_segments
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +65,19 @@ def test_what_lies_between_files_that_are_passed_over_and_others_is_looked_at():
     runs = list(_runs(log))
     assert _ranges(runs, runs[:2]) == {"0": [(0, 9)]}
     assert _ranges(runs, runs[2:]) == {"0": [(20, 23)]}
+
+
+def test_the_check_of_a_run_passes_over_what_was_settled_before_its_pass():
+    settled = {"0": Settled(below=900, read=7, made=9)}
+    files = [
+        DataFile(f"{at}", 1, 10, at, at + 9, 0, 0, 0, 0, came=8 if at == 100 else 9 if at % 20 else 7)
+        for at in range(0, 1000, 10)
+    ]
+    log = LogView(0, to_segments(files), LogState(checkpoint=950, log_end=1000))
+    unread = passed_over([log], settled, 100, "pass")
+    # one came while the pass before was at work, and of the others a sample is read
+    assert len(unread) == 90 - 1 - 10
+    assert "100" not in unread
+    assert all(int(path) < 900 for path in unread)
+    assert passed_over([log], settled, 1000, "pass") == passed_over([log], {}, 100, "pass") == set()
+    assert passed_over([log], settled, 100, "pass") == unread != passed_over([log], settled, 100, "another")

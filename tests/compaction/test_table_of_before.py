@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hardpack.compaction.report import PassReport
 from hardpack.demo.topic import COLUMNS
-from hardpack.policy import load_policies
+from hardpack.policy.file import load_policies
 from hardpack.table.history import commits, trusted_states
 
 from tests.table_of_before.make import NAME, PLACE, STEPS, T0, appended, history

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hardpack.policy import load_policies
+from hardpack.policy.file import load_policies
 
 from tests.topics import T0, append, create_topic, row
 
@@ -24,6 +24,7 @@ def lakes(tmp_path, monkeypatch):
     (tmp_path / "hardpack.yaml").write_text(FILE)
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    monkeypatch.setattr("hardpack_airflow.config._SHOWN", [])
     found = {}
     for name in ("east", "west"):
         found[name] = load_catalog(
@@ -85,6 +86,32 @@ def test_storage_is_freed_in_every_catalog(lakes):
         ("east", "db.same"),
         ("west", "db.far; db.same"),
     ]
+
+
+def test_a_catalog_that_cannot_be_opened_fails_its_own_task_and_holds_up_no_other(lakes):
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow.all_tables import requests_or_error
+    from hardpack_airflow.operators import HardpackOperator
+
+    del lakes["west"]
+    east, west = (requests_or_error(name, ["db.*"], T0, True) for name in ("east", "west"))
+    assert [unit["label"] for unit in east] == ["db.same"]
+    assert [unit["label"] for unit in west] == ["catalog west"]
+    with pytest.raises(AirflowFailException, match="west"):
+        HardpackOperator(task_id="maintain", verb="maintain", unit=west[0]).execute({})
+
+
+def test_pages_of_all_catalogs_stay_while_the_file_cannot_be_read(pages, tmp_path):
+    from hardpack_airflow import web
+
+    assert "db.far" in pages.get("/").text
+    (tmp_path / "hardpack.yaml").write_text("policies: [")
+    for name in ("east", "west"):
+        web.table_cache(name).looked = 0.0
+    page = pages.get("/").text
+    assert "db.far" in page
+    assert page.count("this is no YAML") == 2
+    assert "this is no YAML" in pages.get("/tables/db.far?catalog=west").text
 
 
 def test_somebody_pauses_a_table_where_it_is(lakes):
@@ -158,7 +185,7 @@ def test_a_run_is_told_at_the_table_of_its_catalog_alone(pages):
 def test_a_link_leads_to_the_table_in_its_catalog(lakes, monkeypatch):
     from hardpack_airflow import links
 
-    for catalog, query in (("west", "?catalog=west"), ("east", ""), (None, "")):
+    for catalog, query in (("west", "?catalog=west"), ("east", ""), (None, ""), ("gone", "")):
         result = {"table": "db.same"} | ({"catalog": catalog} if catalog else {})
         monkeypatch.setattr(links, "_results", lambda ti_key, result=result: [result])
         assert links.TableLink().get_link(None, ti_key=None).endswith(f"/tables/db.same{query}")

@@ -105,26 +105,38 @@ def test_a_wrong_policy_is_a_red_dag_of_its_own_beside_the_others(airflow_env, t
         "policies:\n"
         "- {name: orders, tables: [shop.orders], owner: shop, shedule: x}\n"
         "- {name: lost, tables: [shop.lost], on.failure: 'no.such:thing'}\n"
+        "- {name: raises, tables: [shop.raises], on.failure: 'raises:f'}\n"
+        "- {name: hand, tables: [shop.hand], schedule: '', shedule: x}\n"
         "- {name: rest, tables: ['*.*']}\n"
     )
-    code = """
-import json
+    (tmp_path / "raises.py").write_text("raise RuntimeError('no')")
+    code = (
+        f"""
+import json, sys
+sys.path.append({str(tmp_path)!r})
+"""
+        + """
 from hardpack_airflow import policy_dags
 dags = policy_dags()
 said = {}
-for name in ("orders", "lost"):
+for name in ("orders", "lost", "raises", "hand"):
     dag = dags[f"hardpack_{name}"]
     (task,) = dag.tasks
     try:
         task.python_callable()
     except Exception as error:
-        said[name] = [task.task_id, task.retries, task.owner, type(error).__name__, str(error), dag.doc_md]
+        said[name] = [task.task_id, task.retries, task.owner, type(error).__name__, str(error), dag.doc_md,
+                      "refused" in dag.tags, str(dag.schedule)]
 print("##" + json.dumps([sorted(dags), said, len(dags["hardpack_rest"].tasks)]))
 """
+    )
     found, said, tasks = json.loads(python(code, airflow_env[2] | {"HARDPACK_POLICIES": str(path)}).split("##")[1])
-    names = ("by_hand", "lost", "maintenance", "orders", "quality", "rest")
+    names = ("by_hand", "hand", "lost", "maintenance", "orders", "quality", "raises", "rest")
     assert (found, tasks) == ([f"hardpack_{name}" for name in names], 6)
-    task, retries, owner, kind, problem, doc = said["orders"]
+    task, retries, owner, kind, problem, doc, tagged, _ = said["orders"]
+    assert tagged
+    assert "raises:f, which cannot be imported (no)" in said["raises"][4]
+    assert "0 * * * *" in said["hand"][7]
     assert (task, retries, owner, kind) == ("sense", 0, "shop", "AirflowFailException")
     assert "policies.0.shedule: " in problem
     assert doc.startswith(f"**Refused**: {problem}")
@@ -144,7 +156,7 @@ from hardpack.operations.follow_readers import Followed
 dag = policy_dags()["hardpack_orders"]
 sense = dag.get_task("sense")
 said = []
-for codes in ((0, 0), (0, 2), (2, 5)):
+for codes in ((0, 0), (0, 2), (2, 4)):
     class Fake:
         def __enter__(self): return self
         def __exit__(self, *_): pass
@@ -157,12 +169,13 @@ for codes in ((0, 0), (0, 2), (2, 5)):
     except Exception as error:
         said.append(f"{type(error).__name__} {error}")
 print("##" + json.dumps([sorted(sense.upstream_task_ids), sense.trigger_rule, dag.get_task("readers").pool,
-                         "`readers` asks" in dag.doc_md, said]))
+                         "`readers` asks" in dag.doc_md, sorted(t.task_id for t in dag.leaves), said]))
 """
     env = airflow_env[2] | {"HARDPACK_POLICIES": str(path)}
-    upstream, rule, pool, told, said = json.loads(python(code, env).split("##")[1])
+    upstream, rule, pool, told, leaves, said = json.loads(python(code, env).split("##")[1])
     assert (upstream, rule, pool, told) == (["readers"], "all_done", "default_pool", True)
-    assert said == ["", "AirflowFailException b/g/t 2.", "AirflowException b/g/t 2.; b/g/t 5."]
+    assert leaves == ["readers_asked", "report"]
+    assert said == ["", "AirflowFailException b/g/t 2.", "AirflowException b/g/t 2.; b/g/t 4."]
 
 
 def test_what_a_dag_author_adds_takes_nothing_away(airflow_env):

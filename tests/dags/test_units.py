@@ -90,7 +90,7 @@ def failed(ran):
 
 
 def of(table, end):
-    return {"table": table, **end}
+    return {"catalog": "hardpack", "table": table, **end}
 
 
 def test_an_error_in_one_table_does_not_keep_the_others_from_going_on(unit):

@@ -8,7 +8,7 @@ from typing import Any
 
 from hardpack.api import Hardpack
 from hardpack.operations.status import MIXED
-from hardpack.policy import policies_in_force
+from hardpack.policy.file import policies_in_force
 from hardpack.table.catalog import open_table
 from hardpack.table.history import trusted_states
 

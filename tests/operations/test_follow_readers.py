@@ -32,7 +32,7 @@ def broker(monkeypatch):
 
 
 def topic(catalog, **settings):
-    table = new_topic(catalog, horizon_readers="wait", **settings)
+    table = new_topic(catalog, horizon_readers="wait", idle_tombstones="expire", **settings)
     append(table, {0: [row(0, "a"), row(1, "a", None)]})
     return table
 
@@ -64,6 +64,36 @@ def test_a_reader_is_asked_at_first_and_then_while_tombstones_wait(catalog, cold
     assert [(r.position, r.at) for r in cold.readers(name_of(table))] == [(2, T0 + 1)]
 
 
+def test_no_delete_goes_before_a_reader_that_was_never_asked(catalog, cold, broker):
+    told, _ = broker
+    table = topic(catalog)
+    name = name_of(table)
+    with_a_tombstone(table)
+    told["b/billing/t"] = Unavailable("away.")
+    assert cold.plan(name, T0 + 1).doing("expire")
+    list(cold.follow_readers([source(table)], T0))
+    assert not cold.plan(name, T0 + 1).doing("expire")
+    told["b/billing/t"] = {"0": 2}
+    list(cold.follow_readers([source(table)], T0))
+    assert cold.plan(name, T0 + 1).doing("expire")
+    told["b/billing/t"] = Unavailable("away.")
+    list(cold.follow_readers([source(table)], T0))
+    assert [r.position for r in cold.readers(name)] == [2]
+
+
+def test_a_log_of_which_its_source_tells_nothing_makes_no_commit(catalog, cold, broker):
+    told, asked = broker
+    table = topic(catalog)
+    append(table, {1: [row(0, "b")]})
+    told["b/billing/t"] = {"0": 1}
+    list(cold.follow_readers([source(table)], T0))
+    location = table.refresh().metadata_location
+    told["b/billing/t"] = {"0": 2}
+    list(cold.follow_readers([source(table)], T0))
+    assert table.refresh().metadata_location == location
+    assert len(asked) == 2
+
+
 def test_a_log_that_begins_later_is_asked_for(catalog, cold, broker):
     told, _ = broker
     table = topic(catalog)
@@ -83,7 +113,7 @@ def test_one_that_cannot_be_asked_holds_up_no_other(catalog, cold, broker):
     assert [f.exit_code for f in found] == [5, 2, 0]
     assert found[0].said == "b/away/t: the broker does not answer. Reader billing could not be asked."
     assert "t.lost" in found[1].said
-    assert cold.readers(name_of(one)) == []
+    assert [(r.position, r.source) for r in cold.readers(name_of(one))] == [(0, "the policy, before it was asked")]
     assert [r.position for r in cold.readers(name_of(other))] == [1]
 
 

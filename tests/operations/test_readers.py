@@ -210,6 +210,21 @@ def test_a_broker_that_does_not_answer(catalog, monkeypatch):
         group_offsets(session_of(with_tombstones(catalog)), "127.0.0.1:9/billing/orders")
 
 
+@pytest.mark.parametrize(
+    ("mode", "text", "words"),
+    [
+        (0o600, "plugin.library.paths=/tmp/x.so", "plugin.library.paths makes the client run what lies there"),
+        (0o666, "client.id=me", "writable by nobody else"),
+    ],
+)
+def test_a_file_of_client_properties_makes_nobody_run_what_others_put_there(tmp_path, mode, text, words):
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    path.chmod(mode)
+    with pytest.raises(BadInput, match=words):
+        broker.admin_client("127.0.0.1:9", path)
+
+
 @pytest.mark.kafka
 def test_a_group_of_a_real_broker(catalog):
     from confluent_kafka import Consumer, Producer, TopicPartition

@@ -204,10 +204,11 @@ def policies(
 ) -> None:
     """The policies of the policy file: which tables each names, when they are cleaned, and by which settings.
 
-    A file that passes here makes DAGs that work. What is wrong of a policy is said, and what is legal and yet hardly
-    meant too.
+    What is wrong of a policy is said, and what is legal and yet hardly meant too. A file that passes makes DAGs, once
+    Airflow can import what a policy calls on failure.
     """
-    from hardpack.policy import VARIABLE, Policies, load_policies, policy_file
+    from hardpack.policy import Policies
+    from hardpack.policy.file import VARIABLE, load_policies, policy_file
 
     if schema:
         sys.stdout.write(json.dumps(Policies.model_json_schema(), indent=1) + "\n")
@@ -216,11 +217,13 @@ def policies(
     if path is None:
         raise BadInput(f"there is no policy file; name one in {VARIABLE} or put hardpack.yaml into HARDPACK_HOME.")
     found = load_policies(path)
+    chosen = [p for p in found.policies if not p.problem]
     if table is not None:
-        found.settings(table)
-    chosen = [p for p in found.policies if not p.problem and (table is None or p is found.of(table))]
-    if table is not None and not chosen:
-        raise BadInput(f"{table}: no policy of {path} names this table.")
+        here = found.in_catalog(Shared.catalog)
+        here.settings(table)
+        chosen = [p for p in chosen if p is here.of(table)]
+        if not chosen:
+            raise BadInput(f"{table}: no policy of {path} names this table in catalog {Shared.catalog}.")
     show(chosen, as_json, policies_table)
     for problem in found.problems() if table is None else ():
         say(BadInput(problem))

@@ -69,13 +69,15 @@ def follow(
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="only the readers of this table")] = None,
     now: Now = None,
 ) -> None:
-    """Ask every reader that the policy file names how far it is, and put that down.
+    """Ask every reader that the policy file names in this catalog how far it is, and put that down.
 
     A run of a policy does it by itself, before it looks for work. Who cannot be asked holds up no other.
     """
     hp = console.connect()
     policies = hp.policies.policies if hp.policies else ()
     sources = [source for policy in policies for source in policy.readers if table in (None, source.table)]
+    if wrong := hp.policies.problems() if hp.policies else []:
+        raise BadInput("; ".join(wrong))
     if not sources:
         of = f" of {table}" if table else ""
         raise BadInput(f"no policy names a reader{of}; give one under `readers` in the policy file.")

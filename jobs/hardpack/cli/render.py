@@ -158,11 +158,13 @@ def policies_table(policies: Iterable[Policy]) -> Table:
     """Returns what each policy names, when and how."""
     return grid(
         "policies, the first that names a table is the table's",
-        ("policy", "tables", "schedule", "order", "unit", "pool", "settings"),
+        ("policy", "catalog", "tables", "schedule", "order", "unit", "pool", "settings", "readers"),
         (
             (
-                p.name, "\n".join(p.tables), p.schedule or "by hand", p.order, decimal(p.unit_bytes), p.pool,
+                p.name, p.catalog or "the usual", "\n".join(p.tables), p.schedule or "by hand", p.order,
+                decimal(p.unit_bytes), p.pool,
                 "\n".join([f"{k}={v}" for k, v in p.settings.items()] + [f"{k} locked" for k in p.given.locked]) or "-",
+                "\n".join(f"{r.name} of {r.table}" for r in p.readers) or "-",
             )
             for p in policies
         ),

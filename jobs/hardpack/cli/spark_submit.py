@@ -226,5 +226,4 @@ def _done(
             text = f"{table}: {type(error).__name__}, which nobody foresaw; see the task's log, and report it."
         pages = told.pages if isinstance(told, GateRefused | ExpectationFailed) else ()
         return Failure(table=table, error=text, exit_code=told.exit_code, data_docs=pages).model_dump(mode="json")
-    where = {"spark_application": hp.spark_application, "catalog": hp.catalog.name}
-    return report.model_dump(mode="json") | where
+    return report.model_dump(mode="json") | {"spark_application": hp.spark_application}

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from hardpack.errors import BadInput, Unavailable
+from hardpack.home import trusted
 
 T = TypeVar("T")
+LOADS = "plugin.library.paths"
 SECONDS = 15
 """How long a broker may take to answer."""
 
@@ -91,10 +93,13 @@ def _properties(path: Path | None) -> dict[str, str]:
     if path is None:
         return {}
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in trusted(path).read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError):
         raise BadInput(
-            f"{path} cannot be read as a file of a Kafka client's properties; mend --command-config."
+            f"{path} cannot be read as a file of a Kafka client's properties; mend the name or the file."
         ) from None
     pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
-    return {name.strip(): value.strip() for name, _, value in pairs}
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    if LOADS in found:
+        raise BadInput(f"{path}: {LOADS} makes the client run what lies there, which is not done here; take it out.")
+    return found

@@ -9,7 +9,6 @@ from hardpack.compaction.session import TableSession
 from hardpack.failures import of_table, sentence
 from hardpack.operations.readers import Positions, group_offsets, logs_of, set_reader
 from hardpack.operations.stream_checkpoint import checkpoint_positions
-from hardpack.rules.model import LogView
 from hardpack.rules.reader_source import ReaderSource
 from hardpack.table.readers import property_of
 from hardpack.table.redaction import redacted
@@ -33,7 +32,8 @@ def follow_readers(
     """Puts down how far each reader is; one that cannot be asked holds up no other.
 
     A source is asked only where its answer counts: while tombstones or markers of the table wait, or where the reader
-    has no position in one of its logs. So a table at rest is not written to.
+    has no position in one of its logs. So a table at rest is not written to. Where a reader has none and cannot be
+    asked, it is put down at 0, so that no delete goes before it.
 
     Args:
         open_session: opens a table by its name.
@@ -54,9 +54,18 @@ def _follow(session: TableSession, source: ReaderSource, now: int) -> str:
             f"{source.table}: nothing waits for reader {source.name}, as horizon.readers is ignore; set it to wait in "
             "the policy or the table"
         )
-    if not any(_counts(session, view, source.name) for view in logs_of(session)):
+    logs = {str(view.partition): view for view in logs_of(session)}
+    new = [log for log in logs if property_of(session.name, source.name, log) not in session.table.properties]
+    waiting = [log for log, view in logs.items() if view.state.horizons or view.state.markers]
+    if not new and not waiting:
         return f"{source.table}: no tombstone waits for reader {source.name}"
-    found = told_by(session, source)
+    try:
+        found = told_by(session, source)
+    except Exception:
+        if new:
+            set_reader(session, source.name, Positions("the policy, before it was asked", dict.fromkeys(new, 0)), now)
+        raise
+    found = Positions(found.source, {log: found.offsets[log] for log in found.offsets if log in {*new, *waiting}})
     back = set_reader(session, source.name, found, now)
     told = f"{source.table}: reader {source.name} goes on at {found}"
     return f"{told}; it went back in {', '.join(back)}, so deletes that it has not seen may be gone" if back else told
@@ -76,9 +85,3 @@ def told_by(session: TableSession, source: ReaderSource) -> Positions:
     if source.group:
         return group_offsets(session, source.group, source.command_config)
     return checkpoint_positions(session, source.checkpoint)
-
-
-def _counts(session: TableSession, view: LogView, reader: str) -> bool:
-    """Returns whether a reader's position in a log may keep something, now or soon."""
-    unknown = property_of(session.name, reader, str(view.partition)) not in session.table.properties
-    return unknown or bool(view.state.horizons or view.state.markers)

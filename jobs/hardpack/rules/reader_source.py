@@ -17,9 +17,13 @@ class ReaderSource(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, alias_generator=dotted)
 
-    table: str = Field(min_length=1, description="the table that it reads, by its whole name")
+    table: str = Field(pattern=r"^[^*?\[]+$", description="the table that it reads, by its whole name")
     name: str = Field(pattern=READER_NAME, description="the reader's name")
-    group: str = Field("", description="HOST:PORT/GROUP/TOPIC: what the consumer group has committed counts")
+    group: str = Field(
+        "",
+        pattern=r"^([^/]+/.+/[^/]+)?$",
+        description="HOST:PORT/GROUP/TOPIC: what the consumer group has committed counts",
+    )
     checkpoint: str = Field("", description="folder of a Spark stream's checkpoint: what it has finished counts")
     command_config: Path | None = Field(
         None, description="a file of a Kafka client's properties, for a broker that asks for credentials"

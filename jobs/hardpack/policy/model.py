@@ -1,4 +1,4 @@
-"""Policies: which tables are cleaned together, when, in which order and by which settings; one YAML file for all.
+"""Policies: which tables are cleaned together, when, in which order and by which settings.
 
 A table is of the first policy that names it. Its own properties win over the policy's settings, but for what the policy
 locks, and those over the defaults. A policy that says something wrong keeps its tables, so that no other cleans them by
@@ -9,26 +9,26 @@ Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
 
 from __future__ import annotations
 
-import os
+import logging
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any, Self
-from zoneinfo import available_timezones
+from zoneinfo import ZoneInfo
 
-import yaml
 from croniter import croniter
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from hardpack.errors import BadInput
-from hardpack.home import default_home, trusted
 from hardpack.rules.broker_settings import as_topic_settings
 from hardpack.rules.reader_source import ReaderSource
 from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
 
-VARIABLE = "HARDPACK_POLICIES"
+log = logging.getLogger(__name__)
 HOUR_MS = 3_600_000
+LONGEST_MS = 100 * 365 * 24 * HOUR_MS
+"""More than a timer of Airflow's is given."""
 Glob = Annotated[str, Field(min_length=1)]
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class Policy(BaseModel):
@@ -57,16 +57,18 @@ class Policy(BaseModel):
     )
     pool: str = Field("hardpack", min_length=1, description="Airflow's pool of which every Spark task takes a slot")
     retries: int = Field(2, ge=0, description="further tries of a task that may help")
-    retry_delay_ms: int = Field(60_000, ge=0, description="time before another try")
-    look_timeout_ms: int = Field(600_000, ge=1000, description="longest time of a look at the metadata")
-    unit_timeout_ms: int = Field(6 * HOUR_MS, ge=1000, description="longest time of one phase of one unit")
-    run_timeout_ms: int = Field(7 * 24 * HOUR_MS, ge=1000, description="longest time of a run")
+    retry_delay_ms: int = Field(60_000, ge=0, le=LONGEST_MS, description="time before another try")
+    look_timeout_ms: int = Field(600_000, ge=1000, le=LONGEST_MS, description="longest time of a look at the metadata")
+    unit_timeout_ms: int = Field(
+        6 * HOUR_MS, ge=1000, le=LONGEST_MS, description="longest time of one phase of one unit"
+    )
+    run_timeout_ms: int = Field(7 * 24 * HOUR_MS, ge=1000, le=LONGEST_MS, description="longest time of a run")
     spark_conn_id: str = Field("", description="Airflow's Spark connection; empty: as [hardpack] spark_conn_id says")
     driver_memory: str = Field(
         "", pattern=r"^(\d+[kmgt])?$", description="memory of a Spark driver, as 4g; empty: as [hardpack] says"
     )
     owner: str = Field("hardpack", min_length=1, description="who Airflow's pages name for the DAG")
-    tags: tuple[str, ...] = Field((), description="of the DAG, beside hardpack and compaction")
+    tags: tuple[Tag, ...] = Field((), description="of the DAG, beside hardpack and compaction")
     on_failure: str = Field(
         "",
         pattern=r"^([\w.]+:\w+)?$",
@@ -81,11 +83,15 @@ class Policy(BaseModel):
 
     @property
     def problem(self) -> str:
-        """What the file says wrong of it, one sentence; the fields that it concerns then have their defaults."""
+        """What the file says wrong of it, in words; the fields that it concerns then have their defaults."""
         return self._problem
 
+    def bare(self) -> Policy:
+        """Returns the policy with nothing but what tells whose tables are its."""
+        return Policy(name=self.name, tables=self.tables, catalog=self.catalog)
+
     def refused(self, problem: str, **mended: Any) -> Self:
-        """Returns the policy as one that cannot be followed, for one sentence; some of its fields others."""
+        """Returns the policy as one that cannot be followed, and why; some of its fields others."""
         found = self.model_copy(update=mended)
         found._problem = problem
         return found
@@ -116,8 +122,10 @@ class Policy(BaseModel):
     @field_validator("timezone")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        if name not in available_timezones():
-            raise ValueError(f"{name!r} is no time zone, expected one as Europe/Berlin or UTC")
+        try:
+            ZoneInfo(name)
+        except (OSError, ValueError, KeyError):
+            raise ValueError(f"{name!r} is no time zone, expected one as Europe/Berlin or UTC") from None
         return name
 
     @field_validator("locked")
@@ -191,7 +199,13 @@ class Policies(BaseModel):
 
     def in_catalog(self, name: str) -> Policies:
         """Returns those of one catalog: all of them where none names its catalog."""
-        return self.model_copy(update={"policies": tuple(p for p in self.policies if p.catalog in ("", name))})
+        found = tuple(p for p in self.policies if p.catalog in ("", name))
+        if not found:
+            log.warning(
+                "no policy is for catalog %s, they name %s; its tables go by their own properties and the defaults",
+                name, ", ".join(self.catalogs),
+            )  # fmt: skip
+        return self.model_copy(update={"policies": found})
 
     def of(self, table: str) -> Policy | None:
         """Returns the policy of a table, None when none names it."""
@@ -205,16 +219,24 @@ class Policies(BaseModel):
         """
         policy = self.of(table)
         if policy and policy.problem:
-            raise BadInput(policy.problem)
+            raise BadInput(f"{table}: {policy.problem}")
         return policy.given if policy else {}
 
     def problems(self) -> list[str]:
         """Returns what the file says wrong, a sentence for each policy that it concerns."""
         return [policy.problem for policy in self.policies if policy.problem]
 
+    def strange_readers(self, policy: Policy) -> list[ReaderSource]:
+        """Returns the readers of a policy whose table is another policy's."""
+        of = self.in_catalog(policy.catalog)
+        return [source for source in policy.readers if of.of(source.table) is not policy]
+
     def doubts(self) -> list[str]:
-        """Returns what is legal and yet hardly meant, a sentence each: globs whose tables are all another policy's."""
-        return [
+        """Returns what is legal and yet hardly meant, a sentence each.
+
+        These are globs whose tables are all another policy's, and readers for whom nothing waits.
+        """
+        hidden = [
             f"policy {policy.name}: all tables of {glob} are those of policy {before.name}, which comes first and "
             f"names {wider}; put {policy.name} before it, or take {glob} out."
             for at, policy in enumerate(self.policies)
@@ -226,85 +248,9 @@ class Policies(BaseModel):
                 if p.catalog == policy.catalog and fnmatchcase(glob, wider)
             ][:1]
         ]
-
-
-def policy_file() -> Path | None:
-    """Returns the file in force: HARDPACK_POLICIES, else `hardpack.yaml` in the home when it is there."""
-    if given := os.environ.get(VARIABLE):
-        return Path(given)
-    usual = default_home() / "hardpack.yaml"
-    return usual if usual.exists() else None
-
-
-def load_policies(path: Path) -> Policies:
-    """Return the policies of a file.
-
-    Raises:
-        BadInput: others may write to it, it cannot be read, is no YAML, or leaves open which tables are whose; the
-            sentence names the place. What is wrong of one policy alone is its `problem`.
-    """
-    try:
-        given = yaml.safe_load(trusted(path).read_text(encoding="utf-8"))
-        try:
-            return Policies.model_validate(given)
-        except ValidationError as error:
-            return _with_problems(given, path, error)
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: byte {error.start} is no UTF-8; save the policies as UTF-8.") from None
-    except RecursionError:
-        raise BadInput(f"{path}: the policies are nested too deep, expected a list of flat policies.") from None
-    except OSError as error:
-        raise BadInput(f"{path}: the policies cannot be read ({error.strerror}); mend {VARIABLE}.") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{path}: this is no YAML{where} ({getattr(error, 'problem', error)}).") from None
-
-
-def _with_problems(given: Any, path: Path, error: ValidationError) -> Policies:
-    """Returns the policies of a file of which some say something wrong.
-
-    Raises:
-        BadInput: it is wrong in a way that leaves open which tables are whose.
-    """
-    listed = given.get("policies") if isinstance(given, Mapping) else None
-    if not isinstance(listed, list) or set(given) != {"policies"}:
-        raise BadInput(_said(path, error)) from None
-    found = [_policy_of(entry, path, at) for at, entry in enumerate(listed)]
-    try:
-        return Policies(policies=tuple(found))
-    except ValidationError as wrong:
-        raise BadInput(_said(path, wrong)) from None
-
-
-def _policy_of(entry: Any, path: Path, at: int) -> Policy:
-    """Returns one policy of a file; where something is wrong it has the default, and the policy has the sentence.
-
-    Raises:
-        BadInput: its name, its tables or its catalog are wrong.
-    """
-    try:
-        return Policy.model_validate(entry)
-    except ValidationError as error:
-        problem = _said(path, error, ("policies", at))
-        # without a place it is several fields that do not go together
-        wrong = {dotted(str(name)) for one in error.errors() for name in one["loc"][:1] or ("settings", "readers")}
-    given = entry if isinstance(entry, Mapping) else {}
-    right = {name: value for name, value in given.items() if dotted(str(name)) not in wrong}
-    if wrong & {"name", "tables", "catalog"} or len(right) == len(given):
-        raise BadInput(problem)
-    return _policy_of(right, path, at).refused(problem)
-
-
-def _said(path: Path, error: ValidationError, inside: tuple[str | int, ...] = ()) -> str:
-    """Returns the first error of a file as a sentence with its place."""
-    first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, (*inside, *first["loc"]))) or "the file"
-    said = str(first["ctx"]["error"]) if first["type"] == "value_error" else first["msg"]
-    return f"{path}: {place}: {said.rstrip('.')}; `hardpack policies --schema` prints what is expected."
-
-
-def policies_in_force() -> Policies | None:
-    """Returns the policies of the policy file, None when there is no file."""
-    path = policy_file()
-    return load_policies(path) if path else None
+        return hidden + [
+            f"policy {policy.name}: it names readers, and deletes wait for them only in tables that say "
+            "horizon.readers=wait themselves; say it in the policy's settings."
+            for policy in self.policies
+            if policy.readers and policy.settings.get("horizon.readers") != "wait"
+        ]

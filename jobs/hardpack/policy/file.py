@@ -1,0 +1,131 @@
+"""The policy file: one YAML file for all policies. Imports neither Airflow nor a catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from hardpack.errors import BadInput
+from hardpack.home import default_home, trusted
+from hardpack.policy.model import Policies, Policy
+from hardpack.rules.settings import dotted
+
+VARIABLE = "HARDPACK_POLICIES"
+
+
+def policy_file() -> Path | None:
+    """Returns the file in force: HARDPACK_POLICIES, else `hardpack.yaml` in the home when it is there."""
+    if given := os.environ.get(VARIABLE):
+        return Path(given)
+    usual = default_home() / "hardpack.yaml"
+    return usual if usual.exists() else None
+
+
+def policies_in_force() -> Policies | None:
+    """Returns the policies of the policy file, None when there is no file.
+
+    Raises:
+        BadInput: see `load_policies`.
+    """
+    path = policy_file()
+    return load_policies(path) if path else None
+
+
+def load_policies(path: Path) -> Policies:
+    """Returns the policies of a file; one that did not change since is not read again.
+
+    Raises:
+        BadInput: others may write to it, it cannot be read, is no YAML, or leaves open which tables are whose; the
+            sentence names the place. What is wrong of one policy alone is its `problem`.
+    """
+    try:
+        found = trusted(path).stat()
+        return _loaded(path, found.st_mtime_ns, found.st_size, found.st_ino)
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: byte {error.start} is no UTF-8; save the policies as UTF-8.") from None
+    except RecursionError:
+        raise BadInput(f"{path}: the policies are nested too deep, expected a list of flat policies.") from None
+    except OSError as error:
+        raise BadInput(f"{path}: the policies cannot be read ({error.strerror}); mend {VARIABLE}.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise BadInput(f"{path}: this is no YAML{where} ({getattr(error, 'problem', error)}).") from None
+
+
+@lru_cache(maxsize=4)
+def _loaded(path: Path, *_version: int) -> Policies:
+    """Returns the policies of a file as it stands; pages and looks ask for them again and again."""
+    given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        found = Policies.model_validate(given)
+    except ValidationError as error:
+        found = _with_problems(given, path, error)
+    kept = tuple(_with_its_readers(found, policy, path, at) for at, policy in enumerate(found.policies))
+    return found.model_copy(update={"policies": kept})
+
+
+def _with_problems(given: Any, path: Path, error: ValidationError) -> Policies:
+    """Returns the policies of a file of which some say something wrong.
+
+    Raises:
+        BadInput: it is wrong in a way that leaves open which tables are whose.
+    """
+    listed = given.get("policies") if isinstance(given, Mapping) else None
+    if not isinstance(listed, list) or set(given) != {"policies"}:
+        raise BadInput(_said(path, error)) from None
+    found = [_policy_of(entry, path, at) for at, entry in enumerate(listed)]
+    try:
+        return Policies(policies=tuple(found))
+    except ValidationError as wrong:
+        raise BadInput(_said(path, wrong)) from None
+
+
+def _policy_of(entry: Any, path: Path, at: int) -> Policy:
+    """Returns one policy of a file; where something is wrong it has the default, and the policy says what.
+
+    Raises:
+        BadInput: its name, its tables or its catalog are wrong.
+    """
+    # YAML takes `on` and `2026-01-01` for something else than text
+    given = {str(name): value for name, value in entry.items()} if isinstance(entry, Mapping) else entry
+    try:
+        return Policy.model_validate(given)
+    except ValidationError as error:
+        problem = _said(path, error, ("policies", at))
+        # without a place it is several fields that do not go together
+        wrong = {dotted(str(name)) for one in error.errors() for name in one["loc"][:1] or ("settings", "readers")}
+    if not isinstance(given, dict) or wrong & {"name", "tables", "catalog"}:
+        raise BadInput(problem)
+    right = {name: value for name, value in given.items() if dotted(name) not in wrong}
+    if len(right) == len(given):
+        raise BadInput(problem)
+    return _policy_of(right, path, at).refused(problem)
+
+
+def _with_its_readers(found: Policies, policy: Policy, path: Path, at: int) -> Policy:
+    """Returns a policy, refused where it names a reader of another policy's table, of which two might tell."""
+    if not (strange := found.strange_readers(policy)):
+        return policy
+    whose = found.in_catalog(policy.catalog).of(strange[0].table)
+    return policy.refused(
+        f"{path}: policies.{at}.readers: {strange[0].table} is a table of policy {whose.name if whose else 'none'}, "
+        f"which comes first; name the reader {strange[0].name} there.",
+        readers=(),
+    )
+
+
+def _said(path: Path, error: ValidationError, inside: tuple[str | int, ...] = ()) -> str:
+    """Returns what is wrong of a file, each with its place, as one sentence."""
+    wrong = []
+    for one in error.errors(include_url=False):
+        place = ".".join(map(str, (*inside, *one["loc"]))) or "the file"
+        said = str(one["ctx"]["error"]) if one["type"] == "value_error" else one["msg"]
+        wrong.append(f"{place}: {said.rstrip('.')}")
+    return f"{path}: {'; '.join(wrong)}; `hardpack policies --schema` prints what is expected."
