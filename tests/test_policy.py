@@ -60,6 +60,7 @@ def test_a_table_is_of_the_first_policy_that_names_it(write):
         ("- a", "the file: "),
         ("policies: []", "policies: "),
         ("policies: [7]", "policies.0: "),
+        ("policies: [{name: a, tables: [x.y], owner: 2026-13-45}]", "YAML takes a value for what it cannot be"),
         ("{policies: [{name: a, tables: [x.y]}], more: 1}", "more: "),
         ("policies: [{name: a b, tables: [x.y]}]", "policies.0.name: "),
         ("policies: [{name: a, tables: []}]", "policies.0.tables: "),

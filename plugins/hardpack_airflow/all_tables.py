@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
-from hardpack_airflow.airflow_names import schedule
+from hardpack_airflow.airflow_names import AirflowException, schedule
 from hardpack_airflow.config import catalogs, default_policy, globs, setting
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.handover import plans_handed_on
@@ -81,8 +81,10 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
             context = get_current_context()
             params, run = context["params"], context["dag_run"]
             asked = globs(params["tables"]), run_time(context), params.get("dry_run", False)
-            there = catalogs()
-            requests = [unit for name in there for unit in requests_or_error(name, *asked, MOST_TASKS // len(there))]
+            there, ti = catalogs(), context["ti"]
+            last = len(there) > 1 and ti.try_number > ti.max_tries
+            most = MOST_TASKS // len(there)
+            requests = [unit for name in there for unit in requests_or_error(name, *asked, most, last)]
             return plans_handed_on(requests, run.dag_id, run.run_id)
 
         HardpackOperator.partial(
@@ -93,18 +95,20 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
 
 
 def requests_or_error(
-    catalog: str, patterns: list[str], now: int, dry_run: bool, most: int = MOST_TASKS
+    catalog: str, patterns: list[str], now: int, dry_run: bool, most: int, last: bool
 ) -> list[dict[str, Any]]:
     """Returns `table_requests`, of a catalog that cannot be read one whose task fails and says why.
 
-    So it holds up no other. With one catalog there is no other, and the task that asks fails.
+    So it holds up no other. Before the last try of the task that asks it fails, as another may help; with one catalog
+    there is no other to hold up, and no try counts as the last.
     """
     try:
         return table_requests(catalog, patterns, now, dry_run, most)
     except Exception as error:  # whatever it is, the other catalogs can be read
         failure = task_failure(error)
-        if len(catalogs()) == 1:
-            raise failure from error
+        if not last:
+            # also what is hopeless is tried again, which takes a minute, and is told by its own task in the end
+            raise AirflowException(f"{failure}") from error
         return [{"label": f"catalog {catalog}", "plans": [], "error": f"{failure}", "catalog": catalog}]
 
 

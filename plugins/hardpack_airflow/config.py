@@ -51,26 +51,22 @@ def catalogs() -> list[str]:
     return sorted(named, key=lambda name: name != usual) or [usual]
 
 
-def usual_catalog() -> str:
-    """Returns the catalog of whatever names none.
-
-    Raises:
-        BadInput: the policy file cannot be read.
-    """
-    return catalogs()[0]
-
-
 _SHOWN: list[str] = []
 """The catalogs when the policy file could be read last."""
 
 
 def shown_catalogs() -> list[str]:
-    """Returns the catalogs that pages show; while the policy file cannot be read, those of before."""
+    """Returns the catalogs, while the policy file cannot be read those of before."""
     from hardpack.errors import BadInput
 
     with suppress(BadInput):  # each look at the tables says it
         _SHOWN[:] = catalogs()
     return list(_SHOWN) or [setting("catalog")]
+
+
+def usual_catalog() -> str:
+    """Returns the catalog of whatever names none."""
+    return shown_catalogs()[0]
 
 
 def catalog_query(catalog: str, joint: str) -> str:

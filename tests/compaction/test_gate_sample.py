@@ -67,17 +67,35 @@ def test_what_lies_between_files_that_are_passed_over_and_others_is_looked_at():
     assert _ranges(runs, runs[2:]) == {"0": [(20, 23)]}
 
 
-def test_the_check_of_a_run_passes_over_what_was_settled_before_its_pass():
-    settled = {"0": Settled(below=900, read=7, made=9)}
+def settling(late=(), came=lambda at: 9 if at % 20 else 7, tombstones=lambda at: 0):
+    """A log of 100 files of ten rows each, and what the pass before the last had settled of it."""
     files = [
-        DataFile(f"{at}", 1, 10, at, at + 9, 0, 0, 0, 0, came=8 if at == 100 else 9 if at % 20 else 7)
+        DataFile(f"{at}", 1, 10, at, at + 9, 0, 0, tombstones(at), 0, came=8 if at in late else came(at))
         for at in range(0, 1000, 10)
     ]
-    log = LogView(0, to_segments(files), LogState(checkpoint=950, log_end=1000))
-    unread = passed_over([log], settled, 100, "pass")
-    # one came while the pass before was at work, and of the others a sample is read
-    assert len(unread) == 90 - 1 - 10
-    assert "100" not in unread
+    return LogView(0, to_segments(files), LogState(checkpoint=950, log_end=1000)), {"0": Settled(900, 7, 9)}
+
+
+def test_the_check_of_a_run_passes_over_what_was_settled_before_its_pass():
+    log, settled = settling(late=range(900, 1000, 10))
+    unread = passed_over([log], settled, {"0": ()}, 100, "pass")
+    assert len(unread) == 90 - 10
     assert all(int(path) < 900 for path in unread)
-    assert passed_over([log], settled, 1000, "pass") == passed_over([log], {}, 100, "pass") == set()
-    assert passed_over([log], settled, 100, "pass") == unread != passed_over([log], settled, 100, "another")
+    assert passed_over([log], settled, {"0": ()}, 1000, "pass") == set()
+    assert passed_over([log], {}, {"0": ()}, 100, "pass") == set()
+    again, other = (passed_over([log], settled, {"0": ()}, 100, seed) for seed in ("pass", "another"))
+    assert again == unread != other
+
+
+def test_from_what_came_late_on_all_is_read():
+    log, settled = settling(late=[300, *range(900, 1000, 10)])
+    unread = passed_over([log], settled, {"0": ()}, 50, "pass")
+    assert len(unread) == 30 - 5
+    assert all(int(path) < 300 for path in unread)
+
+
+def test_where_tombstones_had_to_go_what_may_hold_some_is_read():
+    log, settled = settling(late=range(900, 1000, 10), tombstones=lambda at: {100: 1, 110: None, 500: 1}.get(at, 0))
+    unread = passed_over([log], settled, {"0": ((0, 200),)}, 10, "pass")
+    assert len(unread) == 90 - 2 - 1
+    assert not {"100", "110"} & unread

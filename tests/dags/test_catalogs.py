@@ -89,14 +89,16 @@ def test_storage_is_freed_in_every_catalog(lakes):
 
 
 def test_a_catalog_that_cannot_be_opened_fails_its_own_task_and_holds_up_no_other(lakes):
-    from airflow.sdk.exceptions import AirflowFailException
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
     from hardpack_airflow.all_tables import requests_or_error
     from hardpack_airflow.operators import HardpackOperator
 
     del lakes["west"]
-    east, west = (requests_or_error(name, ["db.*"], T0, True) for name in ("east", "west"))
+    east, west = (requests_or_error(name, ["db.*"], T0, True, 500, True) for name in ("east", "west"))
     assert [unit["label"] for unit in east] == ["db.same"]
     assert [unit["label"] for unit in west] == ["catalog west"]
+    with pytest.raises(AirflowException, match="west"):
+        requests_or_error("west", ["db.*"], T0, True, 500, False)
     with pytest.raises(AirflowFailException, match="west"):
         HardpackOperator(task_id="maintain", verb="maintain", unit=west[0]).execute({})
 

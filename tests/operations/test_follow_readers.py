@@ -1,6 +1,7 @@
 """Readers that a policy names: asked when their answer counts, each by itself; no broker is asked here."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hardpack import Hardpack
@@ -10,6 +11,7 @@ from hardpack.operations import follow_readers
 from hardpack.operations.readers import Positions
 from hardpack.rules.model import LogState
 from hardpack.rules.reader_source import ReaderSource
+from hardpack.rules.times import LONG_MAX
 from hardpack.table.state import STATE_PROPERTY, write_state
 from typer.testing import CliRunner
 
@@ -91,7 +93,42 @@ def test_a_log_of_which_its_source_tells_nothing_makes_no_commit(catalog, cold, 
     told["b/billing/t"] = {"0": 2}
     list(cold.follow_readers([source(table)], T0))
     assert table.refresh().metadata_location == location
-    assert len(asked) == 2
+    assert len(asked) == 1
+
+
+def test_a_log_of_another_topic_waits_for_nobody_whose_group_reads_one(catalog, cold, broker):
+    told, _ = broker
+    table = topic(catalog)
+    append(table, {1: [row(0, "b")]})
+    name = name_of(table)
+    told["b/billing/t"] = Unavailable("away.")
+    list(cold.follow_readers([source(table)], T0))
+    assert {r.partition: r.position for r in cold.readers(name)} == {"0": 0, "1": 0}
+    # once it answers, what it does not know waits for nobody
+    told["b/billing/t"] = {"0": 2}
+    list(cold.follow_readers([source(table)], T0))
+    assert {r.partition: r.position for r in cold.readers(name)} == {"0": 2, "1": LONG_MAX}
+    assert {r.partition: r.source for r in cold.readers(name)}["1"] == follow_readers.NO_SUCH
+
+
+@pytest.mark.parametrize(
+    ("log", "columns", "group", "knows"),
+    [
+        ("3", 1, "b/g/orders", True),
+        ("orders-3", 1, "b/g/orders", True),
+        ("orders-3", 2, "b/g/orders", True),
+        ("items-3", 2, "b/g/orders", False),
+        ("items-3", 1, "b/g/orders", False),
+        ("items-3", 2, "", True),
+        ("a-b-3", 2, "b/g/a-b", True),
+    ],
+)
+def test_of_which_logs_a_source_may_tell(monkeypatch, log, columns, group, knows):
+    found = SimpleNamespace(log=SimpleNamespace(columns=("x",) * columns))
+    monkeypatch.setattr(follow_readers.LogColumns, "of", lambda *_: found)
+    session = SimpleNamespace(table=SimpleNamespace(schema=lambda: None), settings=None)
+    where = {"group": group} if group else {"checkpoint": "c"}
+    assert follow_readers._may_tell(session, ReaderSource(table="a.b", name="r", **where), log) == knows
 
 
 def test_a_log_that_begins_later_is_asked_for(catalog, cold, broker):
@@ -113,7 +150,7 @@ def test_one_that_cannot_be_asked_holds_up_no_other(catalog, cold, broker):
     assert [f.exit_code for f in found] == [5, 2, 0]
     assert found[0].said == "b/away/t: the broker does not answer. Reader billing could not be asked."
     assert "t.lost" in found[1].said
-    assert [(r.position, r.source) for r in cold.readers(name_of(one))] == [(0, "the policy, before it was asked")]
+    assert [(r.position, r.source) for r in cold.readers(name_of(one))] == [(0, follow_readers.UNASKED)]
     assert [r.position for r in cold.readers(name_of(other))] == [1]
 
 

@@ -15,7 +15,7 @@ from hardpack.compaction.gate import judge, promise
 from hardpack.compaction.own_expectations import with_own_expectations
 from hardpack.compaction.report import Check, LogReport, PassReport, VerifyReport
 from hardpack.compaction.session import TableSession
-from hardpack.compaction.verify_sample import passed_over, settled_logs
+from hardpack.compaction.verify_sample import Settled, passed_over
 from hardpack.errors import ExpectationFailed, GateRefused
 from hardpack.rules.causes import CAUSES, rows_removed
 from hardpack.rules.model import Partition
@@ -52,7 +52,7 @@ def verify(
     columns, current = session.columns(settings), table.current_snapshot()
     # what waits to be split is in no log yet
     waiting = set[str]() if keeps_logs_apart(table, settings) else {f.path for f in table_logs(table, settings).mixed}
-    passes, spans = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
+    passes, spans, settled = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
     checks: list[Check] = []
     pages: list[str] = []
     passes_hold = True
@@ -70,7 +70,7 @@ def verify(
         else:
             # what retention took is missing rightly
             compared = [((base, until), logs), *compared]
-        unread = _left_out(session, settings, columns, logs) if sample else set[str]()
+        unread = _left_out(session, settings, columns, base, logs, settled) if sample else set[str]()
         found = [_compare(session, columns, *one, did, waiting=waiting, unread=unread) for one in compared]
         if unread and not all(verdict.success for verdict in found):
             # a row that was passed over may be why another went
@@ -98,15 +98,23 @@ def verify(
     return with_own_expectations(session, report, partitions)
 
 
-def _left_out(session: TableSession, settings: Settings, columns: LogColumns, logs: Sequence[LogReport]) -> set[str]:
+def _left_out(
+    session: TableSession,
+    settings: Settings,
+    columns: LogColumns,
+    base: int | None,
+    logs: Sequence[LogReport],
+    settled: Mapping[str, Settled],
+) -> set[str]:
     """Returns files that the check of a run does not read, if they stand as they stood before its passes."""
-    if columns.transactions or columns.leader_epoch:
-        # what a row is may be decided by rows in any other file
+    table = session.table
+    # what a row is may be decided by rows in any other file, where there are transactions or leader epochs
+    if columns.transactions or columns.leader_epoch or base is None or table.snapshot_by_id(base) is None:
         return set()
-    names = {str(log.partition) for log in logs}
-    views = read_logs(session.table, settings, memory=session.memory, partitions=[log.partition for log in logs])
+    views = read_logs(table, settings, base, partitions=[log.partition for log in logs])
+    expired = {str(log.partition): log.expired for log in logs}
     seed = ",".join(f"{log.partition}:{log.checkpoint_after}" for log in logs)
-    return passed_over(views, settled_logs(session.table, names), settings.audit_rows, seed)
+    return passed_over(views, settled, expired, settings.audit_rows, seed)
 
 
 def must_hold(report: VerifyReport) -> VerifyReport:
@@ -141,7 +149,7 @@ Own = dict[str, list[tuple[int | None, int, LogReport]]]
 """By log its passes that are looked at, each with the snapshot that it read and the one that it made."""
 
 
-def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list[LogReport]], Own]:
+def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list[LogReport]], Own, dict[str, Settled]]:
     """Returns the last passes, by the snapshots around them.
 
     Phase one of a log and the phase two after it are one entry.
@@ -150,6 +158,7 @@ def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list
     found: dict[str, tuple[int | None, int, LogReport]] = {}
     until: dict[str, int | None] = {}
     own: Own = defaultdict(list)
+    settled: dict[str, Settled] = {}
     for commit in commits(table):
         if not commit.report or not commit.as_mapped:
             # too long for its summary, and the file beside the table is gone; or of logs by other names or keys
@@ -157,6 +166,8 @@ def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list
         report = PassReport.from_summary(commit.report, commit.snapshot)
         for entry in report.logs:
             name = str(entry.partition)
+            if name in found and name not in settled and report.phase == "one":
+                settled |= {name: part} if (part := Settled.of(table, entry, report.base, commit.snapshot)) else {}
             if name in found or (wanted is not None and name not in wanted):
                 continue
             if report.phase == "retention":
@@ -172,7 +183,7 @@ def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list
     spans: dict[Span, list[LogReport]] = defaultdict(list)
     for name, (base, end, entry) in (later | found).items():
         spans[base, end, until.get(name)].append(entry)
-    return dict(spans), own
+    return dict(spans), own, settled
 
 
 def _own(table: Table, logs: Iterable[LogReport], own: Own) -> list[tuple[tuple[int, int], list[LogReport]]]:

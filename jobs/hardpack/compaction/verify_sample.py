@@ -7,14 +7,14 @@ other rows holds as before; only whether its own rows should have gone is not lo
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
-from hardpack.compaction.report import PassReport
+from hardpack.compaction.report import LogReport
+from hardpack.rules.horizons import Range
 from hardpack.rules.model import DataFile, LogView
-from hardpack.table.history import commits
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,60 +29,61 @@ class Settled:
     """Sequence number of the files that it made."""
 
     @classmethod
-    def of(cls, table: Table, checkpoint: int | None, base: int | None, made: int) -> Settled | None:
+    def of(cls, table: Table, log: LogReport, base: int | None, made: int) -> Settled | None:
         """Returns what a pass had settled; None where nobody can tell any more.
 
         Args:
             table: as pyiceberg loaded it.
-            checkpoint: the log's, as that pass left it.
+            log: what that pass did to the log.
             base: the snapshot that it read.
             made: the one that it made.
         """
         read, written = (table.snapshot_by_id(s) if s is not None else None for s in (base, made))
-        if checkpoint is None or read is None or written is None:
+        if log.checkpoint_after is None or read is None or written is None:
             return None
-        return cls(checkpoint, read.sequence_number or 0, written.sequence_number or 0)
+        below = log.checkpoint_after if log.latest_to is None else min(log.checkpoint_after, log.latest_to)
+        return cls(below, read.sequence_number or 0, written.sequence_number or 0)
 
-    def holds(self, file: DataFile) -> bool:
-        """Returns whether all rows of a file are among those that were settled; rows that came late are not."""
-        return file.max_offset < self.below and (file.came <= self.read or file.came == self.made)
+    def files(self, view: LogView) -> list[DataFile]:
+        """Returns the files whose rows were all settled, and that hold nothing which came after may have superseded.
 
+        Args:
+            view: the log as the last pass read it.
+        """
+        late = [f for f in view.files if not self._knew(f)]
+        below = min([self.below, *(f.min_offset for f in late)])
+        return [f for f in view.files if f.max_offset < below]
 
-def settled_logs(table: Table, names: Collection[str]) -> dict[str, Settled]:
-    """Returns of each log what the pass before its last one had settled, where that is still told.
-
-    Args:
-        table: as pyiceberg loaded it.
-        names: the logs.
-    """
-    last, found = set[str](), dict[str, Settled]()
-    for commit in commits(table):
-        if not commit.report or not commit.as_mapped or last == set(names) == set(found):
-            continue
-        report = PassReport.from_summary(commit.report, commit.snapshot)
-        for entry in report.logs if report.phase == "one" else ():
-            name = str(entry.partition)
-            if name in last and name not in found:
-                part = Settled.of(table, entry.checkpoint_after, report.base, commit.snapshot)
-                found |= {name: part} if part else {}
-            elif name in names:
-                last.add(name)
-    return found
+    def _knew(self, file: DataFile) -> bool:
+        return file.came <= self.read or file.came == self.made
 
 
-def passed_over(views: Sequence[LogView], settled: Mapping[str, Settled], limit: int, seed: str) -> set[str]:
+def passed_over(
+    views: Sequence[LogView],
+    settled: Mapping[str, Settled],
+    expired: Mapping[str, Sequence[Range]],
+    limit: int,
+    seed: str,
+) -> set[str]:
     """Returns the files that need not be read where a pass left them alone. What may supersede a row is read whole.
 
     Args:
-        views: the logs as they stand.
+        views: the logs as their last passes read them.
         settled: of each log that part of which files may be passed over.
+        expired: by log the offset ranges whose tombstones had to go; what may hold one is read.
         limit: rows up to which a table is read whole, and rows of the sample.
         seed: the same for the same pass.
     """
     if sum(f.rows for view in views for f in view.files) <= limit:
         return set()
-    parts = [(settled.get(str(view.partition)), view.files) for view in views]
-    clean = [f for part, files in parts if part for f in files if part.holds(f)]
+    clean = [
+        file
+        for view in views
+        if (part := settled.get(str(view.partition)))
+        for file in part.files(view)
+        if file.tombstones == 0
+        or not any(low <= file.max_offset and file.min_offset <= high for low, high in expired[str(view.partition)])
+    ]
     # a sample, not a secret
     random.Random(seed).shuffle(clean)  # noqa: S311
     read = 0

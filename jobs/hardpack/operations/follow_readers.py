@@ -9,9 +9,17 @@ from hardpack.compaction.session import TableSession
 from hardpack.failures import of_table, sentence
 from hardpack.operations.readers import Positions, group_offsets, logs_of, set_reader
 from hardpack.operations.stream_checkpoint import checkpoint_positions
+from hardpack.rules.model import LogView
 from hardpack.rules.reader_source import ReaderSource
-from hardpack.table.readers import property_of
+from hardpack.rules.times import LONG_MAX
+from hardpack.table.columns import LogColumns
+from hardpack.table.readers import property_of, read_positions
 from hardpack.table.redaction import redacted
+
+UNASKED = "the policy, before it was asked"
+"""Source of a position that stands for a reader whose source has not told yet."""
+NO_SUCH = "the policy, as its source knows no such partition"
+"""Source of a position that holds up nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,43 +40,78 @@ def follow_readers(
     """Puts down how far each reader is; one that cannot be asked holds up no other.
 
     A source is asked only where its answer counts: while tombstones or markers of the table wait, or where the reader
-    has no position in one of its logs. So a table at rest is not written to. Where a reader has none and cannot be
-    asked, it is put down at 0, so that no delete goes before it.
+    has no position in one of its logs. So a table at rest is not written to. Before anybody is asked, those without a
+    position are put down at 0, so that no delete goes before them.
 
     Args:
         open_session: opens a table by its name.
         sources: the readers, and who tells of each.
         now: ms since the epoch.
     """
-    for source in sources:
+    failed = dict[int, Exception]()
+    for at, source in enumerate(sources):
         try:
+            _begin(open_session(source.table), source, now)
+        except Exception as error:  # whatever it is, it is told at its turn
+            failed[at] = error
+    for at, source in enumerate(sources):
+        try:
+            if at in failed:
+                raise failed[at]
             yield Followed(source.table, source.name, _follow(open_session(source.table), source, now))
         except Exception as error:  # whatever it is, its sentence says which reader waits in vain
             said = f"{of_table(source.table, error)} Reader {source.name} could not be asked."
             yield Followed(source.table, source.name, redacted(said), sentence(error).exit_code)
 
 
+def _ignored(session: TableSession) -> bool:
+    return session.checked_settings().horizon_readers == "ignore"
+
+
+def _begin(session: TableSession, source: ReaderSource, now: int) -> None:
+    """Puts a reader down at 0 in the logs of which its source may tell and has not."""
+    if _ignored(session):
+        return
+    logs = [str(view.partition) for view in logs_of(session)]
+    new = [log for log in logs if property_of(session.name, source.name, log) not in session.table.properties]
+    if told := [log for log in new if _may_tell(session, source, log)]:
+        set_reader(session, source.name, Positions(UNASKED, dict.fromkeys(told, 0)), now)
+
+
+def _may_tell(session: TableSession, source: ReaderSource, log: str) -> bool:
+    """Returns whether a source knows of a log, as far as its name says: of other topics a group's tells nothing."""
+    if not source.topic:
+        return True
+    several = len(LogColumns.of(session.table.schema(), session.settings).log.columns) > 1
+    topic, _, number = log.rpartition("-")
+    return (topic == source.topic or (not topic and not several)) and number.isdigit()
+
+
 def _follow(session: TableSession, source: ReaderSource, now: int) -> str:
-    if session.checked_settings().horizon_readers == "ignore":
+    if _ignored(session):
         return (
             f"{source.table}: nothing waits for reader {source.name}, as horizon.readers is ignore; set it to wait in "
             "the policy or the table"
         )
-    logs = {str(view.partition): view for view in logs_of(session)}
-    new = [log for log in logs if property_of(session.name, source.name, log) not in session.table.properties]
-    waiting = [log for log, view in logs.items() if view.state.horizons or view.state.markers]
-    if not new and not waiting:
+    known = {of.log: position for of, position in read_positions(session.name, session.table.properties)
+             if of.reader == source.name}  # fmt: skip
+    unasked = {log for log, position in known.items() if position.source == UNASKED}
+    waiting = {str(view.partition) for view in logs_of(session) if _holds_deletes(view)}
+    if not unasked and not waiting:
         return f"{source.table}: no tombstone waits for reader {source.name}"
-    try:
-        found = told_by(session, source)
-    except Exception:
-        if new:
-            set_reader(session, source.name, Positions("the policy, before it was asked", dict.fromkeys(new, 0)), now)
-        raise
-    found = Positions(found.source, {log: found.offsets[log] for log in found.offsets if log in {*new, *waiting}})
+    found = told_by(session, source)
+    if lost := unasked - found.offsets.keys():
+        # its topic has fewer partitions than the table, so nothing there is for it
+        set_reader(session, source.name, Positions(NO_SUCH, dict.fromkeys(lost, LONG_MAX)), now)
+    counts = unasked | waiting | (found.offsets.keys() - known.keys())
+    found = Positions(found.source, {log: offset for log, offset in found.offsets.items() if log in counts})
     back = set_reader(session, source.name, found, now)
     told = f"{source.table}: reader {source.name} goes on at {found}"
     return f"{told}; it went back in {', '.join(back)}, so deletes that it has not seen may be gone" if back else told
+
+
+def _holds_deletes(view: LogView) -> bool:
+    return bool(view.state.horizons or view.state.markers)
 
 
 def told_by(session: TableSession, source: ReaderSource) -> Positions:

@@ -57,6 +57,9 @@ def load_policies(path: Path) -> Policies:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark else ""
         raise BadInput(f"{path}: this is no YAML{where} ({getattr(error, 'problem', error)}).") from None
+    except ValueError as error:
+        # as of a date or a number that cannot be
+        raise BadInput(f"{path}: YAML takes a value for what it cannot be ({error}); put it into quotes.") from None
 
 
 @lru_cache(maxsize=4)
@@ -114,11 +117,11 @@ def _with_its_readers(found: Policies, policy: Policy, path: Path, at: int) -> P
     if not (strange := found.strange_readers(policy)):
         return policy
     whose = found.in_catalog(policy.catalog).of(strange[0].table)
-    return policy.refused(
+    problem = (
         f"{path}: policies.{at}.readers: {strange[0].table} is a table of policy {whose.name if whose else 'none'}, "
-        f"which comes first; name the reader {strange[0].name} there.",
-        readers=(),
+        f"which comes first; name the reader {strange[0].name} there."
     )
+    return policy.refused(f"{policy.problem} {problem}".strip(), readers=())
 
 
 def _said(path: Path, error: ValidationError, inside: tuple[str | int, ...] = ()) -> str:

@@ -29,6 +29,11 @@ class ReaderSource(BaseModel):
         None, description="a file of a Kafka client's properties, for a broker that asks for credentials"
     )
 
+    @property
+    def topic(self) -> str:
+        """The topic that its group reads; empty where a checkpoint tells."""
+        return self.group.rpartition("/")[2]
+
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
         if bool(self.group) == bool(self.checkpoint):
