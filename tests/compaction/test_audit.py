@@ -152,7 +152,8 @@ def test_the_check_of_a_run_reads_what_the_pass_changed_and_some_of_the_rest(hp,
     reports = {sample: seen(sample) for sample in (False, True)}
     assert all(report.success for report in reports.values())
     assert read[False]["both"] >= 360
-    assert 50 <= read[True]["both"] < 100
+    # from a file on that others wrote since the pass before, all is read
+    assert read[True] == read[False] if deletes else 50 <= read[True]["both"] < 100
     assert (read[True]["before"], read[True]["after"]) == (read[False]["before"], read[False]["after"])
     # a row that was passed over may be why another went: all is read before anything is called broken
     with monkeypatch.context() as patched:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hardpack import api
-from hardpack.compaction import phase_one, phase_two, plan, publish, verify, work
+from hardpack.compaction import phase_one, phase_two, plan, publish, verify, verify_sample, work
 from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance
@@ -229,6 +229,11 @@ def _nobody_waits(real: Any) -> Any:
     return lambda *_: False
 
 
+def _knows_all(real: Any) -> Any:
+    """The pass before the last one is held to have read every file."""
+    return lambda *_: True
+
+
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
@@ -264,6 +269,7 @@ MUTANTS = [
     Mutant("a split counts as a pass", lineage, "is_ours", _splits_too, ("I9", "I9-risen")),
     Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((plan, "table_logs", _no_split),)),
     Mutant("rows that wait are forgotten", sensing, "_view", _none_wait, ("state-survives", "I6", "I9-risen")),
+    Mutant("what came late counts as settled", verify_sample.Settled, "_knew", _knows_all, ("errors",)),
     Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
     Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
 ]
