@@ -6,14 +6,14 @@ All other steps of a pass are the real ones: what is chosen, how it is counted, 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import hardpack.spark.log_rows
-from hardpack.compaction import alter_states, inputs, phase_one, phase_two, pipeline, split, verify, verify_sample
+from hardpack.compaction import alter_states, inputs, phase_one, phase_two, pipeline, split, verify
 from hardpack.compaction.dead_rows import DeadRows
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import Staged
@@ -21,7 +21,7 @@ from hardpack.compaction.work import LogFacts
 from hardpack.errors import GateRefused, UncleanableLog
 from hardpack.files.content_file import ContentFile, listed_file
 from hardpack.operations import maintenance
-from hardpack.rules.causes import CAUSES, DUPLICATE, EXPIRED_TOMBSTONE, NULL_KEY, SUPERSEDED, Cause
+from hardpack.rules.causes import DUPLICATE, EXPIRED_TOMBSTONE, NULL_KEY, SUPERSEDED, Cause
 from hardpack.rules.reference.offset_map import build_offset_map
 from hardpack.rules.reference.row import Row as LogRow
 from hardpack.spark.causes.dead_rows import FileDeadRows
@@ -37,6 +37,7 @@ from pyroaring import BitMap
 
 from tests.histories import splitting
 from tests.histories.ice import Row
+from tests.histories.judging import Columns, all_but_one, broken, compare
 
 Place = tuple[str, int]
 """File and position."""
@@ -78,18 +79,6 @@ class SimFiles:
 def deleted_rows(files: Any, deletes: Mapping[str, list[frozenset[int]]], sizes: Any, rows: Frame) -> Any:
     """The positions that others' position deletes took, by data file."""
     return {path: BitMap(positions) for path, (positions,) in deletes.items()}
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Cells by role, as the table's columns are named now."""
-
-    key: int
-    value: int
-
-    @classmethod
-    def of(cls, columns: Any) -> Columns:
-        return cls(columns.keys[0].field_id, columns.value.field_id)
 
 
 def standing(inputs: Any, log: Any) -> dict[tuple[str, int], Row]:
@@ -242,98 +231,6 @@ def log_rows(door: Any, name: str, snapshot: int, columns: Any, partitions: Iter
     shown = tab.visible(tab.meta.snapshot_by_id(snapshot))
     at = Columns.of(columns)
     return Frame([r for rows in shown.values() for r in rows], at, (), shown)
-
-
-def broken(before: list[Row], after: list[Row], entry: Any, at: Columns) -> list[str]:
-    """The guarantees that do not hold between two sets of rows of a log, as the suite of expectations has them."""
-    bound, end = (entry.checkpoint_after or 0) if entry.latest_to is None else entry.latest_to, entry.log_end
-    copied = entry.copied_to if entry.copied_to is not None else bound
-    had, has = Counter(r[1:] for r in before), Counter(r[1:] for r in after)
-    tomb = {r[1:] for r in (*before, *after) if r[at.value] is None and r[at.key] is not None
-            and any(low <= r.offset <= high for low, high in entry.expired)}  # fmt: skip
-    found = []
-    latest = {
-        r[at.key]: r for r in sorted(before, key=lambda r: r.offset) if r.offset < bound and r[at.key] is not None
-    }
-    left: dict[str, set[int]] = defaultdict(set)
-    for row in after:
-        if row.offset < bound and row[at.key] is not None:
-            left[row[at.key]].add(row.offset)
-    wrong = (k for k, r in latest.items() if max(left[k], default=None) != r.offset
-             and not (r[1:] in tomb and not left[k]))  # fmt: skip
-    if any(wrong) or any(len(offsets) > 1 for offsets in left.values()):
-        found.append("expect_latest_record_per_key")
-    if any(n > had[c] for c, n in has.items() if c[1] < end):
-        found.append("expect_kept_records_unchanged")
-    if any(n > has[c] for c, n in had.items() if c[1] >= copied):
-        found.append("expect_head_untouched")
-    if any(c in has for c in tomb):
-        found.append("expect_no_tombstone_past_horizon")
-    if sum(n for c, n in had.items() if c[1] < end) - sum(n for c, n in has.items() if c[1] < end) != entry.removed:
-        found.append("expect_ledger_balances")
-    return found
-
-
-def compare(
-    session: Any,
-    columns: Any,
-    snapshots: tuple[int, int],
-    logs: list[Any],
-    did: str = "",
-    own: bool = False,
-    waiting: Any = (),
-    unread: Any = (),
-) -> Any:
-    """Stands for `verify._compare`. What is broken only where some files are not read is a wrong choice of these."""
-    if unread:
-        seen = _compared(session, columns, snapshots, logs, own, waiting, unread)
-        if seen.success or not _compared(session, columns, snapshots, logs, own, waiting).success:
-            return seen
-        raise AssertionError(f"without {sorted(unread)} the rows seem to break {', '.join(seen.failed)}")
-    return _compared(session, columns, snapshots, logs, own, waiting)
-
-
-def all_but_one(views: Any, settled: Any, expired: Any, _limit: int, seed: str) -> set[str]:
-    """Stands for `verify.passed_over`, as logs here are small: a sample of one file."""
-    return verify_sample.passed_over(views, settled, expired, 1, seed)
-
-
-def _compared(
-    session: Any,
-    columns: Any,
-    snapshots: tuple[int, int],
-    logs: list[Any],
-    own: bool,
-    waiting: Any,
-    unread: Any = (),
-) -> Any:
-    tab, at = session.jvm.tab, Columns.of(columns)
-    sides = []
-    for number in snapshots:
-        session.jvm.scan_tasks(number, [])
-        shown = tab.visible(tab.meta.snapshot_by_id(number))
-        sides.append({path: rows for path, rows in shown.items() if path not in waiting})
-    same = {path for path in sides[0].keys() & sides[1].keys() if sides[0][path] == sides[1][path]}
-    sides = [{p: rows for p, rows in side.items() if p not in same.intersection(unread)} for side in sides]
-    if own:
-        wrote = tab.meta.snapshot_by_id(snapshots[1])
-        new = {e.data_file.file_path for e in tab.entries(wrote) if e.file_sequence_number == wrote.sequence_number}
-        sides[1] = {p: rows for p, rows in sides[1].items() if p in sides[0] or p in new}
-        parent = tab.meta.snapshot_by_id(wrote.parent_snapshot_id or 0)
-        removed = set(tab.paths(parent)) - set(tab.paths(wrote))
-        hidden = [tab.hidden(tab.meta.snapshot_by_id(number)) for number in snapshots]
-        # a pass in memory hides no row, so that what is hidden anew was deleted by others
-        taken = any(hidden[0].get(p) != hidden[1].get(p) for p in sides[0].keys() & sides[1].keys())
-        if taken or sides[0].keys() - sides[1].keys() - removed:
-            sides[0], logs = sides[1], [entry.model_copy(update={c.name: 0 for c in CAUSES}) for entry in logs]
-    sides = [[r for found in side.values() for r in found] for side in sides]
-    failed: dict[str, list[str]] = defaultdict(list)
-    for entry in logs:
-        own = [[r for r in side if r.log == int(entry.partition)] for side in sides]
-        for expectation in broken(*own, entry, at):
-            failed[expectation].append(str(entry.partition))
-    results = [{"expectation": e, "success": False, "observed": "", "partitions": []} for e in failed]
-    return SimpleNamespace(success=not failed, failed=list(failed), results=results, page="", broken=())
 
 
 def with_bounds(rows: Frame, bounds: Iterable[Any]) -> Frame:
