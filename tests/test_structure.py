@@ -188,6 +188,13 @@ def test_the_rules_load_without_catalog_or_spark():
         assert f"'{heavy}'" not in done.stdout
 
 
+def test_test_files_that_lie_in_no_package_have_names_of_their_own():
+    """Of two with one name pytest imports the first in the place of the second."""
+    loose = [path for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    names = [path.name for path in loose]
+    assert [str(path) for path in loose if names.count(path.name) > 1] == []
+
+
 def test_no_file_is_too_long():
     tracked = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True).stdout.split()
     long = {p: n for p in tracked if (n := len((ROOT / p).read_text().splitlines())) > 400}
