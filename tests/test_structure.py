@@ -77,8 +77,7 @@ ROOMS = {
 """What a room of the engine may import of it, for types too; of itself anything. A room imports only rooms above."""
 LIBRARIES = {
     "errors": set(), "faults": set(), "home": set(), "clock": set(), "__init__": set(), "rules.reference": set(),
-    "rules": {"pydantic"}, "policy": {"croniter", "pydantic", "yaml"},
-    "failures": set(),
+    "rules": {"pydantic"}, "policy": {"croniter", "pydantic", "yaml"}, "failures": set(),
     "table": {"pyiceberg", "pyarrow", "pydantic", "requests", "botocore", "sqlalchemy", "loky", "tenacity"},
     "files": {"pyiceberg", "pyarrow", "numpy", "pyroaring", "duckdb"},
     "spark": {"duckdb", "pyiceberg", "pyarrow", "numpy", "pyspark", "py4j", "rich", "sqlalchemy", "tenacity"},
@@ -189,7 +188,7 @@ def test_the_rules_load_without_catalog_or_spark():
 
 
 def test_test_files_that_lie_in_no_package_have_names_of_their_own():
-    """Of two with one name pytest imports the first in the place of the second."""
+    """Pytest takes two test files of one name, which lie in no package, for one module, and stops."""
     loose = [path for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
     names = [path.name for path in loose]
     assert [str(path) for path in loose if names.count(path.name) > 1] == []

@@ -84,7 +84,7 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
             there, ti = catalogs(), context["ti"]
             last = len(there) > 1 and ti.try_number > ti.max_tries
             most = MOST_TASKS // len(there)
-            requests = [unit for name in there for unit in requests_or_error(name, *asked, most, last)]
+            requests = [unit for one in there for unit in requests_or_error(one, *asked, most, last)]
             return plans_handed_on(requests, run.dag_id, run.run_id)
 
         HardpackOperator.partial(

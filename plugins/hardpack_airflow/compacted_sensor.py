@@ -24,7 +24,7 @@ class CompactedSensor(BaseSensorOperator):
     :param up_to: a time, ms since the epoch or ISO 8601, as `{{ data_interval_end }}` is (templated)
     :param offset: in its place, the least checkpoint that each log has to have
     :param partitions: of the table only these logs; none for all
-    :param catalog: where the table is; empty: as [hardpack] says (templated)
+    :param catalog: where the table is; empty: the usual one (templated)
     """
 
     template_fields: Sequence[str] = ("table", "up_to", "catalog")

@@ -47,7 +47,7 @@ class HardpackOperator(SparkSubmitOperator):
     :param unit: `label`, `plans` or the `file` that holds them, as `hardpack_airflow.handover` has it, and perhaps the
         `catalog` of its tables, or the `error` for which there are none (templated)
     :param table: in the place of a unit, a table (templated)
-    :param catalog: where the tables are, as pyiceberg's configuration names it; empty: as [hardpack] says (templated)
+    :param catalog: where the tables are, as pyiceberg's configuration names it; empty: the usual one (templated)
     :param partitions: of the table only these logs; none for all
     :param force: clean whatever is cleanable of the table, whatever the dirty ratio
     :param fails_in_report: of several tables that some cannot be worked on is left to a later task to say, which fails

@@ -30,7 +30,7 @@ class ReportOperator(BaseOperator):
     """Writes what the run did, also when all failed, and returns the file's path.
 
     :param policy: whose run it is
-    :param catalog: where its tables are; empty: as [hardpack] says
+    :param catalog: where its tables are; empty: the usual one
     """
 
     operator_extra_links = (ReportLink(),)

@@ -47,7 +47,7 @@ class _Seen:
     """None of a table that is no topic."""
 
 
-def overview(caches: Iterable[TableCache]) -> list[TableSummary]:
+def summaries_of(caches: Iterable[TableCache]) -> list[TableSummary]:
     """Returns all topics of some catalogs as far as they were read; looks that are begun are waited for a while."""
     known = list(caches)
     until = time.monotonic() + PATIENCE_SECONDS

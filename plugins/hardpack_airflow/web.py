@@ -24,13 +24,12 @@ from hardpack_airflow import actions, report_pages
 from hardpack_airflow.config import page_path, shown_catalogs
 from hardpack_airflow.patience import CATALOG
 from hardpack_airflow.rendering import PAGES, PER_PAGE, is_framed, page, part, said_of, status_of
+from hardpack_airflow.table_cache import TableCache, summaries_of
 
 if TYPE_CHECKING:
     from hardpack.operations.status import LogStatus
     from hardpack.operations.summary import TableSummary
     from hardpack.policy import Policy
-
-    from hardpack_airflow.table_cache import TableCache
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -93,6 +92,11 @@ def table_cache(catalog: str = "") -> TableCache:
         return _table_cache(where)
 
 
+def _caches() -> list[TableCache]:
+    """Returns those of all catalogs that pages show."""
+    return [table_cache(catalog) for catalog in shown_catalogs()]
+
+
 def _meant(catalog: str) -> str:
     """Returns the catalog that an address means.
 
@@ -105,17 +109,8 @@ def _meant(catalog: str) -> str:
     return catalog or there[0]
 
 
-def seen(caches: Sequence[TableCache]) -> list[TableSummary]:
-    """Returns all topics of some catalogs; see `hardpack_airflow.table_cache.overview`."""
-    from hardpack_airflow.table_cache import overview
-
-    return overview(caches)
-
-
 @cache
 def _table_cache(catalog: str) -> TableCache:
-    from hardpack_airflow.table_cache import TableCache
-
     return TableCache(catalog)
 
 
@@ -135,8 +130,8 @@ def overview(
     sort: str = "due", find: Annotated[str, Query(max_length=200)] = "", at: Annotated[int, Query(ge=1)] = 1
 ) -> HTMLResponse:
     """Shows all tables: how dirty, how late, what the passes did."""
-    caches = [table_cache(catalog) for catalog in shown_catalogs()]
-    tables = [s for s in seen(caches) if find.lower() in s.table.lower()]
+    caches = _caches()
+    tables = [s for s in summaries_of(caches) if find.lower() in s.table.lower()]
     tables.sort(key=SORTS["table"])
     sort = _sorted(tables, SORTS, sort, "due")
     shown, at, last = part(tables, at, PER_PAGE)
@@ -149,7 +144,7 @@ def overview(
 @app.get("/api/tables")
 def tables() -> JSONResponse:
     """Returns the overview as JSON."""
-    return JSONResponse([s.model_dump() for s in seen([table_cache(catalog) for catalog in shown_catalogs()])])
+    return JSONResponse([s.model_dump() for s in summaries_of(_caches())])
 
 
 @app.get("/tables/{name:path}")

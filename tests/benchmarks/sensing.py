@@ -21,7 +21,7 @@ from typing import Any
 from hardpack import Hardpack
 from hardpack.demo.topic import create_topic
 from hardpack.operations.plan_tables import PlanCache
-from hardpack_airflow.table_cache import TableCache, overview
+from hardpack_airflow.table_cache import TableCache, summaries_of
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
@@ -78,7 +78,7 @@ def measure(catalog: Catalog, args: argparse.Namespace, commit: int) -> dict[str
     found["page_s"] = seconds(page.overview)
     page.looked = 0.0
     found["page_after_a_while_s"] = seconds(page.overview)
-    assert len(overview([page])) == args.tables
+    assert len(summaries_of([page])) == args.tables
     found["table_page_s"] = seconds(lambda: page.table("db.t00000"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     ratios = {f"cold_by_{name}": found["cold_s"] / found[f"{name}_s"] for name in ("unchanged", "next_process")}

@@ -6,20 +6,33 @@ from tests.topics import append, name_of, new_topic, row
 
 
 @pytest.fixture
-def client(catalog, tmp_path, monkeypatch):
+def own_homes(tmp_path, monkeypatch):
+    """hardpack's and Airflow's, for one test."""
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+
+
+@pytest.fixture
+def pages(own_homes):
+    """Our pages, open to anybody, of which nothing is remembered."""
     from fastapi.testclient import TestClient
-    from hardpack.table import catalog as module
     from hardpack_airflow import web
 
-    monkeypatch.setattr(module, "open_catalog", lambda name: catalog)
     web._table_cache.cache_clear()
     for dependency in web.app.router.dependencies:
         web.app.dependency_overrides[dependency.dependency] = lambda: None
     yield TestClient(web.app)
     web.app.dependency_overrides.clear()
     web._table_cache.cache_clear()
+
+
+@pytest.fixture
+def client(catalog, pages, monkeypatch):
+    """The pages, with the session's catalog for any."""
+    from hardpack.table import catalog as module
+
+    monkeypatch.setattr(module, "open_catalog", lambda name: catalog)
+    return pages
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def test_columns_sort_both_ways(client, topics, monkeypatch, sort):
     page = client.get("/", params={"find": "t.topic", "sort": sort}).text
     assert f'href="?sort=-{sort}&amp;find=t.topic"' in page
     assert page.count("aria-sort") == 1
-    summaries = {one.table: one for one in web.seen([web.table_cache()])}
+    summaries = {one.table: one for one in web.summaries_of([web.table_cache()])}
     for by, reverse in ((sort, False), (f"-{sort}", True)):
         page = client.get("/", params={"find": "t.topic", "sort": by}).text
         found = [web.SORTS[sort](summaries[name]) for name in re.findall(r"/tables/(t\.topic\d+)", page)]

@@ -17,13 +17,11 @@ policies:
 
 
 @pytest.fixture
-def lakes(tmp_path, monkeypatch):
+def lakes(tmp_path, own_homes, monkeypatch):
     """Two catalogs with a table of one name, which is due by the rules of the one alone; `far` is in the second."""
     from pyiceberg.catalog import load_catalog
 
     (tmp_path / "hardpack.yaml").write_text(FILE)
-    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
-    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     monkeypatch.setattr("hardpack_airflow.config._SHOWN", [])
     found = {}
     for name in ("east", "west"):
@@ -127,16 +125,8 @@ def test_somebody_pauses_a_table_where_it_is(lakes):
 
 
 @pytest.fixture
-def pages(lakes):
-    from fastapi.testclient import TestClient
-    from hardpack_airflow import web
-
-    web._table_cache.cache_clear()
-    for dependency in web.app.router.dependencies:
-        web.app.dependency_overrides[dependency.dependency] = lambda: None
-    yield TestClient(web.app)
-    web.app.dependency_overrides.clear()
-    web._table_cache.cache_clear()
+def pages(lakes, pages):
+    return pages
 
 
 def test_pages_show_the_tables_of_all_catalogs_each_with_its_own(pages):

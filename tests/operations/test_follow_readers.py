@@ -7,7 +7,7 @@ import pytest
 from hardpack import Hardpack
 from hardpack.cli.main import app
 from hardpack.errors import Unavailable
-from hardpack.operations import follow_readers
+from hardpack.operations import follow_readers, readers
 from hardpack.operations.readers import Positions
 from hardpack.rules.model import LogState
 from hardpack.rules.reader_source import ReaderSource
@@ -112,23 +112,22 @@ def test_a_log_of_another_topic_waits_for_nobody_whose_group_reads_one(catalog, 
 
 
 @pytest.mark.parametrize(
-    ("log", "columns", "group", "knows"),
+    ("log", "columns", "topic", "knows"),
     [
-        ("3", 1, "b/g/orders", True),
-        ("orders-3", 1, "b/g/orders", True),
-        ("orders-3", 2, "b/g/orders", True),
-        ("items-3", 2, "b/g/orders", False),
-        ("items-3", 1, "b/g/orders", False),
-        ("items-3", 2, "", True),
-        ("a-b-3", 2, "b/g/a-b", True),
+        ("3", 1, "orders", True),
+        ("orders-3", 1, "orders", True),
+        ("orders-3", 2, "orders", True),
+        ("items-3", 2, "orders", False),
+        ("items-3", 1, "orders", False),
+        ("3", 2, "orders", False),
+        ("a-b-3", 2, "a-b", True),
     ],
 )
-def test_of_which_logs_a_source_may_tell(monkeypatch, log, columns, group, knows):
+def test_of_which_topics_a_log_may_be(monkeypatch, log, columns, topic, knows):
     found = SimpleNamespace(log=SimpleNamespace(columns=("x",) * columns))
-    monkeypatch.setattr(follow_readers.LogColumns, "of", lambda *_: found)
+    monkeypatch.setattr(readers.LogColumns, "of", lambda *_: found)
     session = SimpleNamespace(table=SimpleNamespace(schema=lambda: None), settings=None)
-    where = {"group": group} if group else {"checkpoint": "c"}
-    assert follow_readers._may_tell(session, ReaderSource(table="a.b", name="r", **where), log) == knows
+    assert readers.may_be_of(session, topic, log) == knows
 
 
 def test_a_log_that_begins_later_is_asked_for(catalog, cold, broker):

@@ -213,7 +213,7 @@ def test_a_broker_that_does_not_answer(catalog, monkeypatch):
 @pytest.mark.parametrize(
     ("mode", "text", "words"),
     [
-        (0o600, "plugin.library.paths=/tmp/x.so", "plugin.library.paths makes the client run what lies there"),
+        (0o600, "ssl.engine.location=x.so", "ssl.engine.location makes the client run what lies there"),
         (0o666, "client.id=me", "writable by nobody else"),
     ],
 )

@@ -217,7 +217,7 @@ def policies(
     if path is None:
         raise BadInput(f"there is no policy file; name one in {VARIABLE} or put hardpack.yaml into HARDPACK_HOME.")
     found = load_policies(path)
-    chosen = [p for p in found.policies if not p.problem]
+    chosen, problems = [p for p in found.policies if not p.problem], found.problems() if table is None else []
     if table is not None:
         here = found.in_catalog(Shared.catalog)
         here.settings(table)
@@ -225,11 +225,11 @@ def policies(
         if not chosen:
             raise BadInput(f"{table}: no policy of {path} names this table in catalog {Shared.catalog}.")
     show(chosen, as_json, policies_table)
-    for problem in found.problems() if table is None else ():
+    for problem in problems:
         say(BadInput(problem))
     for doubt in found.doubts():
         err.print(f"hardpack: {doubt}", style="yellow", markup=False, highlight=False, soft_wrap=True)
-    if table is None and found.problems():
+    if problems:
         raise typer.Exit(BadInput.exit_code)
 
 

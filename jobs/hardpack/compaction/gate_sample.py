@@ -66,12 +66,12 @@ def gate_sample(staged: Staged, new: Mapping[str, Any]) -> GateSample:
     swaps = sorted((c for c in swaps if any(p in kept for p in c.read)), key=lambda swap: swap.read)
     # a file of which rows are only hidden is the same file before and after
     rewritten = [c for c in swaps if c.read != c.new]
-    full = dict.fromkeys(_few(rng, rewritten, limit, lambda swap: sum(rows[p] for p in swap.read)))
+    full = dict.fromkeys(few(rng, rewritten, limit, lambda swap: sum(rows[p] for p in swap.read)))
     # a swap may have read far more rows than are wanted, but of one offset all rows are compared or none
     compared_of: dict[Run, list[str]] = {}
     for path in (p for c in full for p in c.read if p in kept):
         compared_of.setdefault(kept[path], []).append(path)
-    some = _few(rng, compared_of.values(), limit, lambda paths: sum(rows[p] for p in paths))
+    some = few(rng, compared_of.values(), limit, lambda paths: sum(rows[p] for p in paths))
     compared = {p for paths in some for p in paths}
     values = any(log.expired for log in work.logs)
 
@@ -138,7 +138,7 @@ def _passed(rng: random.Random, runs: Sequence[Run], removed: Collection[str], l
     clean = {run for run in runs if run.clean}
     hit = [run for run in runs if run.clean and any(f.path in removed for f in run.files)]
     left = [run for run in runs if run in clean.difference(hit)]
-    return clean.difference(*(_few(rng, some, limit, lambda run: run.rows) for some in (hit, left)))
+    return clean.difference(*(few(rng, some, limit, lambda run: run.rows) for some in (hit, left)))
 
 
 def _ranges(runs: Iterable[Run], chosen: Collection[Run]) -> dict[str, list[Range]]:
@@ -151,8 +151,15 @@ def _ranges(runs: Iterable[Run], chosen: Collection[Run]) -> dict[str, list[Rang
     return ranges
 
 
-def _few(rng: random.Random, all_of: Iterable[T], limit: int, rows: Callable[[T], int]) -> list[T]:
-    """Returns some of them in random order, until they have so many rows."""
+def few(rng: random.Random, all_of: Iterable[T], limit: int, rows: Callable[[T], int]) -> list[T]:
+    """Returns some of what there is, in random order, until these have so many rows.
+
+    Args:
+        rng: chooses.
+        all_of: what there is.
+        limit: rows.
+        rows: gives the rows of one.
+    """
     left, seen, out = list(all_of), 0, []
     rng.shuffle(left)
     while left and seen < limit:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
+from hardpack.compaction.gate_sample import few
 from hardpack.compaction.report import LogReport
 from hardpack.rules.horizons import Range
 from hardpack.rules.model import DataFile, LogView
@@ -22,7 +23,7 @@ class Settled:
     """The part of a log whose rows superseded each other already when its last pass began."""
 
     below: int
-    """The checkpoint before the last pass."""
+    """Offset below which it lies, at most the checkpoint before the last pass."""
     read: int
     """Sequence number up to which the pass before that one had read files."""
     made: int
@@ -84,11 +85,6 @@ def passed_over(
         if file.tombstones == 0
         or not any(low <= file.max_offset and file.min_offset <= high for low, high in expired[str(view.partition)])
     ]
-    # a sample, not a secret
-    random.Random(seed).shuffle(clean)  # noqa: S311
-    read = 0
-    for number, file in enumerate(clean):
-        if read >= limit:
-            return {f.path for f in clean[number:]}
-        read += file.rows
-    return set()
+    rng = random.Random(seed)  # noqa: S311  a sample, not a secret
+    read = few(rng, clean, limit, lambda file: file.rows)
+    return {file.path for file in clean} - {file.path for file in read}

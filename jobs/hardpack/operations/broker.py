@@ -13,8 +13,8 @@ from hardpack.errors import BadInput, Unavailable
 from hardpack.home import trusted
 
 T = TypeVar("T")
-LOADS = ("plugin.library.paths", "ssl.engine.location", "ssl.providers")
-"""Properties by which the client loads libraries."""
+LOADS = ("plugin.", "ssl.engine.", "ssl.providers")
+"""How the names of properties begin by which the client loads libraries."""
 SECONDS = 15
 """How long a broker may take to answer."""
 
@@ -101,6 +101,6 @@ def _properties(path: Path | None) -> dict[str, str]:
         ) from None
     pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
     found = {name.strip(): value.strip() for name, _, value in pairs}
-    if loads := [name for name in LOADS if name in found]:
+    if loads := [name for name in found if name.startswith(LOADS)]:
         raise BadInput(f"{path}: {loads[0]} makes the client run what lies there, which is not done here; take it out.")
     return found

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from hardpack.compaction.session import TableSession
 from hardpack.failures import of_table, sentence
-from hardpack.operations.readers import Positions, group_offsets, logs_of, set_reader
+from hardpack.operations.readers import Positions, group_offsets, logs_of, may_be_of, set_reader
 from hardpack.operations.stream_checkpoint import checkpoint_positions
 from hardpack.rules.model import LogView
 from hardpack.rules.reader_source import ReaderSource
 from hardpack.rules.times import LONG_MAX
-from hardpack.table.columns import LogColumns
 from hardpack.table.readers import property_of, read_positions
 from hardpack.table.redaction import redacted
 
@@ -74,17 +73,9 @@ def _begin(session: TableSession, source: ReaderSource, now: int) -> None:
         return
     logs = [str(view.partition) for view in logs_of(session)]
     new = [log for log in logs if property_of(session.name, source.name, log) not in session.table.properties]
-    if told := [log for log in new if _may_tell(session, source, log)]:
+    # of logs of other topics a group's topic tells nothing
+    if told := [log for log in new if not source.topic or may_be_of(session, source.topic, log)]:
         set_reader(session, source.name, Positions(UNASKED, dict.fromkeys(told, 0)), now)
-
-
-def _may_tell(session: TableSession, source: ReaderSource, log: str) -> bool:
-    """Returns whether a source knows of a log, as far as its name says: of other topics a group's tells nothing."""
-    if not source.topic:
-        return True
-    several = len(LogColumns.of(session.table.schema(), session.settings).log.columns) > 1
-    topic, _, number = log.rpartition("-")
-    return (topic == source.topic or (not topic and not several)) and number.isdigit()
 
 
 def _follow(session: TableSession, source: ReaderSource, now: int) -> str:

@@ -218,14 +218,30 @@ def _by_log(session: TableSession, topic: str, offsets: Mapping[int, int]) -> di
     logs = {str(v.partition) for v in logs_of(session)}
     by_number = {str(number): offset for number, offset in sorted(offsets.items())}
     by_topic = {f"{topic}-{number}": offset for number, offset in by_number.items()}
-    columns = LogColumns.of(session.table.schema(), session.settings).log
-    found = by_topic if len(columns.columns) > 1 or logs & by_topic.keys() else by_number
+    found = by_topic if _names_topics(session) or logs & by_topic.keys() else by_number
     if logs and not logs & found.keys():
         raise BadInput(
             f"{session.name}: no log is a partition of topic {topic}, the table has {', '.join(sorted(logs))}; mend "
             "the topic's name."
         )
     return found
+
+
+def may_be_of(session: TableSession, topic: str, log: str) -> bool:
+    """Returns whether a log may be a partition of a topic, as far as its name says.
+
+    Args:
+        session: the table's.
+        topic: its name.
+        log: as the table names it.
+    """
+    before, _, number = log.rpartition("-")
+    return (before == topic or not (before or _names_topics(session))) and number.isdecimal()
+
+
+def _names_topics(session: TableSession) -> bool:
+    """Returns whether the table's logs are named by several columns, as topic and partition."""
+    return len(LogColumns.of(session.table.schema(), session.settings).log.columns) > 1
 
 
 def _committed(admin: Any, group: str) -> Any:

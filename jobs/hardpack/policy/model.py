@@ -22,10 +22,10 @@ from hardpack.errors import BadInput
 from hardpack.rules.broker_settings import as_topic_settings
 from hardpack.rules.reader_source import ReaderSource
 from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
+from hardpack.rules.times import DAY_MS, HOUR_MS
 
 log = logging.getLogger(__name__)
-HOUR_MS = 3_600_000
-LONGEST_MS = 100 * 365 * 24 * HOUR_MS
+LONGEST_MS = 100 * 365 * DAY_MS
 """More than a timer of Airflow's is given."""
 Glob = Annotated[str, Field(min_length=1)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
@@ -62,7 +62,7 @@ class Policy(BaseModel):
     unit_timeout_ms: int = Field(
         6 * HOUR_MS, ge=1000, le=LONGEST_MS, description="longest time of one phase of one unit"
     )
-    run_timeout_ms: int = Field(7 * 24 * HOUR_MS, ge=1000, le=LONGEST_MS, description="longest time of a run")
+    run_timeout_ms: int = Field(7 * DAY_MS, ge=1000, le=LONGEST_MS, description="longest time of a run")
     spark_conn_id: str = Field("", description="Airflow's Spark connection; empty: as [hardpack] spark_conn_id says")
     driver_memory: str = Field(
         "", pattern=r"^(\d+[kmgt])?$", description="memory of a Spark driver, as 4g; empty: as [hardpack] says"
