@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hardpack import Hardpack
+    from hardpack.compaction.plan import Plan
+    from pydantic import BaseModel
 
 log = logging.getLogger(__name__)
 
@@ -12,16 +18,33 @@ class NeedsSpark(Exception):
     """Rows have to be read."""
 
 
-def expired_nothing(plan: str, catalog: str) -> dict[str, Any] | None:
-    """Returns phase two's report of a plan after which no tombstone and no marker is due.
+def _expired_nothing(hp: Hardpack, plan: Plan) -> BaseModel:
+    """Phase two after which no tombstone and no marker is due."""
+    return hp.expire_after(plan)
+
+
+def _read_before(hp: Hardpack, plan: Plan) -> BaseModel:
+    """The check of logs of which the gate has read every row."""
+    return hp.verify(plan.table, plan.now, plan.partitions, sample=True)
+
+
+DECIDED_BY_METADATA: dict[str, Callable[[Hardpack, Plan], BaseModel]] = {
+    "phase_two": _expired_nothing,
+    "verify": _read_before,
+}
+"""Verbs that may have nothing to read, and how they are then done."""
+
+
+def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[dict[str, Any] | None]:
+    """Returns for each plan what the Spark application would have left.
+
+    None where that has to be asked: rows have to be read, or the metadata cannot be, which it then tells in its own
+    words.
 
     Args:
-        plan: as JSON text; phase one has applied it.
+        verb: a verb of the DAG.
+        plans: as JSON text; the verbs before have ended. The errand of a whole table, which is read, is no plan.
         catalog: its name in pyiceberg's configuration.
-
-    Returns:
-        What the Spark application would have left; None where it has to be asked, as something is due or as the
-        metadata cannot be read, which it then tells in its own words.
     """
     from hardpack import Hardpack
     from hardpack.compaction.plan import Plan
@@ -31,12 +54,22 @@ def expired_nothing(plan: str, catalog: str) -> dict[str, Any] | None:
         def spark(self) -> Any:
             raise NeedsSpark
 
+    def done(hp: Hardpack, plan: str) -> dict[str, Any] | None:
+        try:
+            report = decide(hp, Plan.from_json(plan))
+        except NeedsSpark:
+            return None
+        except Exception as error:
+            log.info("Spark is asked, as the metadata could not be read (%s)", type(error).__name__)
+            return None
+        return report.model_dump(mode="json") | {"spark_application": ""}
+
+    if verb not in DECIDED_BY_METADATA:
+        return [None for _ in plans]
+    decide = DECIDED_BY_METADATA[verb]
     try:
-        with ByMetadata.connect(catalog) as hp:
-            report = hp.expire_after(Plan.from_json(plan))
-    except NeedsSpark:
-        return None
+        with ByMetadata.connect(catalog) as opened:
+            return [done(opened, plan) for plan in plans]
     except Exception as error:
-        log.info("Spark is asked, as the metadata could not be read (%s)", type(error).__name__)
-        return None
-    return report.model_dump(mode="json") | {"spark_application": ""}
+        log.info("Spark is asked, as the catalog does not answer (%s)", type(error).__name__)
+        return [None for _ in plans]

@@ -17,7 +17,7 @@ from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting, usual_catalog
 from hardpack_airflow.failures import AGAIN, REFUSED, UNFORESEEN, task_failure, within
 from hardpack_airflow.handover import plans_of, results_handed_on, results_of
-from hardpack_airflow.idle import expired_nothing
+from hardpack_airflow.idle import done_without_spark
 from hardpack_airflow.lineage import lineage_of
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.planning import run_time, unit_of_table
@@ -25,7 +25,7 @@ from hardpack_airflow.publish import pages_of, publish_or_warn
 
 VERBS = ("phase_one", "phase_two", "verify")
 """What is done to a unit, in this order."""
-_, PHASE_TWO, VERIFY = VERBS
+VERIFY = VERBS[-1]
 MAINTAIN = "maintain"
 LEFT = (UNFORESEEN, 5)
 """Exit codes of errors after which an application leaves what it has not begun to another."""
@@ -162,10 +162,10 @@ class HardpackOperator(SparkSubmitOperator):
 
     def _work_on(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
         """Returns a result for each plan; Spark is started for those of which rows have to be read."""
-        idle = [expired_nothing(plan, self.catalog) if self.verb == PHASE_TWO else None for plan in plans]
+        idle = done_without_spark(self.verb, plans, self.catalog)
         busy = [plan for plan, nothing in zip(plans, idle, strict=True) if nothing is None]
         if len(busy) < len(plans):
-            self.log.info("of %d tables nothing is due by their metadata", len(plans) - len(busy))
+            self.log.info("of %d tables no row has to be read, as their metadata tells", len(plans) - len(busy))
         done = iter(self._submit_all(context, busy))
         # links of tasks ask where a table is, also of one that could not be worked on
         return [{"catalog": self.catalog, **(nothing or next(done))} for nothing in idle]

@@ -137,5 +137,9 @@ def lines(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
         found = "every guarantee holds" if report["success"] else "A GUARANTEE IS BROKEN"
         if failed := sum(not one["success"] for one in report.get("own", ())):
             found += f", {failed} of {len(report['own'])} of your own expectations failed"
-        out.append(f"{report['table']}: {found}; Data Docs {', '.join(report['data_docs'])}")
+        if known := report.get("as_judged"):
+            found += f", of {known} logs as the gate read them"
+        out.append(
+            "; Data Docs ".join([f"{report['table']}: {found}", *filter(None, [", ".join(report["data_docs"])])])
+        )
     return out

@@ -80,6 +80,8 @@ class TableOfRun:
         if not self.verified:
             return "not verified"
         said = "every guarantee holds" if self.holds else "a guarantee is broken"
+        if known := sum(report.as_judged for report in self.verified):
+            said += f", of {known} logs as the gate read them"
         own = [one.success for report in self.verified for one in report.own]
         return said if all(own) else f"{said}, {own.count(False)} of {len(own)} of your own expectations failed"
 

@@ -9,12 +9,12 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import hardpack.spark.log_rows
 from hardpack.compaction import alter_states, inputs, phase_one, phase_two, pipeline, split, verify
 from hardpack.compaction.dead_rows import DeadRows
+from hardpack.compaction.gate import Judged
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import Staged
 from hardpack.compaction.work import LogFacts
@@ -192,7 +192,8 @@ def judge_pass(session: Any, ledger: Any) -> Any:
             raise GateRefused(f"{entry.partition}: {', '.join(found)}.", (str(entry.partition),))
     if planted := world.refuse_gate():
         raise GateRefused("a planted refusal.", tuple(log.name for log in choice.work.logs)[:planted])
-    return SimpleNamespace(page="")
+    # each other gate reads a sample
+    return Judged("", whole=int(choice.work.request.plan, 16) % 2 == 0)
 
 
 def repeated_rows(spark: Any, name: str, snapshot: int, columns: Any, partitions: Iterable[Any]) -> Frame:

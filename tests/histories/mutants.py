@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hardpack import api
-from hardpack.compaction import phase_one, phase_two, plan, publish, verify, verify_sample, work
+from hardpack.compaction import as_judged, phase_one, phase_two, plan, publish, verify, verify_sample, work
 from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance
@@ -234,6 +234,21 @@ def _knows_all(real: Any) -> Any:
     return lambda *_: True
 
 
+def _whatever_stands(real: Any) -> Any:
+    """A log counts as read by a gate whatever its files are now."""
+    return lambda _, entry: bool(entry.judged)
+
+
+def _no_deletes(real: Any) -> Any:
+    """Rows that others hide in files which a gate has read are not looked for."""
+    return lambda files, entry: real([replace(file, row_deletes=False) for file in files], entry)
+
+
+def _newest_alone(real: Any) -> Any:
+    """Of the passes that are looked at only the newest one's files are compared."""
+    return lambda table, settings, passes: real(table, settings, {name: own[:1] for name, own in passes.items()})
+
+
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
@@ -270,6 +285,9 @@ MUTANTS = [
     Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((plan, "table_logs", _no_split),)),
     Mutant("rows that wait are forgotten", sensing, "_view", _none_wait, ("state-survives", "I6", "I9-risen")),
     Mutant("what came late counts as settled", verify_sample.Settled, "_knew", _knows_all, ("errors",)),
+    Mutant("any files are as judged", as_judged, "holds_what_was_judged", _whatever_stands, ("verify",)),
+    Mutant("hidden rows are as judged", as_judged, "holds_what_was_judged", _no_deletes, ("verify",)),
+    Mutant("the newest gate read all", verify, "as_judged", _newest_alone, ("verify",)),
     Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
     Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,17 @@ if TYPE_CHECKING:
 SUITE = "log_guarantees"
 
 
-def judge_pass(session: TableSession, ledger: Ledger) -> Verdict:
+@dataclass(frozen=True)
+class Judged:
+    """That a gate has agreed."""
+
+    page: str
+    """Of Data Docs."""
+    whole: bool
+    """Whether it has read every row, not a sample."""
+
+
+def judge_pass(session: TableSession, ledger: Ledger) -> Judged:
     """Judges the staged result of a pass, on rows that Iceberg's own reader reads.
 
     Args:
@@ -61,7 +72,7 @@ def judge_pass(session: TableSession, ledger: Ledger) -> Verdict:
             verdict.broken,
             (verdict.page,),
         )
-    return verdict
+    return Judged(verdict.page, chosen.sample is None)
 
 
 def promise(entry: LogReport, sample: GateSample | None = None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,6 @@ from hardpack.compaction.choice import Choice
 from hardpack.compaction.report import LogReport
 from hardpack.compaction.staging import Staged
 from hardpack.compaction.work import LogFacts, LogWork
-from hardpack.files.content_file import ContentFile
 from hardpack.rules.causes import CAUSES
 from hardpack.rules.model import LogState
 
@@ -44,11 +42,7 @@ def balance(staged: Staged) -> Ledger:
         staged: what the pass has written.
     """
     choice = staged.choice
-    columns, new = choice.work.columns, defaultdict[str, list[ContentFile]](list)
-    log_of = {file.path: log.name for log in choice.work.logs for file in log.view.files}
-    for one in staged.made:
-        # what became one is of one log
-        new[log_of[one.read[0]]] += one.new
+    columns, new = choice.work.columns, staged.new_by_log
     states = _states(choice, choice.work.request.commit_time())
     logs = []
     for log in choice.work.logs:

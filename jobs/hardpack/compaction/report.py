@@ -56,6 +56,9 @@ class LogReport(BaseModel):
     files_under_vectors: int = 0
     """Files that stay, their dead rows named in a new deletion vector."""
     files_left_alone: int = 0
+    judged: str = ""
+    """Fingerprint of the files that the pass leaves, of which its gate read every row; empty where it read a sample, or
+    where deletes lie on one."""
 
     @property
     def removed(self) -> int:
@@ -130,6 +133,8 @@ class VerifyReport(BaseModel):
     """What a user's own expectations found; `success` is that of the guarantees alone."""
     data_docs: tuple[str, ...] = ()
     note: str = ""
+    as_judged: int = 0
+    """Logs of which nothing was read anew: their files are those of which the gate had read every row."""
 
     @property
     def failed_own(self) -> list[str]:

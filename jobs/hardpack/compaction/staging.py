@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,16 @@ class Staged:
     def new(self) -> list[ContentFile]:
         """The new data files."""
         return [file for one in self.made for file in one.new]
+
+    @property
+    def new_by_log(self) -> dict[str, list[ContentFile]]:
+        """The new data files of each log, none of some."""
+        log_of = {file.path: log.name for log in self.choice.work.logs for file in log.view.files}
+        found = defaultdict[str, list[ContentFile]](list)
+        for one in self.made:
+            # what became one is of one log
+            found[log_of[one.read[0]]] += one.new
+        return found
 
 
 def write(session: TableSession, choice: Choice) -> Staged:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
 
+from hardpack.compaction.as_judged import LastPasses, as_judged
 from hardpack.compaction.data_docs import page_title, partitions
 from hardpack.compaction.gate import judge, promise
 from hardpack.compaction.own_expectations import with_own_expectations
@@ -42,7 +43,8 @@ def verify(
         session: the table's.
         now: for the report, ms.
         partitions: only these logs; None for all that a pass has touched.
-        sample: of a large log's clean part, as its pass left it alone, read some files only; see `passed_over`.
+        sample: as the check of a run does, of a large log's clean part, as its pass left it alone, read some files
+            only, see `passed_over`; and nothing of a log that stands as a gate has read it, see `as_judged`.
 
     Raises:
         BadInput: a column is no longer the one that was mapped when the table was adopted.
@@ -52,12 +54,13 @@ def verify(
     columns, current = session.columns(settings), table.current_snapshot()
     # what waits to be split is in no log yet
     waiting = set[str]() if keeps_logs_apart(table, settings) else {f.path for f in table_logs(table, settings).mixed}
-    passes, spans, settled = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
+    passes, own, settled = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
     checks: list[Check] = []
     pages: list[str] = []
     passes_hold = True
+    known = as_judged(table, settings, own) if sample else set[str]()
     note = "" if passes else "no pass of these logs is in the table's history, so there is nothing to compare"
-    for (base, end, until), logs in passes.items():
+    for (base, end, until), logs in _without(passes, known).items():
         did = _plan_of(table, end)
         snapshot, standing = current.snapshot_id if current else end, [_standing(p) for p in logs]
         compared = [((snapshot, snapshot), standing)]
@@ -79,9 +82,9 @@ def verify(
         pages += [verdict.page for verdict in found]
         held = all(verdict.success for verdict in found)
         if not held:
-            own = _by_themselves(session, columns, _own(table, logs, spans), did)
-            pages += [verdict.page for verdict in own]
-            held = all(verdict.success for verdict in own)
+            alone = _by_themselves(session, columns, _own(table, logs, own), did)
+            pages += [verdict.page for verdict in alone]
+            held = all(verdict.success for verdict in alone)
             blame = "which kept every guarantee" if held else "which had broken a guarantee itself"
             note = f"rows came, or others changed some, after the pass of snapshot {end}, {blame}"
         passes_hold = passes_hold and held
@@ -94,8 +97,14 @@ def verify(
         checks=tuple(checks),
         data_docs=tuple(pages),
         note=note,
+        as_judged=len(known),
     )
     return with_own_expectations(session, report, partitions)
+
+
+def _without(passes: Mapping[Span, list[LogReport]], known: Collection[str]) -> dict[Span, list[LogReport]]:
+    left = {span: [log for log in logs if str(log.partition) not in known] for span, logs in passes.items()}
+    return {span: logs for span, logs in left.items() if logs}
 
 
 def _left_out(
@@ -149,11 +158,9 @@ Span = tuple[int | None, int, int | None]
 retention took rows since, None if it did not."""
 
 
-Own = dict[str, list[tuple[int | None, int, LogReport]]]
-"""By log its passes that are looked at, each with the snapshot that it read and the one that it made."""
-
-
-def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list[LogReport]], Own, dict[str, Settled]]:
+def _last_passes(
+    table: Table, wanted: set[str] | None
+) -> tuple[dict[Span, list[LogReport]], LastPasses, dict[str, Settled]]:
     """Returns the last passes, by the snapshots around them.
 
     Phase one of a log and the phase two after it are one entry.
@@ -161,7 +168,7 @@ def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list
     later: dict[str, tuple[int | None, int, LogReport]] = {}
     found: dict[str, tuple[int | None, int, LogReport]] = {}
     until: dict[str, int | None] = {}
-    own: Own = defaultdict(list)
+    own: dict[str, list[tuple[int | None, int, LogReport]]] = defaultdict(list)
     settled: dict[str, Settled] = {}
     for commit in commits(table):
         if not commit.report or not commit.as_mapped:
@@ -190,7 +197,7 @@ def _last_passes(table: Table, wanted: set[str] | None) -> tuple[dict[Span, list
     return dict(spans), own, settled
 
 
-def _own(table: Table, logs: Iterable[LogReport], own: Own) -> list[tuple[tuple[int, int], list[LogReport]]]:
+def _own(table: Table, logs: Iterable[LogReport], own: LastPasses) -> list[tuple[tuple[int, int], list[LogReport]]]:
     """Returns what each pass of some logs did by itself.
 
     A pass is known by the snapshots that it read and made, as far as these are still there.
