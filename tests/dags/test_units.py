@@ -283,16 +283,16 @@ def test_what_an_operator_cannot_do_is_said_when_the_dag_is_parsed(arguments, wo
         HardpackOperator(task_id="any", **arguments)
 
 
-def test_phase_two_starts_spark_only_for_tables_with_something_due(unit, monkeypatch):
+@pytest.mark.parametrize("verb", ["phase_two", "verify"])
+def test_spark_is_started_only_for_tables_with_rows_to_read(unit, monkeypatch, verb):
     from hardpack_airflow import operators
 
-    monkeypatch.setattr(
-        operators, "expired_nothing", lambda plan, catalog: None if '"b"' in plan else of("quiet", GOOD)
-    )
-    ran = unit("phase_two", {"a": DIES, "b": GOOD, "c": DIES})
+    def done(asked, plans, _catalog):
+        assert asked == verb
+        return [None if '"b"' in plan else of("quiet", GOOD) for plan in plans]
+
+    monkeypatch.setattr(operators, "done_without_spark", done)
+    ran = unit(verb, {"a": DIES, "b": GOOD, "c": DIES})
     assert (ran.run(), ran.asked) == ([of("quiet", GOOD), of("b", GOOD), of("quiet", GOOD)], ["b"])
-    ran = unit("phase_two", {"a": DIES, "c": DIES})
+    ran = unit(verb, {"a": DIES, "c": DIES})
     assert (ran.run(), ran.asked) == ([of("quiet", GOOD), of("quiet", GOOD)], ["b"])
-    # other verbs have rows to read
-    ran = unit("verify", {"a": GOOD})
-    assert (ran.run(), ran.asked[1:]) == ([of("a", GOOD)], ["a"])
