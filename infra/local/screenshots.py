@@ -46,7 +46,7 @@ def last_full_run(airflow: LocalAirflow) -> tuple[str, str]:
     """Returns the newest run that cleaned something, and the address of its page of Data Docs."""
     runs = airflow.call("GET", f"dags/{DAG}/dagRuns", params={"order_by": "-run_after", "state": "success"})["dag_runs"]
     for run in runs:
-        path = f"dags/{DAG}/dagRuns/{run['dag_run_id']}/taskInstances/unit.verify/links"
+        path = f"dags/{DAG}/dagRuns/{run['dag_run_id']}/taskInstances/unit.phase_one/links"
         try:
             links = airflow.call("GET", path, params={"map_index": 0})["extra_links"]
         except httpx.HTTPStatusError:  # a run that was skipped has no such task

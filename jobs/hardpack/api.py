@@ -293,7 +293,7 @@ class Hardpack(StandVerbs, ReadVerbs):
         """Free what the table no longer needs: old snapshots, orphan files, manifests."""
         from hardpack.operations.maintenance import maintain
 
-        at = self._now(now)
+        at = not_ahead(self._now(now), self.clock())
         others = {name: place for name, place in table_places(self.catalog).items() if name != table}
         session = self.session(table)
         if session.settings.deletes and not dry_run:
@@ -346,6 +346,7 @@ class Hardpack(StandVerbs, ReadVerbs):
         """Runs phase two of the logs that a plan's phase one cleaned, and of those planned for expiry alone."""
         from hardpack.compaction.phase_two import expire_planned
 
+        not_ahead(plan.now, self.clock())
         return expire_planned(self._apart(plan.table, plan.now), plan)
 
     def verify(

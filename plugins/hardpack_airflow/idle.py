@@ -43,20 +43,21 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
 
     Args:
         verb: a verb of the DAG.
-        plans: as JSON text; the verbs before have ended. The errand of a whole table, which is read, is no plan.
+        plans: as JSON text; the verbs before have ended.
         catalog: its name in pyiceberg's configuration.
     """
     from hardpack import Hardpack
-    from hardpack.compaction.plan import Plan
 
     class ByMetadata(Hardpack):
         @property
         def spark(self) -> Any:
             raise NeedsSpark
 
-    def done(hp: Hardpack, plan: str) -> dict[str, Any] | None:
+    def done(hp: Hardpack, plan: Plan | None) -> dict[str, Any] | None:
+        if plan is None:
+            return None
         try:
-            report = decide(hp, Plan.from_json(plan))
+            report = decide(hp, plan)
         except NeedsSpark:
             return None
         except Exception as error:
@@ -64,12 +65,24 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
             return None
         return report.model_dump(mode="json") | {"spark_application": ""}
 
-    if verb not in DECIDED_BY_METADATA:
+    read = [_plan(text) for text in plans] if verb in DECIDED_BY_METADATA else []
+    if not any(read):
         return [None for _ in plans]
     decide = DECIDED_BY_METADATA[verb]
     try:
         with ByMetadata.connect(catalog) as opened:
-            return [done(opened, plan) for plan in plans]
+            return [done(opened, plan) for plan in read]
     except Exception as error:
         log.info("Spark is asked, as the catalog does not answer (%s)", type(error).__name__)
         return [None for _ in plans]
+
+
+def _plan(text: str) -> Plan | None:
+    """Returns a plan, None of the errand of a whole table, which is read."""
+    from hardpack.compaction.plan import Plan
+    from hardpack.errors import BadInput
+
+    try:
+        return Plan.from_json(text)
+    except BadInput:
+        return None

@@ -137,9 +137,13 @@ def lines(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
         found = "every guarantee holds" if report["success"] else "A GUARANTEE IS BROKEN"
         if failed := sum(not one["success"] for one in report.get("own", ())):
             found += f", {failed} of {len(report['own'])} of your own expectations failed"
-        if known := report.get("as_judged"):
-            found += f", of {known} logs as the gate read them"
-        out.append(
-            "; Data Docs ".join([f"{report['table']}: {found}", *filter(None, [", ".join(report["data_docs"])])])
-        )
+        found += as_gates_read(report.get("not_read_again", 0))
+        if report["data_docs"]:
+            found += f"; Data Docs {', '.join(report['data_docs'])}"
+        out.append(f"{report['table']}: {found}")
     return out
+
+
+def as_gates_read(logs: int) -> str:
+    """Returns what is said behind a verdict of logs that were not read again, empty for none."""
+    return f"; {logs} {'log stands' if logs == 1 else 'logs stand'} as the gate has read" if logs else ""

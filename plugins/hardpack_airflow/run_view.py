@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from hardpack_airflow.report import as_gates_read
 from hardpack_airflow.stored import path_in_docs
 
 if TYPE_CHECKING:
@@ -80,8 +81,7 @@ class TableOfRun:
         if not self.verified:
             return "not verified"
         said = "every guarantee holds" if self.holds else "a guarantee is broken"
-        if known := sum(report.as_judged for report in self.verified):
-            said += f", of {known} logs as the gate read them"
+        said += as_gates_read(sum(report.not_read_again for report in self.verified))
         own = [one.success for report in self.verified for one in report.own]
         return said if all(own) else f"{said}, {own.count(False)} of {len(own)} of your own expectations failed"
 

@@ -83,8 +83,14 @@ def test_each_cause_that_took_rows_is_shown_and_no_other(display):
 def test_the_run_tells_a_broken_guarantee_from_one_that_holds(success, words):
     from hardpack_airflow.report import lines
 
-    found = lines({"phase_one": [], "phase_two": [], "verify": [{"table": "a.b", "success": success, "data_docs": []}]})
-    assert found == [f"a.b: {words}; Data Docs "]
+    def said(**more):
+        check = {"table": "a.b", "success": success, "data_docs": []} | more
+        return lines({"phase_one": [], "phase_two": [], "verify": [check]})
+
+    assert said() == [f"a.b: {words}"]
+    assert said(data_docs=["/x/1.html", "/x/2.html"]) == [f"a.b: {words}; Data Docs /x/1.html, /x/2.html"]
+    assert said(not_read_again=1) == [f"a.b: {words}; 1 log stands as the gate has read"]
+    assert said(not_read_again=2) == [f"a.b: {words}; 2 logs stand as the gate has read"]
 
 
 @pytest.mark.parametrize("display", DISPLAYS)

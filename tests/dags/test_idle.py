@@ -4,7 +4,7 @@ import json
 
 import pytest
 from hardpack.compaction import alter_states
-from hardpack.compaction.as_judged import fingerprint
+from hardpack.compaction.gate_read import fingerprint
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.rules.model import LogState
 from hardpack.rules.settings import Settings
@@ -53,7 +53,7 @@ def with_a_pass(catalog, judged):
         checkpoint_before=None,
         checkpoint_after=2,
         log_end=2,
-        judged=fingerprint(files) if judged else "",
+        gate_read=fingerprint(files) if judged else "",
         **sizes,
     )
     report = PassReport(table=name, phase="one", plan="0" * 16, now=T0, base=base, logs=(log,))
@@ -89,7 +89,12 @@ def test_a_check_of_rows_that_no_gate_has_read_is_left_to_spark(catalog, cold, d
     plans = [cold.plan(name_of(table), T0).to_json() for table in (read_before, with_a_pass(catalog, judged=False))]
     whole = json.dumps({"table": name_of(read_before), "now": T0})
     known, *others = done("verify", *plans, whole)
-    assert (known["success"], known["as_judged"], known["data_docs"], known["spark_application"]) == (True, 1, [], "")
+    assert (known["success"], known["not_read_again"], known["data_docs"], known["spark_application"]) == (
+        True,
+        1,
+        [],
+        "",
+    )
     assert others == [None, None]
 
 

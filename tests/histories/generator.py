@@ -28,6 +28,7 @@ SETTINGS: dict[str, list[str]] = {
     "horizon.readers": ["wait", "wait", "ignore"],
     "horizon.readers.limit.ms": ["0", str(HOUR), str(30 * DAY), LONG_MAX],
     "commit.operation": ["overwrite", "replace"],
+    "audit.rows": ["1", "8", "1000000"],
     "log.cleaner.dedupe.buffer.size": ["48", "72", "9223372036854775807"],
 }
 """Legal values, the extremes among them."""

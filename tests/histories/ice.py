@@ -98,6 +98,19 @@ class Store:
         self.footers.pop(path, None)
 
 
+@dataclass(frozen=True)
+class MemoryFile:
+    """A file of which is known whether it is there; the rows of a data file lie in the store."""
+
+    there: bool
+
+    def exists(self) -> bool:
+        return self.there
+
+    def open(self, seekable: bool = True) -> Any:
+        raise FileNotFoundError
+
+
 class MemoryIO(FileIO):
     """Leads to the store; no bytes are read."""
 
@@ -106,7 +119,7 @@ class MemoryIO(FileIO):
         self.store = store
 
     def new_input(self, location: str) -> Any:
-        raise FileNotFoundError(location)
+        return MemoryFile(location in self.store.files)
 
     def new_output(self, location: str) -> Any:
         raise PermissionError(location)

@@ -358,6 +358,18 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("binpack", mode="overwrite", share=30, across=True), _do("binpack", mode="overwrite", share=100),
          _do("mixed", rows=[["b", "value", 3, "now"]]), _do("delete", key="a", percent=60, on_read=False)],
     ),
+    "rows that came while a pass ran, and were deleted since, are missed though the gate has read all others": (
+        {"verify"},
+        [_create(), _append("a", "b"), _append("a"), _append("c"),
+         Step("ambush", {"at": 0, "step": ["append", {"t": T, "logs": {"0": [["d", "value", 1, "now"]]}}]}), CLEAN,
+         _do("delete", key="d", log=0, percent=100), _do("verify")],
+    ),
+    "rows that came between plan and pass, and were deleted before phase two, are missed": (
+        {"verify"},
+        [_create(delete__retention__ms="0"), _append("a", "b-"), _append("a"), _append("c"), _do("plan", slot=0),
+         _append("d"), _do("apply", slot=0), _do("delete", key="d", log=0, percent=100), _advance(DAY),
+         _do("expire_tombstones"), _do("verify")],
+    ),
 }  # fmt: skip
 """By what must hold: the rules that told when it did not, and the history."""
 

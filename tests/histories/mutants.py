@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hardpack import api
-from hardpack.compaction import as_judged, phase_one, phase_two, plan, publish, verify, verify_sample, work
+from hardpack.compaction import gate_read, phase_one, phase_two, plan, publish, verify, verify_sample, work
 from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance
@@ -236,7 +236,7 @@ def _knows_all(real: Any) -> Any:
 
 def _whatever_stands(real: Any) -> Any:
     """A log counts as read by a gate whatever its files are now."""
-    return lambda _, entry: bool(entry.judged)
+    return lambda _, entry: bool(entry.gate_read)
 
 
 def _no_deletes(real: Any) -> Any:
@@ -247,6 +247,11 @@ def _no_deletes(real: Any) -> Any:
 def _newest_alone(real: Any) -> Any:
     """Of the passes that are looked at only the newest one's files are compared."""
     return lambda table, settings, passes: real(table, settings, {name: own[:1] for name, own in passes.items()})
+
+
+def _nothing_came(real: Any) -> Any:
+    """What others appended while a pass ran is not looked for afterwards."""
+    return lambda looks, log, one, after: real(looks, log, replace(one, parent=one.base), after)
 
 
 MUTANTS = [
@@ -285,9 +290,10 @@ MUTANTS = [
     Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((plan, "table_logs", _no_split),)),
     Mutant("rows that wait are forgotten", sensing, "_view", _none_wait, ("state-survives", "I6", "I9-risen")),
     Mutant("what came late counts as settled", verify_sample.Settled, "_knew", _knows_all, ("errors",)),
-    Mutant("any files are as judged", as_judged, "holds_what_was_judged", _whatever_stands, ("verify",)),
-    Mutant("hidden rows are as judged", as_judged, "holds_what_was_judged", _no_deletes, ("verify",)),
-    Mutant("the newest gate read all", verify, "as_judged", _newest_alone, ("verify",)),
+    Mutant("any files are as read", gate_read, "holds_what_was_read", _whatever_stands, ("verify",)),
+    Mutant("hidden rows are as read", gate_read, "holds_what_was_read", _no_deletes, ("verify",)),
+    Mutant("the newest gate read all", verify, "still_as_gates_read", _newest_alone, ("verify",)),
+    Mutant("nothing came during a pass", gate_read, "_stands", _nothing_came, ("verify",)),
     Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
     Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
 ]

@@ -131,6 +131,18 @@ def awaited(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[
     return wants, [*_deleted(rng, t, log), behind, _clean(t), wait, expire, then, expire]
 
 
+@situation
+def taken(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """Rows come while a pass runs, are taken or changed right after it, and somebody asks who broke the guarantee."""
+    key, gone = rng.choice(ADDED), rng.choice(ADDED)
+    rows = [_append(t, log, [key, gone]), _append(t, log, [key]), _append(t, log, [key])]
+    arriving = rng.choice([_append(t, log, [gone]), _late(t, log, 10, gone)])
+    came = Step("ambush", {"at": 0, "step": [arriving.kind, arriving.args]})
+    change = {"t": t, "key": gone, "log": log}
+    then = rng.choice([Step("delete", change), Step("update", {**change, "column": "value", "to": "w"})])
+    return {}, [*rows, came, _clean(t), then, Step("verify", {"t": t})]
+
+
 def place(rng: random.Random, steps: list[Step], some: list[Step]) -> list[Step]:
     """A situation's steps among others, in their order: at one point as often as with others' steps between."""
     spread = rng.choice([0, 0, 1, 4])

@@ -27,8 +27,8 @@ SUITE = "log_guarantees"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """That a gate has agreed."""
+class GatePassed:
+    """That a gate has agreed, and on what."""
 
     page: str
     """Of Data Docs."""
@@ -36,7 +36,7 @@ class Judged:
     """Whether it has read every row, not a sample."""
 
 
-def judge_pass(session: TableSession, ledger: Ledger) -> Judged:
+def judge_pass(session: TableSession, ledger: Ledger) -> GatePassed:
     """Judges the staged result of a pass, on rows that Iceberg's own reader reads.
 
     Args:
@@ -72,7 +72,7 @@ def judge_pass(session: TableSession, ledger: Ledger) -> Judged:
             verdict.broken,
             (verdict.page,),
         )
-    return Judged(verdict.page, chosen.sample is None)
+    return GatePassed(verdict.page, chosen.sample is None)
 
 
 def promise(entry: LogReport, sample: GateSample | None = None) -> dict[str, Any]:

@@ -37,9 +37,9 @@ def run(session: TableSession, work: PassWork) -> PassReport:
     staged = write(session, choice)
     with discarded_on_failure(inputs.files, (file.path for file in (*staged.new, *staged.vectors))):
         ledger = balance(staged)
-        judged = judge_pass(session, ledger)
+        passed = judge_pass(session, ledger)
         faults.reach("gate passed")
-        report = publish(session, ledger, judged)
+        report = publish(session, ledger, passed)
     faults.reach("committed")
     return report
 

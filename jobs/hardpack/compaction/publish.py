@@ -6,8 +6,8 @@ import time
 
 from pyiceberg.table import Table
 
-from hardpack.compaction.as_judged import with_files_judged
-from hardpack.compaction.gate import Judged
+from hardpack.compaction.gate import GatePassed
+from hardpack.compaction.gate_read import with_gate_read
 from hardpack.compaction.ledger import Ledger
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
@@ -21,13 +21,13 @@ from hardpack.table.readers import slowest_readers
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
 
 
-def publish(session: TableSession, ledger: Ledger, judged: Judged | None = None) -> PassReport:
+def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = None) -> PassReport:
     """Commits what a pass has staged, as one swap of the table's metadata.
 
     Args:
         session: the table's.
         ledger: the pass's accounts.
-        judged: by the gate; None where there was none.
+        gate: what agreed; None where nothing was asked.
 
     Raises:
         Conflict: an input file or a log's state changed meanwhile.
@@ -37,7 +37,7 @@ def publish(session: TableSession, ledger: Ledger, judged: Judged | None = None)
     request, tasks, files = work.request, choice.inputs.tasks, choice.inputs.files
     # a pass may take longer than lent credentials last, which the files' own storage renews
     folder = PassFolder(files.io, files.location)
-    logs = with_files_judged(ledger) if judged and judged.whole else ledger.logs
+    logs = with_gate_read(ledger, session.table.format_version) if gate and gate.whole else ledger.logs
     report = request.report(logs=logs, seconds=round(time.monotonic() - choice.inputs.began, 1))
     change = CommitChange(
         remove=[tasks[path].file() for run in choice.rewrite for path in run],
@@ -55,7 +55,7 @@ def publish(session: TableSession, ledger: Ledger, judged: Judged | None = None)
         rewrites=work.settings.commit_operation == "replace",
     )
     snapshot = session.jvm.commit(work.base, change)
-    return report.model_copy(update={"snapshot": snapshot, "data_docs": judged.page if judged else ""})
+    return report.model_copy(update={"snapshot": snapshot, "data_docs": gate.page if gate else ""})
 
 
 def _next_state(ledger: Ledger, standing: Standing) -> str:

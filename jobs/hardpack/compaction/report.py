@@ -56,9 +56,9 @@ class LogReport(BaseModel):
     files_under_vectors: int = 0
     """Files that stay, their dead rows named in a new deletion vector."""
     files_left_alone: int = 0
-    judged: str = ""
-    """Fingerprint of the files that the pass leaves, of which its gate read every row; empty where it read a sample, or
-    where deletes lie on one."""
+    gate_read: str = ""
+    """Names the files that the pass leaves, if its gate read every row of them; empty where it read a sample, where
+    deletes lie on one, and where rows have a lineage, which a gate cannot read."""
 
     @property
     def removed(self) -> int:
@@ -133,8 +133,8 @@ class VerifyReport(BaseModel):
     """What a user's own expectations found; `success` is that of the guarantees alone."""
     data_docs: tuple[str, ...] = ()
     note: str = ""
-    as_judged: int = 0
-    """Logs of which nothing was read anew: their files are those of which the gate had read every row."""
+    not_read_again: int = 0
+    """Logs whose files are those of which the gate had read every row before they were published."""
 
     @property
     def failed_own(self) -> list[str]:

@@ -34,7 +34,7 @@ from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.spark.causes.dead_rows import deleted_rows
 from hardpack.spark.commit import CommitChange
-from hardpack.spark.evidence import Sample, Side, evidence
+from hardpack.spark.evidence import Sample, Side, at_hand, evidence
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.rewrite import RewriteInput, living, write_anew
 from hardpack.spark.split import split_file
@@ -252,7 +252,7 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
     sample = Sample(share, batch.snapshot % 2**31) if share > 1 else None
     about = {"Split": f"{len(batch.files)} files of several logs, before it was published", "Logs": str(len(spans))}
     with ExitStack() as hold:
-        found = evidence(jvm, columns, sides, hold, published=False, sample=sample)
+        found = at_hand(evidence(jvm, columns, sides, hold, published=False, sample=sample), sides)
         verdict = judge(found, name, page_title(name, (), f"split of {batch.snapshot}"), promises, session.home, about)
     if not verdict.success or rows.total() != batch.rows:
         lost = batch.rows - rows.total()

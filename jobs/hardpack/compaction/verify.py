@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
 
-from hardpack.compaction.as_judged import LastPasses, as_judged
 from hardpack.compaction.data_docs import page_title, partitions
 from hardpack.compaction.gate import judge, promise
+from hardpack.compaction.gate_read import still_as_gates_read
+from hardpack.compaction.last_passes import last_passes
 from hardpack.compaction.own_expectations import with_own_expectations
-from hardpack.compaction.report import Check, LogReport, PassReport, VerifyReport
+from hardpack.compaction.report import Check, LogReport, VerifyReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.verify_sample import Settled, passed_over
 from hardpack.errors import ExpectationFailed, GateRefused
-from hardpack.rules.causes import CAUSES, rows_removed
+from hardpack.rules.causes import CAUSES
 from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings
 from hardpack.spark.evidence import Side, at_hand, evidence
 from hardpack.table.columns import LogColumns
-from hardpack.table.history import commits, summary_of
+from hardpack.table.history import summary_of
 from hardpack.table.log_views import read_logs, table_logs
 from hardpack.table.manifests import keeps_logs_apart
 from hardpack.table.state import PLAN_SUMMARY
@@ -44,7 +44,7 @@ def verify(
         now: for the report, ms.
         partitions: only these logs; None for all that a pass has touched.
         sample: as the check of a run does, of a large log's clean part, as its pass left it alone, read some files
-            only, see `passed_over`; and nothing of a log that stands as a gate has read it, see `as_judged`.
+            only, see `passed_over`; and nothing of one that stands as a gate has read it, see `gate_read`.
 
     Raises:
         BadInput: a column is no longer the one that was mapped when the table was adopted.
@@ -52,15 +52,14 @@ def verify(
     started, table = time.monotonic(), session.table
     settings = session.checked_settings()
     columns, current = session.columns(settings), table.current_snapshot()
-    # what waits to be split is in no log yet
-    waiting = set[str]() if keeps_logs_apart(table, settings) else {f.path for f in table_logs(table, settings).mixed}
-    passes, own, settled = _last_passes(table, None if partitions is None else {str(p) for p in partitions})
+    passes = last_passes(table, None if partitions is None else {str(p) for p in partitions})
+    known = still_as_gates_read(table, settings, passes.of) if sample else set[str]()
+    waiting = _waiting(session, settings) if (spans := passes.without(known)) else set[str]()
     checks: list[Check] = []
     pages: list[str] = []
     passes_hold = True
-    known = as_judged(table, settings, own) if sample else set[str]()
-    note = "" if passes else "no pass of these logs is in the table's history, so there is nothing to compare"
-    for (base, end, until), logs in _without(passes, known).items():
+    note = "" if passes.spans else "no pass of these logs is in the table's history, so there is nothing to compare"
+    for (base, end, until), logs in spans.items():
         did = _plan_of(table, end)
         snapshot, standing = current.snapshot_id if current else end, [_standing(p) for p in logs]
         compared = [((snapshot, snapshot), standing)]
@@ -73,7 +72,7 @@ def verify(
         else:
             # what retention took is missing rightly
             compared = [((base, until), logs), *compared]
-        unread = _left_out(session, settings, columns, base, logs, settled) if sample else set[str]()
+        unread = _left_out(session, settings, columns, base, logs, passes.settled) if sample else set[str]()
         found = [_compare(session, columns, *one, did, waiting=waiting, unread=unread) for one in compared]
         if unread and not all(verdict.success for verdict in found):
             # a row that was passed over may be why another went
@@ -82,7 +81,7 @@ def verify(
         pages += [verdict.page for verdict in found]
         held = all(verdict.success for verdict in found)
         if not held:
-            alone = _by_themselves(session, columns, _own(table, logs, own), did)
+            alone = _by_themselves(session, columns, passes.alone(table, logs), did)
             pages += [verdict.page for verdict in alone]
             held = all(verdict.success for verdict in alone)
             blame = "which kept every guarantee" if held else "which had broken a guarantee itself"
@@ -97,14 +96,15 @@ def verify(
         checks=tuple(checks),
         data_docs=tuple(pages),
         note=note,
-        as_judged=len(known),
+        not_read_again=len(known),
     )
     return with_own_expectations(session, report, partitions)
 
 
-def _without(passes: Mapping[Span, list[LogReport]], known: Collection[str]) -> dict[Span, list[LogReport]]:
-    left = {span: [log for log in logs if str(log.partition) not in known] for span, logs in passes.items()}
-    return {span: logs for span, logs in left.items() if logs}
+def _waiting(session: TableSession, settings: Settings) -> set[str]:
+    """Returns the files that wait to be split, which are in no log yet; rows are read, so Spark is opened first."""
+    table, _ = session.table, session.jvm
+    return set() if keeps_logs_apart(table, settings) else {f.path for f in table_logs(table, settings).mixed}
 
 
 def _left_out(
@@ -153,63 +153,6 @@ def must_hold(report: VerifyReport) -> VerifyReport:
     return report
 
 
-Span = tuple[int | None, int, int | None]
-"""The snapshot before a pass, None where the catalog does not tell it, the one that it made, and the last one before
-retention took rows since, None if it did not."""
-
-
-def _last_passes(
-    table: Table, wanted: set[str] | None
-) -> tuple[dict[Span, list[LogReport]], LastPasses, dict[str, Settled]]:
-    """Returns the last passes, by the snapshots around them.
-
-    Phase one of a log and the phase two after it are one entry.
-    """
-    later: dict[str, tuple[int | None, int, LogReport]] = {}
-    found: dict[str, tuple[int | None, int, LogReport]] = {}
-    until: dict[str, int | None] = {}
-    own: dict[str, list[tuple[int | None, int, LogReport]]] = defaultdict(list)
-    settled: dict[str, Settled] = {}
-    for commit in commits(table):
-        if not commit.report or not commit.as_mapped:
-            # too long for its summary, and the file beside the table is gone; or of logs by other names or keys
-            continue
-        report = PassReport.from_summary(commit.report, commit.snapshot)
-        for entry in report.logs:
-            name = str(entry.partition)
-            if name in found and name not in settled and report.phase == "one":
-                settled |= {name: part} if (part := Settled.of(table, entry, report.base, commit.snapshot)) else {}
-            if name in found or (wanted is not None and name not in wanted):
-                continue
-            if report.phase == "retention":
-                # what it took is not the pass's doing, so the phase before it is looked at apart
-                if name in later:
-                    found[name] = later[name]
-                else:
-                    until[name] = commit.parent
-                continue
-            own[name].append((report.base, commit.snapshot, entry))
-            _, end, known = later.get(name, (None, commit.snapshot, None))
-            (found if report.phase == "one" else later)[name] = (commit.parent, end, _merged(known, entry))
-    spans: dict[Span, list[LogReport]] = defaultdict(list)
-    for name, (base, end, entry) in (later | found).items():
-        spans[base, end, until.get(name)].append(entry)
-    return dict(spans), own, settled
-
-
-def _own(table: Table, logs: Iterable[LogReport], own: LastPasses) -> list[tuple[tuple[int, int], list[LogReport]]]:
-    """Returns what each pass of some logs did by itself.
-
-    A pass is known by the snapshots that it read and made, as far as these are still there.
-    """
-    by_commit: dict[tuple[int, int], list[LogReport]] = defaultdict(list)
-    for log in logs:
-        for before, made, entry in own[str(log.partition)]:
-            if before is not None and table.snapshot_by_id(before) and table.snapshot_by_id(made):
-                by_commit[before, made].append(entry)
-    return list(by_commit.items())
-
-
 def _by_themselves(
     session: TableSession, columns: LogColumns, own: Iterable[tuple[tuple[int, int], list[LogReport]]], did: str
 ) -> list[Verdict]:
@@ -227,18 +170,6 @@ def _plan_of(table: Table, snapshot: int) -> str:
 def _standing(entry: LogReport) -> LogReport:
     """Returns what can be promised without the rows before: nothing was removed from the snapshot against itself."""
     return entry.model_copy(update={cause.name: 0 for cause in CAUSES})
-
-
-def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:
-    if later is None:
-        return earlier
-    return earlier.model_copy(
-        update={
-            "checkpoint_after": later.checkpoint_after,
-            "expired": (*earlier.expired, *later.expired),
-        }
-        | {cause.name: rows_removed(earlier, cause) + rows_removed(later, cause) for cause in CAUSES}
-    )
 
 
 def _others_deleted(jvm: JvmTable, before: Mapping[str, Any], after: Mapping[str, Any], wrote: int) -> bool:

@@ -73,7 +73,8 @@ def remember(session: TableSession) -> dict[str, LogState]:
 
     def remembered(view: LogView, state: LogState) -> LogState:
         current = session.table.current_snapshot()
-        if current is None:
+        if current is None or view.trouble:
+            # offsets of a file in trouble mean nothing, and must not outlive it
             return state
         state = replace(state, there_by=_there_by(view, current))
         view = replace(view, state=replace(view.state, there_by=state.there_by))

@@ -20,7 +20,8 @@ from hardpack.rules.settings import Settings, with_value
 from hardpack.rules.what_if import Arrival, LogHistory, Measured, looks_between, replay
 from hardpack.table.history import ancestors, commits, is_append, is_ours, is_split
 from hardpack.table.log_views import table_logs
-from hardpack.table.manifests import Change, ManifestReader
+from hardpack.table.manifests import ManifestReader
+from hardpack.table.snapshot_change import Change, change_of
 
 TRIED = ("min.cleanable.dirty.ratio", "min.compaction.lag.ms", "max.compaction.lag.ms")
 """The settings that a replay can try: those that decide when a pass runs."""
@@ -245,7 +246,7 @@ class _Table:
         return [cleaned for cleaned in self._cleaned if cleaned & logs]
 
     def _take(self, snapshot: Snapshot) -> None:
-        changes = self.reader.change(snapshot.manifests(self.io), snapshot.snapshot_id)
+        changes = change_of(self.reader, snapshot.manifests(self.io), snapshot.snapshot_id)
         report = self.reports.get(snapshot.snapshot_id)
         brings = (is_append(snapshot) and not is_ours(snapshot)) or is_split(snapshot)
         self.unlike += not brings and not is_ours(snapshot)

@@ -115,7 +115,7 @@ class Settings(BaseModel):
     audit_rows: Long = Field(
         1_000_000,
         ge=1,
-        description="rows up to which the gate, and the check of a run after it, read all; of more a sample that large",
+        description="rows up to which the gate reads all; of more it, and the check of a run, a sample that large",
     )
 
     maintenance: Literal["on", "off"] = Field(

@@ -88,16 +88,19 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
         return past.as_far_as_told(states)
     undone = {log for log, state in states.items() if past.lacks(state)}
     earlier: dict[str, LogState] = {}
+    lost = False
     for snapshot in past.ours:
         if states.keys() <= earlier.keys():
             break
-        for log, state in _told_by(name, folder, snapshot).items():
-            earlier.setdefault(log, state)
+        if (told := _told_by(name, folder, snapshot)) is None:
+            # what it told of must not come from an older one
+            lost = True
+            break
+        earlier = told | earlier
     for log in undone | (states.keys() & earlier.keys()):
         # what nobody tells any more may have expired tombstones too
-        unknown = LogState() if past.whole else LogState(expired_to=states[log].expired_to)
-        told = earlier.get(log, unknown)
-        states[log] = replace(told, paused=states[log].paused, uncleanable=states[log].uncleanable)
+        unknown = LogState() if past.whole and not lost else LogState(expired_to=states[log].expired_to)
+        states[log] = replace(earlier.get(log, unknown), paused=states[log].paused, uncleanable=states[log].uncleanable)
     return past.as_far_as_told(states)
 
 
@@ -144,13 +147,13 @@ class Record:
         return state in (state_of(self.stated, log), state_of(self.trusted, log))
 
 
-def _told_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState]:
-    """Returns the states that a commit of ours left, of its logs; none when the file that they stood in is gone."""
+def _told_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState] | None:
+    """Returns the states that a commit of ours left, of its logs; None when the file that they stood in is gone."""
     summary = summary_of(snapshot)
     try:
         then = read_state(table, {STATE_PROPERTY: folder.text(summary[STATE_PROPERTY])})
     except Lost:
-        return {}
+        return None
     if summary.get(PLAN_SUMMARY, "").startswith(CONTROL):
         return then
     at = snapshot.snapshot_id, snapshot.sequence_number or 0
@@ -169,8 +172,10 @@ class _Past:
         self.ids = {s.snapshot_id for s in self.lineage}
         self.newest = max((s.sequence_number or 0 for s in self.lineage), default=-1)
         self.oldest = min((s.sequence_number or 0 for s in self.lineage), default=None)
-        # some expire snapshots and forget that there was a parent
-        self.whole = not self.lineage or (self.lineage[-1].sequence_number or 0) <= 1
+        self.whole = not self.lineage or _began(self.lineage[-1])
+        self.mapped_otherwise = frozenset(
+            s.snapshot_id for s in self.lineage if STATE_PROPERTY in summary_of(s) and not as_mapped(table, s)
+        )
 
     def told_by_newest(self, table: str, folder: PassFolder, states: Mapping[str, LogState]) -> bool:
         """Returns whether states are what the newest commit of ours has left, as far as that tells of them."""
@@ -183,11 +188,16 @@ class _Past:
         if any(state.snapshot and state.snapshot[1] > newest for state in states.values()):
             return False
         told = _told_by(table, folder, self.ours[0])
+        if told is None:
+            # nobody wrote the property since, and what it names is in the past
+            return not any(self.lacks(state) for state in states.values())
         return bool(told) and all(log in states and states[log].snapshot == told[log].snapshot for log in told)
 
     def lacks(self, state: LogState) -> bool:
-        """Returns whether the commit that left this state is not in the past."""
-        return state.snapshot is not None and self._lacks(*state.snapshot)
+        """Returns whether the commit that left this state is not in the past, or told of other logs or keys."""
+        if state.snapshot is None:
+            return False
+        return state.snapshot[0] in self.mapped_otherwise or self._lacks(*state.snapshot)
 
     def as_far_as_told(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
         """Returns the states without what was put down of rows that are not in the past.
@@ -208,6 +218,21 @@ class _Past:
             return True
         # behind what has expired a commit lies in the past, though a tag may keep it; else the history steps over it
         return self.oldest is None or self.oldest < sequence
+
+
+def _began(snapshot: Snapshot) -> bool:
+    """Returns whether nothing was in the table before a snapshot, as far as that can be told.
+
+    Some expire snapshots and forget that there was a parent. CREATE OR REPLACE TABLE keeps a table's old snapshots and
+    goes on in their numbers, with an append that has no parent and brings all rows there are.
+    """
+    if (snapshot.sequence_number or 0) <= 1:
+        return True
+    told = summary_of(snapshot)
+    counts = [told.get(f"{which}-{what}") for which in ("total", "added") for what in ("records", "data-files")]
+    return (
+        snapshot.parent_snapshot_id is None and is_append(snapshot) and None not in counts and counts[:2] == counts[2:]
+    )
 
 
 def summary_of(snapshot: Snapshot) -> dict[str, str]:

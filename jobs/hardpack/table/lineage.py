@@ -19,7 +19,7 @@ from hardpack.rules.horizons import covered_to
 from hardpack.rules.model import DataFile, LogState, Partition
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows
-from hardpack.table.manifests import Change
+from hardpack.table.snapshot_change import Change
 
 Changes = Callable[[Snapshot], Mapping[Partition | None, Change]]
 """What a snapshot did to each log, under None to those that it does not name; as it never changes, it may be kept."""
@@ -196,8 +196,8 @@ def _is_no_larger(change: Change) -> bool:
 def _is_rewrite(change: Change, file: DataFile) -> bool:
     """Returns whether a file holds rows that were there before its commit, as far as counts and bounds can tell.
 
-    The rows of the files that came beside those that left must be no more than these, and lie within their offsets and
-    times.
+    The rows of the files that came beside those that left must be no more than were to be seen in these, and lie within
+    their offsets and times.
     """
     if not change.removed:
         # an update that leaves the old rows' files in place names them in deletes
@@ -207,7 +207,8 @@ def _is_rewrite(change: Change, file: DataFile) -> bool:
     return (
         any(f.path == file.path for f in beside)
         and all(low <= f.min_offset and f.max_offset <= high for f in beside)
-        and sum(f.rows for f in beside) <= sum(f.rows for f in change.removed)
+        and change.hidden is not None
+        and sum(f.rows for f in beside) <= sum(f.rows for f in change.removed) - change.hidden
         and _times_within(beside, change.removed)
     )
 

@@ -10,7 +10,7 @@ from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from hardpack.errors import BadInput, Conflict
+from hardpack.errors import Conflict
 from hardpack.rules.horizons import covered_to
 from hardpack.rules.model import DataFile, LogState, LogView, Partition, to_segments
 from hardpack.rules.settings import Settings
@@ -18,9 +18,10 @@ from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows, trusted_states
 from hardpack.table.lineage import Changes, Lineage, was_seen
-from hardpack.table.manifests import Change, ManifestReader, keeps_logs_apart, uncollected
+from hardpack.table.manifests import ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.readers import slowest_readers
-from hardpack.table.state import STATE_PROPERTY, state_of
+from hardpack.table.snapshot_change import Change, change_of
+from hardpack.table.state import state_of
 
 
 @dataclass
@@ -135,7 +136,9 @@ def table_logs(
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     known = {str(v.partition) for v in views}
     text = reader.columns.log.is_text
-    gone = [(name if text else _number(table, name), states[name]) for name in sorted(states) if name not in known]
+    unseen = {name: name if text else _number(name) for name in sorted(states.keys() - known)}
+    # no row can be of a log whose name is no number
+    gone = [(log, states[name]) for name, log in unseen.items() if log is not None]
     views += [LogView(log, (), _of_no_row(log, state, mixed, lineage)) for log, state in gone]
     views = [v for v in views if wanted is None or str(v.partition) in wanted]
     if readers := slowest_readers(table_name(table), table.properties, settings):
@@ -304,7 +307,7 @@ def _changes(
 
     def change(snapshot: Snapshot) -> Mapping[Partition | None, Change]:
         if snapshot.snapshot_id not in found:
-            found[snapshot.snapshot_id] = reader.change(snapshot.manifests(table.io), snapshot.snapshot_id)
+            found[snapshot.snapshot_id] = change_of(reader, snapshot.manifests(table.io), snapshot.snapshot_id)
         return found[snapshot.snapshot_id]
 
     return change
@@ -318,12 +321,9 @@ def _below(offset: int | None, passed: int) -> int | None:
     return offset if offset is not None and offset < passed else None
 
 
-def _number(table: Table, name: str) -> int:
-    """Returns the value of an integer partition column that a state names."""
+def _number(name: str) -> int | None:
+    """Returns the value of an integer partition column that a state names; None where it is none."""
     try:
         return int(name)
     except ValueError:
-        raise BadInput(
-            f"{table_name(table)}: table property {STATE_PROPERTY} names partition {name!r}, expected an integer; "
-            "restore it from the last snapshot's summary or remove it to clean from the log start."
-        ) from None
+        return None

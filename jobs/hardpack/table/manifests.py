@@ -15,11 +15,9 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.manifest import (
-    DataFileContent,
     FileFormat,
     ManifestContent,
     ManifestEntry,
-    ManifestEntryStatus,
     ManifestFile,
 )
 from pyiceberg.table import Table
@@ -42,16 +40,6 @@ L = TypeVar("L")
 Entries = dict[Partition | None, list[tuple[Any, ...]]]
 """A manifest's entries by log, as arguments of `DataFile`: they pickle faster than the objects. None stands for several
 logs in one file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one snapshot did to one log."""
-
-    added: tuple[DataFile, ...]
-    removed: tuple[DataFile, ...]
-    deleted: int | None
-    """Rows that new row-level deletes take, None when they do not tell how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +84,7 @@ class ManifestReader:
         self.name = table_name(table)
         self.columns = LogColumns.of(schema, settings, SENSED)
         self.times = {s.snapshot_id: s.timestamp_ms for s in table.snapshots()}
+        self.sequences = {s.snapshot_id: s.sequence_number or 0 for s in table.snapshots()}
         self.oldest = min(self.times.values(), default=0)
         asked = tuple(self.columns.by_role.values())
         self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
@@ -116,7 +105,7 @@ class ManifestReader:
 
         Several processes decode very many.
         """
-        return {m.manifest_path: _built(found) for m, found in zip(manifests, self._decoded(manifests), strict=True)}
+        return {m.manifest_path: built(found) for m, found in zip(manifests, self._decoded(manifests), strict=True)}
 
     def holding(self, manifests: Iterable[ManifestFile], logs: Collection[str]) -> list[ManifestFile]:
         """Returns the manifests that may hold files or deletes of some logs, by the bounds in the manifest list."""
@@ -157,12 +146,12 @@ class ManifestReader:
         return file if file.timed or file.modified == at else replace(file, modified=at)
 
     def entries(self, manifest: ManifestFile) -> Entries:
-        """Reads the live entries of a manifest, by log; an empty file of no log is passed over."""
+        """Reads the live entries of a manifest, by log; a file without rows is passed over."""
         found = Entries()
         with uncollected():
             entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
-            self._ask_footers(manifest, entries)
-            for entry in entries:
+            self.ask_footers(manifest, entries)
+            for entry in (e for e in entries if e.data_file.record_count):
                 file = entry.data_file
                 known = self._known(file)
                 log = self._log_of(file, known)
@@ -171,11 +160,10 @@ class ManifestReader:
                         f"{self.name}: the footer of data file {file.file_path} cannot be read, which would tell its "
                         "log; restore the file, or try again when the storage answers."
                     )
-                if log is not None or file.record_count:
-                    found.setdefault(log, []).append(self._file(entry, known, log))
+                found.setdefault(log, []).append(self._file(entry, known, log))
         return found
 
-    def _ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
+    def ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
         """Read the footers of the data files of which a manifest does not tell enough."""
         if manifest.content == ManifestContent.DELETES:
             return
@@ -205,62 +193,34 @@ class ManifestReader:
             return _Known({**nulls, **told[0]}, {**lows, **told[1]}, {**highs, **told[2]})  # type: ignore[dict-item]
         return _Known(*told)
 
-    def change(self, manifests: Iterable[ManifestFile], snapshot: int) -> dict[Partition | None, Change]:
-        """Reads what a snapshot did to each log, under None to all that none of its files names.
-
-        Args:
-            manifests: those that its manifest list names.
-            snapshot: its id.
-        """
-        added, removed = (dict[Partition | None, list[tuple[Any, ...]]]() for _ in range(2))
-        deleted: dict[Partition | None, int | None] = {}
-        for manifest in (m for m in manifests if m.added_snapshot_id == snapshot):
-            entries = manifest.fetch_manifest_entry(self.io, discard_deleted=False)
-            self._ask_footers(manifest, entries)
-            for entry in entries:
-                file = entry.data_file
-                if manifest.content == ManifestContent.DELETES:
-                    if entry.status == ManifestEntryStatus.ADDED:
-                        log, by_position = self._partition_of(file), file.content == DataFileContent.POSITION_DELETES
-                        before = deleted.get(log, 0)
-                        known = by_position and before is not None
-                        deleted[log] = (before or 0) + file.record_count if known else None
-                elif entry.status in (ManifestEntryStatus.DELETED, ManifestEntryStatus.ADDED):
-                    told = self._known(file)
-                    into = removed if entry.status == ManifestEntryStatus.DELETED else added
-                    log = self._log_of(file, told)
-                    into.setdefault(log, []).append(self._file(entry, told, log))
-        came, out = _built(added), _built(removed)
-        # rows that left with a file of which nobody can tell the log may have been of any
-        left = [file.of_no_one_log() for file in out.pop(None, ())]
-        came.pop(None, None)
-        # deletes that name no log may lie on any
-        otherwise = None if None in deleted else 0
-        return {
-            log: Change(tuple(came.get(log, ())), (*out.get(log, ()), *left), deleted.get(log, otherwise))
-            for log in {None, *came, *out, *deleted}
-        }
-
     def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
         """Reads log, value of another identity partition column, by its field id, and file of each live entry."""
         for manifest in manifests:
             fields = self.specs[manifest.partition_spec_id].fields
             for at in [i for i, f in enumerate(fields) if f.source_id == source]:
                 for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                    known = self._known(entry.data_file)
-                    log = self._log_of(entry.data_file, known)
-                    file = DataFile(*self._file(entry, known, log))
-                    yield NO_LOG if log is None else log, entry.data_file.partition[at], file
+                    log, file = self.placed(entry)
+                    yield NO_LOG if log is None else log, entry.data_file.partition[at], DataFile(*file)
 
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
         """Finds the logs that the row-level deletes of some manifests lie on; None stands for all."""
         found: set[Partition | None] = set()
         for manifest in manifests:
             for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                found.add(self._partition_of(entry.data_file))
+                found.add(self.named_log(entry.data_file))
         return found
 
-    def _partition_of(self, file: IceFile) -> Partition | None:
+    def placed(self, entry: ManifestEntry) -> tuple[Partition | None, tuple[Any, ...]]:
+        """Returns the log of an entry's file, None where nothing proves one, and the arguments of its `DataFile`.
+
+        Args:
+            entry: of a manifest whose mute files' footers were asked for.
+        """
+        known = self._known(entry.data_file)
+        log = self._log_of(entry.data_file, known)
+        return log, self._file(entry, known, log)
+
+    def named_log(self, file: IceFile) -> Partition | None:
         """Returns the log that a file's spec names, None where it names none."""
         places = self._log_at[file.spec_id]
         if None in places:
@@ -274,7 +234,7 @@ class ManifestReader:
 
     def _log_of(self, file: IceFile, known: _Known) -> Partition | None:
         """Returns the log that a file belongs to, None where nothing proves one."""
-        if (named := self._partition_of(file)) is not None:
+        if (named := self.named_log(file)) is not None:
             return named
         footer, log = self._by_footer.get(file.file_path, {}), self.columns.log
         values = list[Any]()
@@ -306,10 +266,16 @@ class ManifestReader:
             entry.sequence_number or 0,
             entry.snapshot_id,
             False,
-            entry.file_sequence_number or 0,
+            self._came(entry),
             trouble,
             self._home(file),
         )
+
+    def _came(self, entry: ManifestEntry) -> int:
+        """Returns the sequence number of the commit that brought a file, which the spec lets a manifest leave out."""
+        if entry.file_sequence_number is not None:
+            return int(entry.file_sequence_number)
+        return self.sequences.get(entry.snapshot_id or 0, entry.sequence_number or 0)
 
     def _home(self, file: IceFile) -> str:
         fields = self.specs[file.spec_id].fields
@@ -376,7 +342,8 @@ def _bounds(known: _Known, column: LogColumn) -> tuple[Any, Any]:
     return from_bytes(kind, lower), from_bytes(kind, upper)
 
 
-def _built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:
+def built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:
+    """Returns the files of each log, which are given as arguments of `DataFile`."""
     return {log: [DataFile(*entry) for entry in found] for log, found in entries.items()}
 
 

@@ -63,8 +63,8 @@ def unpacked(text: str) -> str:
 class PassFolder:
     """The folder beside a table for what is too long for snapshots' summaries.
 
-    Nothing in it is needed to go on: what a lost file held of a pass is no longer told, and after a rollback to before
-    it logs are cleaned from their start.
+    Nothing in it is needed to go on: what a lost file held of a pass is no longer told, and after a rollback to that
+    pass logs are cleaned from their start.
     """
 
     io: FileIO
@@ -90,6 +90,7 @@ class PassFolder:
 
         Raises:
             Lost: its file is gone or damaged.
+            OSError: the storage does not answer.
         """
         try:
             if kept.startswith(FILED):
@@ -99,7 +100,7 @@ class PassFolder:
                 if hashlib.sha256(kept.encode()).hexdigest() != name:
                     raise Lost(name)
             return unpacked(kept)
-        except (OSError, ValueError) as error:
+        except (FileNotFoundError, ValueError) as error:
             raise Lost(str(error)) from None
 
     def _path(self, name: str) -> str:

@@ -21,6 +21,7 @@ from hardpack.table.catalog import find_tables
 
 from hardpack_airflow.demo.lakehouse import make_lakehouse
 from hardpack_airflow.demo.local_airflow import USER, LocalAirflow
+from hardpack_airflow.report import as_gates_read
 
 DAG = "hardpack"
 FLIGHTS, LIVE = "demo.flights", "demo.flights_live"
@@ -112,9 +113,12 @@ def _show_results(airflow: LocalAirflow, run_id: str) -> bool:
         for result in (r for unit in units for r in airflow.xcom(DAG, run_id, f"unit.{verb}", unit)):
             report = PassReport.model_validate(result)
             out.print(pass_table(report) if report.logs else f"{report.table}, phase {report.phase}: nothing to do")
+            if report.data_docs:
+                out.print(f"Data Docs: {report.data_docs}", soft_wrap=True)
     checks = [check for unit in units for check in airflow.xcom(DAG, run_id, "unit.verify", unit)]
     for check in checks:
-        out.print(f"{check['table']}: {'every guarantee holds' if check['success'] else 'A GUARANTEE IS BROKEN'}")
+        said = "every guarantee holds" if check["success"] else "A GUARANTEE IS BROKEN"
+        out.print(f"{check['table']}: {said}{as_gates_read(check['not_read_again'])}")
         for page in check["data_docs"]:
             out.print(f"Data Docs: {page}", soft_wrap=True)
     out.print(f"report: {airflow.xcom(DAG, run_id, 'report')}", soft_wrap=True)

@@ -1,8 +1,11 @@
 """Of a log whose files are those that the gate has read nothing is read again; whatever else stands is read."""
 
 import json
+from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
+from hardpack import HardpackError
 from hardpack.table.history import commits
 from hardpack.table.packing import PassFolder
 
@@ -31,11 +34,11 @@ def read_anew(hp, cleaned, cold):
     def count():
         checked = hp.verify(name_of(cleaned), now=T0, sample=True)
         whole = hp.verify(name_of(cleaned), now=T0)
-        assert whole.as_judged == 0
+        assert whole.not_read_again == 0
         assert whole.checks
         assert (checked.success, checked.passes_hold) == (whole.success, whole.passes_hold)
-        assert bool(checked.checks) == (checked.as_judged < 2)
-        return 2 - checked.as_judged
+        assert bool(checked.checks) == (checked.not_read_again < 2)
+        return 2 - checked.not_read_again
 
     return count
 
@@ -43,7 +46,7 @@ def read_anew(hp, cleaned, cold):
 def test_what_the_gates_of_both_phases_read_is_not_read_again(cleaned, read_anew, cold):
     assert read_anew() == 0
     report = cold.verify(name_of(cleaned), now=T0, sample=True)
-    assert (report.success, report.checks, report.data_docs, report.as_judged) == (True, (), (), 2)
+    assert (report.success, report.checks, report.data_docs, report.not_read_again) == (True, (), (), 2)
 
 
 def test_rows_behind_those_that_were_read_make_no_difference(cleaned, read_anew):
@@ -90,7 +93,7 @@ def test_what_others_did_between_the_phases_is_not_passed_over(hp, catalog, spar
     spark.sql(f"DELETE FROM hardpack.{name} WHERE offset = 4")
     assert hp.expire_tombstones(name, now=T0 + 2000).logs[0].expired_tombstone == 1
     report = hp.verify(name, now=T0, sample=True)
-    assert (report.success, report.passes_hold, report.as_judged) == (False, True, 0)
+    assert (report.success, report.passes_hold, report.not_read_again) == (False, True, 0)
 
 
 def test_what_a_gate_read_a_sample_of_is_read(hp, catalog):
@@ -99,28 +102,30 @@ def test_what_a_gate_read_a_sample_of_is_read(hp, catalog):
     append(table, {0: [row(8, "d")]})
     name = name_of(table)
     report = hp.clean(hp.plan(name, now=T0))
-    assert [log.judged for log in report.logs] == [""]
+    assert [log.gate_read for log in report.logs] == [""]
     checked = hp.verify(name, now=T0, sample=True)
-    assert (checked.success, checked.as_judged) == (True, 0)
+    assert (checked.success, checked.not_read_again) == (True, 0)
     assert checked.checks
 
 
 def test_a_pass_of_an_older_version_is_read(hp, cleaned, monkeypatch):
     """Its report does not say what its gate has read."""
     newest = next(commits(cleaned.refresh()))
-    assert json.loads(newest.report)["logs"][0]["judged"]
+    assert json.loads(newest.report)["logs"][0]["gate_read"]
     as_it_is = PassFolder.text
 
     def older(folder, kept):
         text = as_it_is(folder, kept)
-        if '"judged"' not in text:
+        if '"gate_read"' not in text:
             return text
         report = json.loads(text)
-        return json.dumps({**report, "logs": [{k: v for k, v in e.items() if k != "judged"} for e in report["logs"]]})
+        return json.dumps(
+            {**report, "logs": [{k: v for k, v in e.items() if k != "gate_read"} for e in report["logs"]]}
+        )
 
     monkeypatch.setattr(PassFolder, "text", older)
     report = hp.verify(name_of(cleaned), now=T0, sample=True)
-    assert (report.success, report.as_judged) == (True, 0)
+    assert (report.success, report.not_read_again) == (True, 0)
     assert report.checks
 
 
@@ -135,4 +140,40 @@ def test_a_commit_that_published_other_files_than_were_judged_is_found(hp, catal
     monkeypatch.setattr(publish, "CommitChange", lambda **made: as_it_is(**{**made, "add": made["add"][:1]}))
     hp.clean(hp.plan(name_of(table), now=T0))
     report = hp.verify(name_of(table), now=T0, sample=True)
-    assert (report.success, report.passes_hold, report.as_judged) == (False, False, 1)
+    assert (report.success, report.passes_hold, report.not_read_again) == (False, False, 1)
+
+
+def test_what_came_during_a_pass_and_is_missing_since_is_looked_for(hp, catalog, spark, meanwhile):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a"), row(1, "b"), row(2, "a")]})
+    append(table, {0: [row(3, "c")]})
+    name = name_of(table)
+    meanwhile(lambda: append(table.refresh(), {0: [row(4, "d")]}))
+    hp.clean(hp.plan(name, now=T0))
+    assert hp.verify(name, now=T0, sample=True).not_read_again == 1
+    spark.sql(f"DELETE FROM hardpack.{name} WHERE offset = 4")
+    report = hp.verify(name, now=T0, sample=True)
+    assert (report.success, report.passes_hold, report.not_read_again) == (False, True, 0)
+
+
+def test_a_file_that_has_gone_from_the_storage_is_missed(hp, cleaned, cold):
+    name = name_of(cleaned)
+    ours = {commit.snapshot for commit in commits(cleaned.refresh())}
+    live = [e for e in cleaned.inspect.entries().to_pylist() if e["status"] != 2 and e["snapshot_id"] in ours]
+    paths = [entry["data_file"]["file_path"] for entry in live]
+    assert cold.verify(name, now=T0, sample=True).not_read_again == 2
+    Path(urlparse(paths[0]).path).unlink()
+    with pytest.raises((AssertionError, HardpackError)):
+        cold.verify(name, now=T0, sample=True)
+
+
+def test_rows_with_a_lineage_are_read(hp, catalog, spark):
+    """Format v3: what a gate reads is not published yet, so it tells no lineage (invariant 2)."""
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a"), row(1, "b"), row(2, "a")]})
+    append(table, {0: [row(3, "c")]})
+    name = name_of(table)
+    spark.sql(f"ALTER TABLE hardpack.{name} SET TBLPROPERTIES ('format-version'='3')")
+    assert [log.gate_read for log in hp.clean(hp.plan(name, now=T0)).logs] == [""]
+    report = hp.verify(name, now=T0, sample=True)
+    assert (report.success, report.not_read_again) == (True, 0)

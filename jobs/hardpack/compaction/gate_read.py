@@ -1,0 +1,117 @@
+"""Logs of which the gate has read every row, in the very files that stand: nothing of them has to be read again.
+
+A data file never changes under its name. So where a log has the files that its last gates read and left, beside them
+only what was appended behind, and all that stood when the passes were committed, a second reading would tell the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from pyiceberg.table import Table
+
+from hardpack.compaction.last_passes import LastPass
+from hardpack.compaction.ledger import Ledger
+from hardpack.compaction.report import LogReport
+from hardpack.rules.model import DataFile
+from hardpack.rules.settings import Settings
+from hardpack.table.log_views import read_logs
+
+WITH_ROW_LINEAGE = 3
+"""Format from which on rows have a lineage, which can be read only of what is published."""
+
+
+def with_gate_read(ledger: Ledger, format_version: int) -> tuple[LogReport, ...]:
+    """Returns what a pass did to each log, with the name of the files that it leaves; its gate has read all of them.
+
+    Args:
+        ledger: the pass's accounts.
+        format_version: of the table.
+    """
+    choice, new = ledger.choice, ledger.staged.new_by_log
+    with_deletes = choice.hide.keys() | choice.inputs.deletes.keys()
+    logs = []
+    for log, entry in zip(choice.work.logs, ledger.logs, strict=True):
+        left = {f.path for f in log.view.files} - choice.removed
+        told = not left & with_deletes and not (new[log.name] and format_version >= WITH_ROW_LINEAGE)
+        name = fingerprint([*left, *(file.path for file in new[log.name])]) if told else ""
+        logs.append(entry.model_copy(update={"gate_read": name}))
+    return tuple(logs)
+
+
+def fingerprint(paths: Iterable[str]) -> str:
+    """Returns a short name of a set of files, 12 hexadecimal digits.
+
+    Args:
+        paths: in any order.
+    """
+    return hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()[:12]
+
+
+def still_as_gates_read(table: Table, settings: Settings, passes: Mapping[str, Sequence[LastPass]]) -> set[str]:
+    """Returns the logs that stand as their last gates have read them, whose every row that was.
+
+    Args:
+        table: as pyiceberg loaded it; only its metadata is read, and whether files that passes wrote are there.
+        settings: the table's.
+        passes: the last ones of each log, the newest first.
+    """
+    able = {log: own for log, own in passes.items() if own and all(_comparable(table, one) for one in own)}
+    looks = _Looks(table, settings, list(able))
+    return {log for log, own in able.items() if _untouched(looks, log, own)}
+
+
+def _comparable(table: Table, one: LastPass) -> bool:
+    """Returns whether the gate read every row, and the snapshots around the pass can still be looked at."""
+    around = (one.base, one.parent)
+    return bool(one.did.gate_read) and all(at is not None and table.snapshot_by_id(at) for at in around)
+
+
+class _Looks:
+    """A table's logs at some snapshots, each looked at once."""
+
+    def __init__(self, table: Table, settings: Settings, logs: Sequence[str]) -> None:
+        self.table, self._settings, self._logs = table, settings, logs
+        self._at: dict[int | None, dict[str, Sequence[DataFile]]] = {}
+
+    def files(self, log: str, snapshot: int | None) -> Sequence[DataFile]:
+        """Returns the files of a log at a snapshot, None for the current one."""
+        if snapshot not in self._at:
+            views = read_logs(self.table, self._settings, snapshot, partitions=self._logs)
+            self._at[snapshot] = {str(view.partition): view.files for view in views}
+        return self._at[snapshot].get(log, ())
+
+
+def _untouched(looks: _Looks, log: str, own: Sequence[LastPass]) -> bool:
+    """Returns whether what the newest pass left stands now, and each began with what the one before it had left."""
+    after = [None, *(one.base for one in own[:-1])]
+    return all(_stands(looks, log, one, at) for one, at in zip(own, after, strict=True))
+
+
+def _stands(looks: _Looks, log: str, one: LastPass, after: int | None) -> bool:
+    """Returns whether a later snapshot, None for the current one, has what a pass left and what had come meanwhile."""
+    files = looks.files(log, after)
+    if not holds_what_was_read(files, one.did):
+        return False
+    if one.parent != one.base:
+        known = {file.path for file in looks.files(log, one.base)}
+        came = {file.path for file in looks.files(log, one.parent)} - known
+        if not came <= {file.path for file in files}:
+            return False
+    # an orphan removal by others, or an upload that was lost, leaves no trace in metadata
+    made = looks.table.snapshot_by_id(one.made)
+    written = (f.path for f in files if made and f.came == made.sequence_number)
+    return all(looks.table.io.new_input(path).exists() for path in written)
+
+
+def holds_what_was_read(files: Iterable[DataFile], did: LogReport) -> bool:
+    """Returns whether a log holds the files that a gate has read, beside them only what came behind, and no deletes.
+
+    Args:
+        files: of the log.
+        did: what the pass did, whose gate that was.
+    """
+    found = list(files)
+    read = (file.path for file in found if file.min_offset < did.log_end)
+    return not any(file.row_deletes for file in found) and fingerprint(read) == did.gate_read

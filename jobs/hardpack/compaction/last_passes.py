@@ -1,0 +1,115 @@
+"""The last passes of each log, as the snapshots' summaries tell of them: what verification holds the table against."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from pyiceberg.table import Table
+
+from hardpack.compaction.report import LogReport, PassReport
+from hardpack.compaction.verify_sample import Settled
+from hardpack.rules.causes import CAUSES, rows_removed
+from hardpack.table.history import commits
+
+
+@dataclass(frozen=True)
+class LastPass:
+    """What one pass did to a log, and the snapshots around it."""
+
+    base: int | None
+    """The one that it read."""
+    parent: int | None
+    """The one on which it was committed, which others may have made since; None where the catalog does not tell it."""
+    made: int
+    did: LogReport
+
+
+Span = tuple[int | None, int, int | None]
+"""The snapshot before a pass, None where the catalog does not tell it, the one that it made, and the last one before
+retention took rows since, None if it did not."""
+
+
+@dataclass(frozen=True)
+class LastPasses:
+    """The last phase one of each log, and the phase two after it."""
+
+    spans: dict[Span, list[LogReport]] = field(default_factory=dict)
+    """By the snapshots around them, both phases of a log as one entry."""
+    of: dict[str, list[LastPass]] = field(default_factory=dict)
+    """By log each of them by itself, the newest first."""
+    settled: dict[str, Settled] = field(default_factory=dict)
+    """By log the part of it that the pass before them had settled."""
+
+    def without(self, logs: Collection[str]) -> dict[Span, list[LogReport]]:
+        """Returns the entries of all logs but some, by the snapshots around them."""
+        left = {
+            span: [did for did in logs_of if str(did.partition) not in logs] for span, logs_of in self.spans.items()
+        }
+        return {span: logs_of for span, logs_of in left.items() if logs_of}
+
+    def alone(self, table: Table, logs: Iterable[LogReport]) -> list[tuple[tuple[int, int], list[LogReport]]]:
+        """Returns what each pass did by itself, by the snapshots that it read and made, as far as they are there.
+
+        Args:
+            table: as pyiceberg loaded it.
+            logs: only passes of these.
+        """
+        by_commit: dict[tuple[int, int], list[LogReport]] = defaultdict(list)
+        for log in logs:
+            for one in self.of[str(log.partition)]:
+                if one.base is not None and table.snapshot_by_id(one.base) and table.snapshot_by_id(one.made):
+                    by_commit[one.base, one.made].append(one.did)
+        return list(by_commit.items())
+
+
+def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
+    """Returns the last passes of a table's logs.
+
+    Args:
+        table: as pyiceberg loaded it.
+        wanted: only these logs; None for all that a pass has touched.
+    """
+    later: dict[str, tuple[int | None, int, LogReport]] = {}
+    found: dict[str, tuple[int | None, int, LogReport]] = {}
+    until: dict[str, int | None] = {}
+    own: dict[str, list[LastPass]] = defaultdict(list)
+    settled: dict[str, Settled] = {}
+    for commit in commits(table):
+        if not commit.report or not commit.as_mapped:
+            # too long for its summary, and the file beside the table is gone; or of logs by other names or keys
+            continue
+        report = PassReport.from_summary(commit.report, commit.snapshot)
+        for entry in report.logs:
+            name = str(entry.partition)
+            if name in found and name not in settled and report.phase == "one":
+                settled |= {name: part} if (part := Settled.of(table, entry, report.base, commit.snapshot)) else {}
+            if name in found or (wanted is not None and name not in wanted):
+                continue
+            if report.phase == "retention":
+                # what it took is not the pass's doing, so the phase before it is looked at apart
+                if name in later:
+                    found[name] = later[name]
+                else:
+                    until[name] = commit.parent
+                continue
+            own[name].append(LastPass(report.base, commit.parent, commit.snapshot, entry))
+            _, end, known = later.get(name, (None, commit.snapshot, None))
+            (found if report.phase == "one" else later)[name] = (commit.parent, end, _merged(known, entry))
+    spans: dict[Span, list[LogReport]] = defaultdict(list)
+    for name, (base, end, entry) in (later | found).items():
+        spans[base, end, until.get(name)].append(entry)
+    return LastPasses(dict(spans), dict(own), settled)
+
+
+def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:
+    if later is None:
+        return earlier
+    return earlier.model_copy(
+        update={
+            "checkpoint_after": later.checkpoint_after,
+            "expired": (*earlier.expired, *later.expired),
+        }
+        | {cause.name: rows_removed(earlier, cause) + rows_removed(later, cause) for cause in CAUSES}
+    )
