@@ -53,7 +53,10 @@ def test_its_state_and_its_passes_read_as_they_were_left(before, hp):
     for status in LEFT["status"]:
         assert {name: now[str(status["partition"])][name] for name in status} == status
     kept = [json.loads(PassReport.from_summary(c.report, c.snapshot).summary_json()) for c in commits(before)]
-    assert kept[::-1] == LEFT["passes"]
+    for before_now, left in zip(kept[::-1], LEFT["passes"], strict=True):
+        # what newer versions tell beside is empty
+        logs = [{name: log[name] for name in was} for log, was in zip(before_now["logs"], left["logs"], strict=True)]
+        assert {**before_now, "logs": logs} == left
     assert trusted_states(before)["1"].paused == 1
     assert rows_of(before) == set(map(tuple, LEFT["rows"]))
 

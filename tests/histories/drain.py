@@ -48,6 +48,8 @@ def drain(world: Any) -> None:
 def _settled(world: Any, name: str) -> None:
     """What a person does: mends the columns, sets the settings back, resumes, and lets each log go on."""
     tab, oracle = world.lake.tabs[name], world.oracles[name]
+    # a step on another table may have changed this one too
+    world.look(name)
     world.do(Step("evolve", {"t": name, "what": "restore"}))
     tab.set_properties({k: None for k in tab.meta.properties if k.startswith("history.expire.")})
     world.do(Step("settings", {"t": name, **{k.replace(".", "__"): v for k, v in SETTLED.items()}}))

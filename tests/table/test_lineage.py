@@ -113,3 +113,11 @@ def test_what_history_tells_is_kept_in_the_state_before_it_expires(topic):
     snapshots = len(topic.snapshots())
     remember(session_of(topic))
     assert len(topic.refresh().snapshots()) == snapshots, "nothing is new, so nothing is written"
+
+
+def test_a_state_of_what_is_no_log_does_not_hide_the_others(topic):
+    """A row without a number was paused, or the column of the logs was another once."""
+    with topic.transaction() as change:
+        known = topic.properties[STATE_PROPERTY].replace('{"0"', '{"null":{"end":0},"eu":{"end":3},"0"')
+        change.set_properties({STATE_PROPERTY: known})
+    assert view_of(topic).state.checkpoint == 4

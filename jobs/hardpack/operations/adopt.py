@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pyiceberg.table import Table
+
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.operations.adoption_checks import check_rows, check_topics, topics_in
@@ -13,6 +15,7 @@ from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
 from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_settings, read_settings
 from hardpack.table.columns import POLICY
+from hardpack.table.history import ancestors, summary_of
 from hardpack.table.layout import FIELDS, bound_fields, check_layout, mean_other_rows
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import STATE_PROPERTY
@@ -90,9 +93,15 @@ def adopt(
     if writer and writer.topic:
         check_topics(table, result, writer.topic)
     wanted[FIELDS] = bound_fields(table, result)
-    if STATE_PROPERTY in table.properties and mean_other_rows(table.properties.get(FIELDS, ""), wanted[FIELDS]):
+    if STATE_PROPERTY in table.properties and mean_other_rows(_fields_of_state(table), wanted[FIELDS]):
         # what passes knew was of logs by other names, or of other keys
         gone.append(STATE_PROPERTY)
     if not dry_run:
         alter_properties(session, wanted, gone)
     return result
+
+
+def _fields_of_state(table: Table) -> str:
+    """Returns by which fields a table's state goes; without an adoption the newest pass tells, if anybody does."""
+    told = (summary_of(s).get(FIELDS, "") for s in ancestors(table) if STATE_PROPERTY in summary_of(s))
+    return table.properties.get(FIELDS) or next(told, "")

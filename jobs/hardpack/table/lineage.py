@@ -91,9 +91,9 @@ class Lineage:
         told_to = state.unseen.told_to if state.unseen else 0
         if file.came <= told_to:
             # the state holds what there was to tell
-            late = state.unseen.late if state.unseen else None
+            late, arrived = (state.unseen.late, state.unseen.arrived) if state.unseen else (None, None)
             fresh = late is not None or covered_to(state) >= (state.checkpoint or 0)
-            return replace(SEEN, late=_within(file, [late]), fresh=fresh)
+            return replace(SEEN, late=_within(file, [late]), arrived=_within(file, [arrived]), fresh=fresh)
         if file.sequence < file.came and file.sequence <= read:
             # a rewrite that says of itself that its rows were there by then
             return SEEN
@@ -126,10 +126,9 @@ class Lineage:
         changed = snapshot.summary.operation != Operation.REPLACE
         if not (_is_rewrite(change, file) if changed else _is_no_larger(change)):
             return new
-        late = _within(file, [o.late for o in before])
-        arrived = _within(file, [o.arrived for o in before])
-        if changed:
-            late = file.min_offset
+        late = file.min_offset if changed else _within(file, [o.late for o in before])
+        more = changed and _may_bring_more(change)
+        arrived = file.min_offset if more else _within(file, [o.arrived for o in before])
         since = min([o.since for o in before], default=file.came)
         known, on_read = _told(before) if before else ON_READ
         return Origin(known, late, arrived, changed or any(o.fresh for o in before), since, on_read)
@@ -196,21 +195,38 @@ def _is_no_larger(change: Change) -> bool:
 def _is_rewrite(change: Change, file: DataFile) -> bool:
     """Returns whether a file holds rows that were there before its commit, as far as counts and bounds can tell.
 
-    The rows of the files that came beside those that left must be no more than were to be seen in these, and lie within
-    their offsets and times.
+    The rows of the files that came beside those that left must be no more than these, and lie within their offsets and
+    times.
     """
     if not change.removed:
         # an update that leaves the old rows' files in place names them in deletes
         return change.deleted is not None and change.deleted >= sum(f.rows for f in change.added)
-    low, high = min(f.min_offset for f in change.removed), max(f.max_offset for f in change.removed)
-    beside = [f for f in change.added if f.min_offset <= high and f.max_offset >= low]
+    beside = _beside(change)
+    low, high = _span(change)
     return (
         any(f.path == file.path for f in beside)
         and all(low <= f.min_offset and f.max_offset <= high for f in beside)
-        and change.hidden is not None
-        and sum(f.rows for f in beside) <= sum(f.rows for f in change.removed) - change.hidden
+        and sum(f.rows for f in beside) <= sum(f.rows for f in change.removed)
         and _times_within(beside, change.removed)
     )
+
+
+def _may_bring_more(change: Change) -> bool:
+    """Returns whether a rewrite has more rows than were to be seen in the files that left, some of them hidden."""
+    if not change.removed or change.hidden == 0:
+        return False
+    rows = sum(f.rows for f in change.removed)
+    return change.hidden is None or sum(f.rows for f in _beside(change)) > rows - change.hidden
+
+
+def _beside(change: Change) -> list[DataFile]:
+    """Returns the files that came among the offsets of those that left, at least one."""
+    low, high = _span(change)
+    return [f for f in change.added if f.min_offset <= high and f.max_offset >= low]
+
+
+def _span(change: Change) -> tuple[int, int]:
+    return min(f.min_offset for f in change.removed), max(f.max_offset for f in change.removed)
 
 
 def _times_within(inside: Sequence[DataFile], removed: Sequence[DataFile]) -> bool:

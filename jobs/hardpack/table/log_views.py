@@ -213,7 +213,10 @@ def _view(
         state, origins = started_anew(state), []
     unseen, passed = state.unseen, max(state.checkpoint or 0, state.log_start or 0)
     late = [_below(o.late, passed) for o in origins] + [unseen.late if unseen else None]
-    arrived = [_below(o.arrived, passed) for o in origins] + [unseen.arrived if unseen else None]
+    arrived = [_below(o.arrived, passed) for o in origins]
+    if unseen and unseen.told_at is None:
+        # what a pass has seen and left; what history told goes with its file
+        arrived.append(unseen.arrived)
     left_at = max(state.seen) if state.seen else LONG_MAX
     if before is None:
         return LogView(partition, to_segments(files, state.layout, left_at), state, None, _least(late), _least(arrived))
