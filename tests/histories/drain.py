@@ -48,8 +48,6 @@ def drain(world: Any) -> None:
 def _settled(world: Any, name: str) -> None:
     """What a person does: mends the columns, sets the settings back, resumes, and lets each log go on."""
     tab, oracle = world.lake.tabs[name], world.oracles[name]
-    # a step on another table may have changed this one too
-    world.look(name)
     world.do(Step("evolve", {"t": name, "what": "restore"}))
     tab.set_properties({k: None for k in tab.meta.properties if k.startswith("history.expire.")})
     world.do(Step("settings", {"t": name, **{k.replace(".", "__"): v for k, v in SETTLED.items()}}))
@@ -61,6 +59,7 @@ def _settled(world: Any, name: str) -> None:
         world.hp.resume(name)
     except HardpackError as error:
         raise Violation("errors", f"resume of all logs raised {error}") from error
+    world.look(name)
     # of a log whose rows all wait to be split nobody has said anything yet
     waiting = {row.log for row in oracle.rows[tab.meta.current_snapshot_id].waiting.values()}
     logs = {str(log): [["drain", "value", 1, "now"]] for log in sorted(oracle.said.keys() | waiting)}
