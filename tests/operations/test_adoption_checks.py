@@ -7,10 +7,12 @@ import pytest
 from hardpack import BadInput
 from hardpack.demo.topic import COLUMNS
 from hardpack.operations.adopt import adopt
+from hardpack.operations.readers import Positions
 from hardpack.rules.model import LogState
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.history import trusted_states
 from hardpack.table.layout import FIELDS
+from hardpack.table.readers import read_positions
 from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StringType
@@ -112,6 +114,23 @@ def test_what_passes_knew_is_of_the_columns_that_they_went_by(cold, catalog, set
         change.set_properties({STATE_PROPERTY: write_state({"0": LogState(checkpoint=2)})})
     cold.adopt(name, settings)
     assert (STATE_PROPERTY not in table.refresh().properties) == forgets
+
+
+@pytest.mark.parametrize(
+    ("settings", "offset"),
+    [
+        ({"column.offset": "producer", "column.producer.id": "_kafka.offset"}, 0),
+        ({"column.key": "value", "tombstone": "none"}, 7),
+    ],
+)
+def test_readers_are_waited_for_from_the_start_once_offsets_are_others(cold, catalog, settings, offset):
+    """Else a tombstone goes before a reader has seen it: what it had told was in other offsets."""
+    table = TOPICS.adopted(catalog, f"checks.readers{next(_names)}", **{"column.partition": "_kafka.partition"})
+    name = name_of(table)
+    cold.adopt(name)
+    cold.set_reader(name, "slow", Positions("", {"0": 7}), T0)
+    cold.adopt(name, settings)
+    assert [at.offset for _, at in read_positions(name, table.refresh().properties)] == [offset]
 
 
 @pytest.mark.parametrize(("key", "believed"), [("_kafka.key", True), ("value", False)])

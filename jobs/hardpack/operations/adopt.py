@@ -16,8 +16,9 @@ from hardpack.operations.writers import Writer, recognise, unmapped
 from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_settings, read_settings
 from hardpack.table.columns import POLICY
 from hardpack.table.history import ancestors, summary_of
-from hardpack.table.layout import FIELDS, bound_fields, check_layout, mean_other_rows
+from hardpack.table.layout import FIELDS, OFFSETS, bound_fields, check_layout, mean_other_rows
 from hardpack.table.log_views import read_logs
+from hardpack.table.readers import at_the_start
 from hardpack.table.state import STATE_PROPERTY
 
 
@@ -53,7 +54,8 @@ def adopt(
     """Checks a table as it would be with the settings, and sets them when all is well.
 
     The columns of a table that was not adopted before are mapped as the sink that wrote it leaves them. One that was
-    adopted, and whose partition, offset or key is mapped to another field, has new logs: what passes knew is forgotten.
+    adopted, and whose partition, offset or key is mapped to another field, has new logs: what passes knew is forgotten,
+    and for readers tombstones wait from the start, until they tell anew how far they are.
 
     Args:
         session: the table's.
@@ -96,6 +98,9 @@ def adopt(
     if STATE_PROPERTY in table.properties and mean_other_rows(_fields_of_state(table), wanted[FIELDS]):
         # what passes knew was of logs by other names, or of other keys
         gone.append(STATE_PROPERTY)
+    if mean_other_rows(table.properties.get(FIELDS, ""), wanted[FIELDS], OFFSETS):
+        # where readers go on was told in other offsets
+        wanted |= at_the_start(table.properties, session.clock())
     if not dry_run:
         alter_properties(session, wanted, gone)
     return result

@@ -121,15 +121,20 @@ def fields_by_role(bound: str) -> dict[str, str]:
     return {role: number for role, _, number in (entry.partition("=") for entry in bound.split(","))}
 
 
-def mean_other_rows(before: str, after: str) -> bool:
+OFFSETS = ("partition", "offset")
+"""Roles that say what a log and its order are."""
+
+
+def mean_other_rows(before: str, after: str, roles: Collection[str] = (*OFFSETS, "key")) -> bool:
     """Returns whether a role that says what a log, its order or its keys are has moved to another field.
 
     Args:
         before: what table property `hardpack.fields` held; empty where nobody tells any more.
         after: what it holds now.
+        roles: which of them.
     """
     old, new = fields_by_role(before), fields_by_role(after)
-    return any(old.get(role) not in (None, new.get(role)) for role in ("partition", "offset", "key") if role in new)
+    return any(old.get(role) not in (None, new.get(role)) for role in roles if role in new)
 
 
 def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> None:

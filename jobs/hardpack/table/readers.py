@@ -59,6 +59,17 @@ def properties_of(properties: Mapping[str, str], name: str) -> list[str]:
     return [key for key in properties if key.startswith(f"{PREFIX}{READER}{name}:")]
 
 
+def at_the_start(properties: Mapping[str, str], now: int) -> dict[str, str]:
+    """Returns the properties of all readers, each put down where its log may begin.
+
+    Args:
+        properties: the table's.
+        now: when that is, ms.
+    """
+    begin = Position(offset=0, at=now).model_dump_json()
+    return {key: begin for key in properties if key.startswith(PREFIX + READER)}
+
+
 def read_positions(table: str, properties: Mapping[str, str]) -> Iterator[tuple[ReaderOfLog, Position]]:
     """Yields the position of each reader in each log that it reads.
 
