@@ -162,8 +162,9 @@ class HardpackOperator(SparkSubmitOperator):
 
     def _work_on(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
         """Returns a result for each plan; Spark is started for those of which rows have to be read."""
-        # where the driver is given another environment, its home may hold expectations that are not seen here
-        idle = [None for _ in plans] if self.env_vars else done_without_spark(self.verb, plans, self.catalog)
+        # a home that the driver alone is given may hold expectations that are not seen here
+        elsewhere = self.verb == VERIFY and {"HARDPACK_HOME", "HOME"} & (self.env_vars or {}).keys()
+        idle = [None for _ in plans] if elsewhere else done_without_spark(self.verb, plans, self.catalog)
         busy = [plan for plan, nothing in zip(plans, idle, strict=True) if nothing is None]
         if len(busy) < len(plans):
             self.log.info("of %d tables no row has to be read, as their metadata tells", len(plans) - len(busy))

@@ -47,12 +47,19 @@ def data_file(tab: Any, rows: tuple[Any, ...], clock: int, bounded: bool, mute: 
     return file
 
 
+DELETED_PATH = 2147483546
+"""Field id of a data file's path in position deletes."""
+
+
 def delete_file(tab: Any, log: int, positions: Mapping[str, frozenset[int]], clock: int) -> DataFile:
     """A position delete file; on several data files, as engines may write it."""
     path = f"{tab.meta.location}/data/{tab.store.name():06}-deletes.parquet"
+    only = {DELETED_PATH: next(iter(positions)).encode()} if len(positions) == 1 else {}
+    vector = bool(only) and tab.meta.format_version > 2
     file = DataFile.from_args(
-        content=DataFileContent.POSITION_DELETES, file_path=path, file_format=FileFormat.PARQUET,
-        partition=_home(tab, log), record_count=sum(map(len, positions.values())), file_size_in_bytes=50,
+        content=DataFileContent.POSITION_DELETES, file_path=path,
+        file_format=FileFormat.PUFFIN if vector else FileFormat.PARQUET, partition=_home(tab, log),
+        record_count=sum(map(len, positions.values())), file_size_in_bytes=50, lower_bounds=only, upper_bounds=only,
     )  # fmt: skip
     file.spec_id = tab.meta.default_spec_id
     tab.store.positions[path], tab.store.created[path] = dict(positions), clock

@@ -100,7 +100,7 @@ def _any_base(real: Any) -> Any:
         def __contains__(self, _: object) -> bool:
             return True
 
-    return lambda ledger, standing: real(ledger, replace(standing, ancestors=Everything()))
+    return lambda ledger, standing, fields: real(ledger, replace(standing, ancestors=Everything()), fields)
 
 
 def _touches_all(real: Any) -> Any:
@@ -292,7 +292,7 @@ MUTANTS = [
     Mutant("what came late counts as settled", verify_sample.Settled, "_knew", _knows_all, ("errors",)),
     Mutant("any files are as read", gate_read, "holds_what_was_read", _whatever_stands, ("verify",)),
     Mutant("hidden rows are as read", gate_read, "holds_what_was_read", _no_deletes, ("verify",)),
-    Mutant("the newest gate read all", verify, "still_as_gates_read", _newest_alone, ("verify",)),
+    Mutant("the newest gate read all", verify, "stand_as_read", _newest_alone, ("verify",)),
     Mutant("nothing came during a pass", gate_read, "_stands", _nothing_came, ("verify",)),
     Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
     Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),

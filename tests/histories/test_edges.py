@@ -3,7 +3,7 @@
 import importlib
 
 import pytest
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, Conflict
 from hardpack.table.columns import settings_of
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import (
@@ -165,7 +165,8 @@ def test_a_table_that_was_made_anew_under_its_name_starts_anew(world):
     tab.swap(tab.meta.model_copy(update={"current_snapshot_id": None, "refs": {}}))
     new = [foreign._row(world, tab, 0, offset, key, "value") for offset, key in ((4, "x"), (5, "y"))]
     tab.commit(world.clock, "append", add=[tab.file(new, world.clock)])
-    assert (said(world).checkpoint, said(world).expired_to) == (None, -1)
+    assert said(world).checkpoint is None
+    assert not said(world).reason.startswith("refused")
 
 
 def test_phase_two_and_maintenance_take_no_time_that_lies_ahead(world):
@@ -215,29 +216,73 @@ def test_a_file_without_rows_is_passed_over(world):
     assert said(world) == before
 
 
-def rebound(world, when):
-    """The key is mapped to another column around a first pass: before its commit, or the pass within the adoption."""
+@pytest.fixture
+def unclean(world):
     play(world, _create(delete__retention__ms="0"), _append("a", "b-"), _append("d"), _append("e"))
     world.using(settings_of(world.lake.load_table(T)))
-    if when == "before the commit":
-        play(world, Step("ambush", {"at": 0, "step": ["settings", {"t": T, "column__key": "ingested"}]}))
+    return world.lake.tabs[T]
+
+
+def test_no_pass_is_published_by_a_key_that_the_table_names_no_more(world, unclean):
+    play(world, Step("ambush", {"at": 0, "step": ["settings", {"t": T, "column__key": "ingested"}]}))
+    before = unclean.current.snapshot_id
+    with pytest.raises(Conflict, match="mapped to another column meanwhile"):
         world.hp.clean(world.hp.plan(T, world.now))
-        return
+    assert unclean.meta.properties["hardpack.fields"].count("key=6") == 1
+    assert unclean.current.snapshot_id == before
+    assert (said(world).checkpoint, said(world).horizons) == (None, [])
+
+
+def test_a_pass_that_ends_within_an_adoption_by_another_key_is_not_believed(world, unclean, monkeypatch):
     adopting = importlib.import_module("hardpack.operations.adopt")
-    set_them = adopting.alter_properties
+    set_them, times = adopting.alter_properties, []
 
     def after_a_pass(session, wanted, gone=()):
-        world.hp.clean(world.hp.plan(T, world.now))
+        if not times:
+            times.append(1)
+            world.hp.clean(world.hp.plan(T, world.now))
         return set_them(session, wanted, gone)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adopting, "alter_properties", after_a_pass)
-        world.hp.adopt(T, {"column.key": "ingested"})
+    monkeypatch.setattr(adopting, "alter_properties", after_a_pass)
+    world.hp.adopt(T, {"column.key": "ingested"})
     world.look(T)
-
-
-@pytest.mark.parametrize("when", ["before the commit", "within the adoption"])
-def test_what_a_pass_left_of_other_keys_is_not_believed(world, when):
-    rebound(world, when)
-    assert world.lake.tabs[T].meta.properties["hardpack.fields"].count("key=6") == 1
+    assert "hardpack.state" not in unclean.meta.properties
     assert (said(world).checkpoint, said(world).horizons) == (None, [])
+
+
+def test_others_who_drop_a_delete_file_that_lies_on_nothing_bring_no_row(world):
+    """Iceberg drops delete files that are older than every data file, in any commit."""
+    tab = expired(world)
+    hide(tab, "b", world)
+    old = [p for m in tab._lists(tab.current, ManifestContent.DELETES) for p in tab.store.live[m.manifest_path]]
+    path, seen = next((p, r) for p, r in tab.visible(tab.current).items() if any(row.key == "a" for row in r))
+    tab.commit(world.clock, "replace", add=[tab.file(list(seen), world.clock)], remove=[path])
+    path, seen = next((p, r) for p, r in tab.visible(tab.current).items() if any(row.key == "a" for row in r))
+    newer = [row._replace(ingested=world.clock) for row in seen]
+    tab.commit(world.clock, "overwrite", add=[tab.file(newer, world.clock)], remove=[path, *old])
+    world.look(T)
+    assert not said(world).reason.startswith("refused")
+
+
+def test_one_delete_file_on_several_data_files_makes_no_update_an_arrival(world):
+    tab = expired(world)
+    keys = {
+        p: frozenset(n for n, r in enumerate(tab.store.files[p]) if r.key in "cdefn") for p in tab.paths(tab.current)
+    }
+    tab.commit(
+        world.clock, "delete", deletes=[delete_file(tab, 0, {p: at for p, at in keys.items() if at}, world.clock)]
+    )
+    world.look(T)
+    merged_on_write(world, tab, [])
+    world.look(T)
+    assert not said(world).reason.startswith("refused")
+
+
+def test_a_log_that_was_emptied_is_the_same_log_when_its_history_expires(world):
+    """Some expire snapshots and forget that there was a parent: nothing proves then that another table stands there."""
+    tab = expired(world, cleanup__policy="compact,delete", retention__ms="1")
+    play(world, _do("retention"), _append("p"), _append("q"))
+    checkpoint = said(world).checkpoint
+    kept = [tab.meta.snapshots[-2].model_copy(update={"parent_snapshot_id": None}), tab.meta.snapshots[-1]]
+    tab.swap(tab.meta.model_copy(update={"snapshots": kept}))
+    assert (said(world).checkpoint, said(world).expired_to) == (checkpoint, 21)

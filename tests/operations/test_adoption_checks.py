@@ -128,6 +128,7 @@ def test_readers_are_waited_for_from_the_start_once_offsets_are_others(cold, cat
     table = TOPICS.adopted(catalog, f"checks.readers{next(_names)}", **{"column.partition": "_kafka.partition"})
     name = name_of(table)
     cold.adopt(name)
+    TOPICS.append(table, {0: [Row(n, b"k", b"v", timestamp=T0) for n in range(2)]})
     cold.set_reader(name, "slow", Positions("", {"0": 7}), T0)
     cold.adopt(name, settings)
     assert [at.offset for _, at in read_positions(name, table.refresh().properties)] == [offset]

@@ -7,6 +7,7 @@ only what was appended behind, and all that stood when the passes were committed
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from pyiceberg.table import Table
@@ -20,6 +21,8 @@ from hardpack.table.log_views import read_logs
 
 WITH_ROW_LINEAGE = 3
 """Format from which on rows have a lineage, which can be read only of what is published."""
+MOST_LOOKS = 6
+"""Snapshots that are looked at, at most; to look at more would take as long as to read rows."""
 
 
 def with_gate_read(ledger: Ledger, format_version: int) -> tuple[LogReport, ...]:
@@ -49,17 +52,30 @@ def fingerprint(paths: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(paths)).encode()).hexdigest()[:12]
 
 
-def still_as_gates_read(table: Table, settings: Settings, passes: Mapping[str, Sequence[LastPass]]) -> set[str]:
-    """Returns the logs that stand as their last gates have read them, whose every row that was.
+def stand_as_read(table: Table, settings: Settings, passes: Mapping[str, Sequence[LastPass]]) -> bool:
+    """Returns whether all logs stand as their last gates have read them, which read every row.
 
     Args:
         table: as pyiceberg loaded it; only its metadata is read, and whether files that passes wrote are there.
         settings: the table's.
         passes: the last ones of each log, the newest first.
     """
-    able = {log: own for log, own in passes.items() if own and all(_comparable(table, one) for one in own)}
-    looks = _Looks(table, settings, list(able))
-    return {log for log, own in able.items() if _untouched(looks, log, own)}
+    if not passes or not all(_comparable(table, one) for own in passes.values() for one in own):
+        return False
+    # what the newest pass left has to stand now, and each began with what the one before it had left
+    pairs = [
+        (log, one, after)
+        for log, own in passes.items()
+        for one, after in zip(own, [None, *(newer.base for newer in own[:-1])], strict=True)
+    ]
+    asked: defaultdict[int | None, set[str]] = defaultdict(set)
+    for log, one, after in pairs:
+        for snapshot in (after, one.base, one.parent) if one.parent != one.base else (after,):
+            asked[snapshot].add(log)
+    if len(asked) > MOST_LOOKS:
+        return False
+    looks = _Looks(table, settings, asked)
+    return all(_stands(looks, log, one, after) for log, one, after in pairs)
 
 
 def _comparable(table: Table, one: LastPass) -> bool:
@@ -69,24 +85,24 @@ def _comparable(table: Table, one: LastPass) -> bool:
 
 
 class _Looks:
-    """A table's logs at some snapshots, each looked at once."""
+    """A table's logs at some snapshots, each looked at once, when it is asked for.
 
-    def __init__(self, table: Table, settings: Settings, logs: Sequence[str]) -> None:
-        self.table, self._settings, self._logs = table, settings, logs
+    Args:
+        table: as pyiceberg loaded it.
+        settings: the table's.
+        asked: by snapshot, None for the current one, the logs that are wanted of it.
+    """
+
+    def __init__(self, table: Table, settings: Settings, asked: Mapping[int | None, set[str]]) -> None:
+        self.table, self._settings, self._asked = table, settings, asked
         self._at: dict[int | None, dict[str, Sequence[DataFile]]] = {}
 
     def files(self, log: str, snapshot: int | None) -> Sequence[DataFile]:
-        """Returns the files of a log at a snapshot, None for the current one."""
+        """Returns the files of a log at a snapshot."""
         if snapshot not in self._at:
-            views = read_logs(self.table, self._settings, snapshot, partitions=self._logs)
+            views = read_logs(self.table, self._settings, snapshot, partitions=self._asked[snapshot])
             self._at[snapshot] = {str(view.partition): view.files for view in views}
         return self._at[snapshot].get(log, ())
-
-
-def _untouched(looks: _Looks, log: str, own: Sequence[LastPass]) -> bool:
-    """Returns whether what the newest pass left stands now, and each began with what the one before it had left."""
-    after = [None, *(one.base for one in own[:-1])]
-    return all(_stands(looks, log, one, at) for one, at in zip(own, after, strict=True))
 
 
 def _stands(looks: _Looks, log: str, one: LastPass, after: int | None) -> bool:

@@ -42,13 +42,6 @@ class LastPasses:
     settled: dict[str, Settled] = field(default_factory=dict)
     """By log the part of it that the pass before them had settled."""
 
-    def without(self, logs: Collection[str]) -> dict[Span, list[LogReport]]:
-        """Returns the entries of all logs but some, by the snapshots around them."""
-        left = {
-            span: [did for did in logs_of if str(did.partition) not in logs] for span, logs_of in self.spans.items()
-        }
-        return {span: logs_of for span, logs_of in left.items() if logs_of}
-
     def alone(self, table: Table, logs: Iterable[LogReport]) -> list[tuple[tuple[int, int], list[LogReport]]]:
         """Returns what each pass did by itself, by the snapshots that it read and made, as far as they are there.
 

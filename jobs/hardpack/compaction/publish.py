@@ -15,7 +15,7 @@ from hardpack.compaction.work import PassRequest
 from hardpack.errors import Conflict
 from hardpack.spark.commit import CommitChange, Standing
 from hardpack.table.history import commits
-from hardpack.table.layout import FIELDS, bound_fields
+from hardpack.table.layout import FIELDS, bound_fields, mean_other_rows
 from hardpack.table.packing import PassFolder
 from hardpack.table.readers import slowest_readers
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
@@ -39,14 +39,15 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
     folder = PassFolder(files.io, files.location)
     logs = with_gate_read(ledger, session.table.format_version) if gate and gate.whole else ledger.logs
     report = request.report(logs=logs, seconds=round(time.monotonic() - choice.inputs.began, 1))
+    fields = bound_fields(session.table, work.settings)
     change = CommitChange(
         remove=[tasks[path].file() for run in choice.rewrite for path in run],
         add=staged.java_files,
-        properties=lambda standing: {STATE_PROPERTY: _next_state(ledger, standing)},
+        properties=lambda standing: {STATE_PROPERTY: _next_state(ledger, standing, fields)},
         summary={
             PLAN_SUMMARY: f"{request.phase}:{request.plan}",
             PASS_SUMMARY: folder.kept(report.summary_json()),
-            FIELDS: bound_fields(session.table, work.settings),
+            FIELDS: fields,
             STATE_PROPERTY: folder.kept(write_state(ledger.states(request.commit_time()))),
         },
         vectors=staged.java_vectors,
@@ -58,11 +59,16 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
     return report.model_copy(update={"snapshot": snapshot, "data_docs": gate.page if gate else ""})
 
 
-def _next_state(ledger: Ledger, standing: Standing) -> str:
+def _next_state(ledger: Ledger, standing: Standing, fields: str) -> str:
     """Returns the table's state with the pass's logs moved on, refused when the pass no longer fits what stands."""
     work, record = ledger.choice.work, ledger.choice.inputs.record
     if moved := record.why_moved(work.request.base, standing.ancestors):
         raise Conflict(f"{work.name}: {moved}; plan again, nothing was published.")
+    if mean_other_rows(fields, standing.properties.get(FIELDS, "")):
+        raise Conflict(
+            f"{work.name}: partition, offset or key was mapped to another column meanwhile; plan again, nothing was "
+            "published."
+        )
     current = read_state(work.name, standing.properties)
     own = {log.name for log in work.logs}
     known = {log for log in current.keys() | own if record.stands(log, state_of(current, log))}

@@ -134,7 +134,7 @@ class VerifyReport(BaseModel):
     data_docs: tuple[str, ...] = ()
     note: str = ""
     not_read_again: int = 0
-    """Logs whose files are those of which the gate had read every row before they were published."""
+    """Logs of which no row was read: the files are those of which the gates had read every row. All of them or none."""
 
     @property
     def failed_own(self) -> list[str]:

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 
 from hardpack.compaction.data_docs import page_title, partitions
 from hardpack.compaction.gate import judge, promise
-from hardpack.compaction.gate_read import still_as_gates_read
+from hardpack.compaction.gate_read import stand_as_read
 from hardpack.compaction.last_passes import last_passes
 from hardpack.compaction.own_expectations import with_own_expectations
 from hardpack.compaction.report import Check, LogReport, VerifyReport
@@ -44,7 +44,7 @@ def verify(
         now: for the report, ms.
         partitions: only these logs; None for all that a pass has touched.
         sample: as the check of a run does, of a large log's clean part, as its pass left it alone, read some files
-            only, see `passed_over`; and nothing of one that stands as a gate has read it, see `gate_read`.
+            only, see `passed_over`; and nothing where all logs stand as gates have read them, see `gate_read`.
 
     Raises:
         BadInput: a column is no longer the one that was mapped when the table was adopted.
@@ -53,8 +53,9 @@ def verify(
     settings = session.checked_settings()
     columns, current = session.columns(settings), table.current_snapshot()
     passes = last_passes(table, None if partitions is None else {str(p) for p in partitions})
-    known = still_as_gates_read(table, settings, passes.of) if sample else set[str]()
-    waiting = _waiting(session, settings) if (spans := passes.without(known)) else set[str]()
+    read_before = sample and stand_as_read(table, settings, passes.of)
+    spans = {} if read_before else passes.spans
+    waiting = _waiting(session, settings) if spans else set[str]()
     checks: list[Check] = []
     pages: list[str] = []
     passes_hold = True
@@ -96,7 +97,7 @@ def verify(
         checks=tuple(checks),
         data_docs=tuple(pages),
         note=note,
-        not_read_again=len(known),
+        not_read_again=len(passes.of) if read_before else 0,
     )
     return with_own_expectations(session, report, partitions)
 

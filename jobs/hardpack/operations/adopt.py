@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyiceberg.table import Table
@@ -18,7 +18,7 @@ from hardpack.table.columns import POLICY
 from hardpack.table.history import ancestors, summary_of
 from hardpack.table.layout import FIELDS, OFFSETS, bound_fields, check_layout, mean_other_rows
 from hardpack.table.log_views import read_logs
-from hardpack.table.readers import at_the_start
+from hardpack.table.readers import at_the_start, is_position
 from hardpack.table.state import STATE_PROPERTY
 
 
@@ -95,15 +95,26 @@ def adopt(
     if writer and writer.topic:
         check_topics(table, result, writer.topic)
     wanted[FIELDS] = bound_fields(table, result)
-    if STATE_PROPERTY in table.properties and mean_other_rows(_fields_of_state(table), wanted[FIELDS]):
-        # what passes knew was of logs by other names, or of other keys
-        gone.append(STATE_PROPERTY)
-    if mean_other_rows(table.properties.get(FIELDS, ""), wanted[FIELDS], OFFSETS):
-        # where readers go on was told in other offsets
-        wanted |= at_the_start(table.properties, session.clock())
     if not dry_run:
-        alter_properties(session, wanted, gone)
+        _set(session, wanted, gone, [str(view.partition) for view in views])
     return result
+
+
+def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: Sequence[str]) -> None:
+    """Sets and removes properties; what is known of other logs, offsets or keys than those mapped now goes."""
+    table = session.table
+    before, after = _fields_of_state(table), wanted[FIELDS]
+    if mean_other_rows(before, after, OFFSETS):
+        # where readers go on was told in other offsets, or of other logs
+        begun = at_the_start(table.properties, logs, session.clock())
+        gone += [key for key in table.properties if is_position(key) and key not in begun]
+        wanted |= begun
+    others = mean_other_rows(before, after)
+    gone += [STATE_PROPERTY] if others and STATE_PROPERTY in table.properties else []
+    alter_properties(session, wanted, gone)
+    if others and STATE_PROPERTY in table.refresh().properties:
+        # a pass by what was mapped before came meanwhile
+        alter_properties(session, {}, [STATE_PROPERTY])
 
 
 def _fields_of_state(table: Table) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -99,7 +99,8 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
         earlier = told | earlier
     for log in undone | (states.keys() & earlier.keys()):
         # what nobody tells any more may have expired tombstones too
-        unknown = LogState() if past.whole and not lost else LogState(expired_to=states[log].expired_to)
+        certain = past.whole and not lost
+        unknown = LogState() if certain else LogState(expired_to=states[log].expired_to)
         states[log] = replace(earlier.get(log, unknown), paused=states[log].paused, uncleanable=states[log].uncleanable)
     return past.as_far_as_told(states)
 
@@ -172,7 +173,8 @@ class _Past:
         self.ids = {s.snapshot_id for s in self.lineage}
         self.newest = max((s.sequence_number or 0 for s in self.lineage), default=-1)
         self.oldest = min((s.sequence_number or 0 for s in self.lineage), default=None)
-        self.whole = not self.lineage or _began(self.lineage[-1])
+        self.whole = not self.lineage or (self.lineage[-1].sequence_number or 0) <= 1
+        self.elsewhere = {s.snapshot_id for s in table.snapshots()} - self.ids if _began_empty(self.lineage) else set()
         self.mapped_otherwise = frozenset(
             s.snapshot_id for s in self.lineage if STATE_PROPERTY in summary_of(s) and not as_mapped(table, s)
         )
@@ -197,7 +199,7 @@ class _Past:
         """Returns whether the commit that left this state is not in the past, or told of other logs or keys."""
         if state.snapshot is None:
             return False
-        return state.snapshot[0] in self.mapped_otherwise or self._lacks(*state.snapshot)
+        return state.snapshot[0] in self.elsewhere | self.mapped_otherwise or self._lacks(*state.snapshot)
 
     def as_far_as_told(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
         """Returns the states without what was put down of rows that are not in the past.
@@ -220,19 +222,15 @@ class _Past:
         return self.oldest is None or self.oldest < sequence
 
 
-def _began(snapshot: Snapshot) -> bool:
-    """Returns whether nothing was in the table before a snapshot, as far as that can be told.
+def _began_empty(lineage: Sequence[Snapshot]) -> bool:
+    """Returns whether a table was empty when the oldest snapshot of its past was made, which has no parent.
 
-    Some expire snapshots and forget that there was a parent. CREATE OR REPLACE TABLE keeps a table's old snapshots and
-    goes on in their numbers, with an append that has no parent and brings all rows there are.
+    CREATE OR REPLACE TABLE keeps a table's old snapshots, in no past any more, and goes on in their numbers.
     """
-    if (snapshot.sequence_number or 0) <= 1:
-        return True
-    told = summary_of(snapshot)
-    counts = [told.get(f"{which}-{what}") for which in ("total", "added") for what in ("records", "data-files")]
-    return (
-        snapshot.parent_snapshot_id is None and is_append(snapshot) and None not in counts and counts[:2] == counts[2:]
-    )
+    if not lineage or lineage[-1].parent_snapshot_id is not None:
+        return False
+    told = summary_of(lineage[-1])
+    return "deleted-data-files" not in told and None is not told.get("total-records") == told.get("added-records")
 
 
 def summary_of(snapshot: Snapshot) -> dict[str, str]:

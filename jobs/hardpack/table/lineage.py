@@ -213,10 +213,9 @@ def _is_rewrite(change: Change, file: DataFile) -> bool:
 
 def _may_bring_more(change: Change) -> bool:
     """Returns whether a rewrite has more rows than were to be seen in the files that left, some of them hidden."""
-    if not change.removed or change.hidden == 0:
+    if not change.hidden:
         return False
-    rows = sum(f.rows for f in change.removed)
-    return change.hidden is None or sum(f.rows for f in _beside(change)) > rows - change.hidden
+    return sum(f.rows for f in _beside(change)) > sum(f.rows for f in change.removed) - change.hidden
 
 
 def _beside(change: Change) -> list[DataFile]:

@@ -88,6 +88,7 @@ class ManifestReader:
         self.oldest = min(self.times.values(), default=0)
         asked = tuple(self.columns.by_role.values())
         self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
+        self._deletes: dict[str, list[IceFile]] = {}
         self._by_footer: dict[str, dict[int, Told]] = {}
         """By path of a file of which the manifest does not tell enough, what its footer tells."""
         self._log_at = {number: self.columns.log.places(spec) for number, spec in self.specs.items()}
@@ -202,12 +203,18 @@ class ManifestReader:
                     log, file = self.placed(entry)
                     yield NO_LOG if log is None else log, entry.data_file.partition[at], DataFile(*file)
 
+    def delete_files(self, manifest: ManifestFile) -> list[IceFile]:
+        """Returns the live delete files of a manifest, which is read once."""
+        if manifest.manifest_path not in self._deletes:
+            entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
+            self._deletes[manifest.manifest_path] = [entry.data_file for entry in entries]
+        return self._deletes[manifest.manifest_path]
+
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
         """Finds the logs that the row-level deletes of some manifests lie on; None stands for all."""
         found: set[Partition | None] = set()
         for manifest in manifests:
-            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
-                found.add(self.named_log(entry.data_file))
+            found.update(map(self.named_log, self.delete_files(manifest)))
         return found
 
     def placed(self, entry: ManifestEntry) -> tuple[Partition | None, tuple[Any, ...]]:

@@ -100,7 +100,8 @@ class PassFolder:
                 if hashlib.sha256(kept.encode()).hexdigest() != name:
                     raise Lost(name)
             return unpacked(kept)
-        except (FileNotFoundError, ValueError) as error:
+        except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError) as error:
+            # S3 forbids to ask for what is not there where nobody may list
             raise Lost(str(error)) from None
 
     def _path(self, name: str) -> str:

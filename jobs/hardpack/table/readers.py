@@ -7,7 +7,7 @@ A property is of one reader and one log, so that of two that are put down at onc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -59,15 +59,22 @@ def properties_of(properties: Mapping[str, str], name: str) -> list[str]:
     return [key for key in properties if key.startswith(f"{PREFIX}{READER}{name}:")]
 
 
-def at_the_start(properties: Mapping[str, str], now: int) -> dict[str, str]:
-    """Returns the properties of all readers, each put down where its log may begin.
+def is_position(key: str) -> bool:
+    """Returns whether a reader's position stands in a property."""
+    return key.startswith(PREFIX + READER)
+
+
+def at_the_start(properties: Mapping[str, str], logs: Iterable[str], now: int) -> dict[str, str]:
+    """Returns properties that put each named reader down where logs may begin.
 
     Args:
-        properties: the table's.
+        properties: the table's, which have the readers' names.
+        logs: which the table has now.
         now: when that is, ms.
     """
+    names = {key.removeprefix(PREFIX + READER).partition(":")[0] for key in properties if is_position(key)}
     begin = Position(offset=0, at=now).model_dump_json()
-    return {key: begin for key in properties if key.startswith(PREFIX + READER)}
+    return {f"{PREFIX}{READER}{name}:{log}": begin for log in logs for name in sorted(names)}
 
 
 def read_positions(table: str, properties: Mapping[str, str]) -> Iterator[tuple[ReaderOfLog, Position]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +34,8 @@ class Change:
     removed: tuple[DataFile, ...]
     deleted: int | None
     """Rows that new row-level deletes take beside those that earlier ones took, None when they do not tell how many."""
-    hidden: int | None = 0
-    """Rows of the files that left which earlier deletes had taken at most; None when nobody tells."""
+    hidden: int = 0
+    """Rows of the files that left which earlier deletes had taken, as far as these tell it."""
 
 
 def change_of(
@@ -48,92 +49,71 @@ def change_of(
         snapshot: its id.
     """
     added, removed = (dict[Partition | None, list[tuple[Any, ...]]]() for _ in range(2))
-    deletes = _Deletes(reader)
-    for manifest in manifests:
-        of_deletes, own = manifest.content == ManifestContent.DELETES, manifest.added_snapshot_id == snapshot
-        if not own and not of_deletes:
-            continue
-        entries = manifest.fetch_manifest_entry(reader.io, discard_deleted=not own)
-        if of_deletes:
-            deletes.take(entries, own)
+    listed, deletes = list(manifests), list[ManifestEntry]()
+    for manifest in (m for m in listed if m.added_snapshot_id == snapshot):
+        entries = manifest.fetch_manifest_entry(reader.io, discard_deleted=False)
+        if manifest.content == ManifestContent.DELETES:
+            deletes += entries
             continue
         reader.ask_footers(manifest, entries)
         for entry in (e for e in entries if e.data_file.record_count and e.status != ManifestEntryStatus.EXISTING):
             log, args = reader.placed(entry)
             (removed if entry.status == ManifestEntryStatus.DELETED else added).setdefault(log, []).append(args)
     came, out = built(added), built(removed)
-    hidden = deletes.hidden([file.path.encode() for files in out.values() for file in files])
+    gone = {file.path.encode() for files in out.values() for file in files}
+    before = [m for m in listed if m.content == ManifestContent.DELETES and m.added_snapshot_id != snapshot]
+    deleted, hidden = _deleted(reader, deletes), _hidden(reader, deletes, before, gone) if gone else {}
     # rows that left with a file of which nobody can tell the log may have been of any
     left = [file.of_no_one_log() for file in out.pop(None, ())]
     came.pop(None, None)
-    deleted = deletes.deleted
     return {
-        log: Change(tuple(came.get(log, ())), (*out.get(log, ()), *left), _of_log(deleted, log), _hidden(hidden, log))
+        log: Change(tuple(came.get(log, ())), (*out.get(log, ()), *left), _of_log(deleted, log), hidden.get(log, 0))
         for log in {None, *came, *out, *deleted}
     }
 
 
-class _Deletes:
-    """The row-level deletes around a snapshot.
-
-    Args:
-        reader: the table's.
-    """
-
-    def __init__(self, reader: ManifestReader) -> None:
-        self._reader = reader
-        self.deleted = Counts()
-        """Rows that the snapshot's own deletes take beside those that earlier ones took."""
-        self._left, self._stay = list[IceFile](), list[IceFile]()
-
-    def take(self, entries: Iterable[ManifestEntry], own: bool) -> None:
-        """Takes the entries of a manifest.
-
-        Args:
-            entries: of delete files.
-            own: whether the snapshot wrote it.
-        """
-        for entry in entries:
-            file, came = entry.data_file, entry.status == ManifestEntryStatus.ADDED
-            if not own or entry.status == ManifestEntryStatus.EXISTING:
-                self._stay.append(file)
-                continue
-            # a deletion vector names again what the one in whose place it comes had named
-            self._count(self.deleted, file, 1 if came else -1)
-            if not came:
-                self._left.append(file)
-
-    def hidden(self, paths: Sequence[bytes]) -> Counts:
-        """Returns the rows, at most, that earlier deletes had taken of data files that leave."""
-        found = Counts()
-        for file in (*self._left, *(f for f in self._stay if _may_lie_on(f, paths))):
-            self._count(found, file)
-        return found
-
-    def _count(self, found: Counts, file: IceFile, sign: int = 1) -> None:
-        """Adds the rows that a delete file names; of equality deletes nobody tells how many they take."""
-        log = self._reader.named_log(file)
+def _deleted(reader: ManifestReader, deletes: Iterable[ManifestEntry]) -> Counts:
+    """Returns the rows that a snapshot's own deletes take; of equality deletes nobody tells how many."""
+    found = Counts()
+    for entry in deletes:
+        file, came = entry.data_file, entry.status == ManifestEntryStatus.ADDED
+        log = reader.named_log(file)
         before = found.get(log, 0)
-        known = file.content == DataFileContent.POSITION_DELETES and before is not None
-        found[log] = (before or 0) + sign * file.record_count if known else None
+        if came:
+            known = file.content == DataFileContent.POSITION_DELETES and before is not None
+            found[log] = (before or 0) + file.record_count if known else None
+        elif entry.status == ManifestEntryStatus.DELETED and _is_vector(file) and before is not None:
+            # the vector that comes in its place names its rows again
+            found[log] = before - file.record_count
+    return found
 
 
-def _may_lie_on(file: IceFile, paths: Sequence[bytes]) -> bool:
-    """Returns whether a delete file that stays may lie on some data files that leave; a deletion vector leaves too."""
-    if file.file_format == FileFormat.PUFFIN:
-        return False
+def _hidden(
+    reader: ManifestReader, deletes: Iterable[ManifestEntry], before: Iterable[ManifestFile], gone: Collection[bytes]
+) -> dict[Partition | None, int]:
+    """Returns the rows that earlier deletes had surely taken of data files that left.
+
+    A deletion vector leaves with its file. Position deletes stay, and tell whose they are if they are one file's.
+    """
+    left = [e.data_file for e in deletes if e.status == ManifestEntryStatus.DELETED and _is_vector(e.data_file)]
+    stay = [e.data_file for e in deletes if e.status == ManifestEntryStatus.EXISTING]
+    stay += (file for manifest in before for file in reader.delete_files(manifest))
+    found = defaultdict[Partition | None, int](int)
+    for file in (*left, *(f for f in stay if _only_path(f) in gone)):
+        found[reader.named_log(file)] += file.record_count
+    return found
+
+
+def _is_vector(file: IceFile) -> bool:
+    return file.file_format == FileFormat.PUFFIN
+
+
+def _only_path(file: IceFile) -> bytes | None:
+    """Returns the path of the one data file that position deletes are of; None where they are of several."""
     low, high = ((bounds or {}).get(DELETED_PATH) for bounds in (file.lower_bounds, file.upper_bounds))
-    if low is None or high is None:
-        return bool(paths)
-    return any(low <= path and path[: len(high)] <= high for path in paths)
+    return low if low == high and file.content == DataFileContent.POSITION_DELETES else None
 
 
 def _of_log(found: Counts, log: Partition | None) -> int | None:
     """Returns the rows of a log; deletes that name no log may lie on any."""
     return found.get(log, None if None in found else 0)
-
-
-def _hidden(found: Counts, log: Partition | None) -> int | None:
-    """Returns the most rows of a log that deletes can have taken, those counted that name no log."""
-    own, of_any = found.get(log, 0), found.get(None, 0)
-    return None if own is None or of_any is None else own + (of_any if log is not None else 0)
