@@ -205,7 +205,7 @@ def test_a_task_killed_in_the_middle_takes_its_driver_along_and_its_retry_ends_w
 
     # a JVM that forks to start another program is two for a moment
     driver = min(wait_until(running, 300, f"a driver of {verb}"), key=lambda process: process.create_time())
-    # into the work, which phase two soon has done: no horizon has passed
+    # into the work, which phase two soon has done
     time.sleep(2 if verb == "phase_two" else 6)
     assert driver.is_running()
     submit = driver

@@ -62,7 +62,7 @@ def judge_pass(session: TableSession, ledger: Ledger) -> GatePassed:
             "Partitions": partitions(names),
             "Time of the pass": moment(request.now),
         }
-        rows = at_hand(evidence(jvm, columns, chosen.sides, hold, published=False, sample=chosen.sample), chosen.sides)
+        rows = at_hand(evidence(jvm, columns, chosen.sides, hold, lineage=False, sample=chosen.sample), chosen.sides)
         verdict = judge(rows, request.table, title, promises, session.home, about)
     if not verdict.success:
         raise GateRefused(

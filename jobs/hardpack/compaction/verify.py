@@ -225,7 +225,7 @@ def _compare(
             Side([t for path, t in before.items() if path not in shared], "before", wide=True),
             Side([t for path, t in after.items() if path not in shared], "after", wide=True),
         ]
-        rows = evidence(jvm, columns, sides, hold, published=True)
+        rows = evidence(jvm, columns, sides, hold, lineage=jvm.has_lineage(base))
         # files without bounds may be of other logs
         rows = at_hand(rows.where(rows["p"].isin([str(value) for value in values])), sides)
         about = {"Pass": did, "Snapshot": f"{current}, as published", "Compared with": f"snapshot {base}"}

@@ -72,7 +72,7 @@ def evidence(
     columns: LogColumns,
     sides: Iterable[Side],
     hold: ExitStack,
-    published: bool,
+    lineage: bool,
     sample: Sample | None = None,
 ) -> DataFrame:
     """Returns one row per row and side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
@@ -84,10 +84,10 @@ def evidence(
         columns: the table's.
         sides: the files of both sides.
         hold: keeps the staged tasks until the caller has read the frame.
-        published: whether the files after are committed; format v3's lineage can be read only then.
+        lineage: whether rows are compared by their lineage too, which format v3 tells of what is published.
         sample: which keys are looked at, None for all.
     """
-    frames = [_side(table, columns, side, hold, published, sample) for side in sides if side.tasks]
+    frames = [_side(table, columns, side, hold, lineage, sample) for side in sides if side.tasks]
     if not frames:
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)

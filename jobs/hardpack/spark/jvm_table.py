@@ -115,6 +115,10 @@ class JvmTable(Procedures):
         """Returns the sequence number of a snapshot."""
         return int(self._java.snapshot(snapshot).sequenceNumber())
 
+    def has_lineage(self, snapshot: int) -> bool:
+        """Returns whether the rows of a snapshot have a lineage: those of format v3, from its first commit on."""
+        return self._java.snapshot(snapshot).firstRowId() is not None
+
     def removed_files(self, snapshot: int) -> set[str]:
         """Returns the paths of the data files that the commit of a snapshot removed."""
         found = self._java.snapshot(snapshot).removedDataFiles(self._java.io())
