@@ -9,7 +9,7 @@ from hardpack.compaction.report import LogReport
 from tests.topics import T0, append, name_of, new_topic, random_rows, row
 
 pytestmark = pytest.mark.spark
-RECKONED = {"bytes_after", "bytes_written", "files_written", "tombstones_waiting"}
+RECKONED = {"bytes_after", "bytes_written", "files_written", "tombstones_waiting", "gate_read"}
 """What is known only once files are written."""
 TOLD = set(LogReport.model_fields) - RECKONED
 
