@@ -143,6 +143,7 @@ def test_bytes_leave_the_storage_and_the_table_stays_as_it_is(catalog, hp):
     assert (kept.orphans_deleted, kept.filters_deleted) == (1, 1)
     state = table.refresh().properties["hardpack.state"]
 
+    hp.clock = lambda: now + 10 * DAY
     late = hp.maintain(name, now + 10 * DAY)
     assert (late.snapshots_before, late.snapshots_after) == (8, 1)
     assert late.files_deleted > 0
@@ -160,7 +161,8 @@ def test_a_table_may_keep_to_itself(catalog, hp):
     table = new_topic(catalog, maintenance="off")
     put(table, 0)
     put(table, 1)
-    found = hp.maintain(name_of(table), int(time.time() * 1000) + 100 * DAY)
+    hp.clock = lambda: int(time.time() * 1000) + 100 * DAY
+    found = hp.maintain(name_of(table))
     assert (found.snapshots_after, found.files_deleted) == (2, 0)
     assert "off" in found.notes[0]
 
@@ -215,7 +217,8 @@ def test_expiry_deletes_no_file_outside_the_tables_location(catalog, hp, tmp_pat
     own = {Path(p.removeprefix("file://")) for p in table.inspect.files()["file_path"].to_pylist()} - {foreign}
     table.delete("partition = 0")
     put(table, 7)
-    found = hp.maintain(name_of(table), int(time.time() * 1000) + 10 * DAY)
+    hp.clock = lambda: int(time.time() * 1000) + 10 * DAY
+    found = hp.maintain(name_of(table))
     assert foreign.exists()
     assert not any(path.exists() for path in own)
     assert found.snapshots_after == 1
