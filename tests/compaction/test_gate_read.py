@@ -1,4 +1,4 @@
-"""Of a log whose files are those that the gate has read nothing is read again; whatever else stands is read."""
+"""The check of a run reads no row of logs that stand as their gates have read them, and reads all others."""
 
 import json
 from pathlib import Path

@@ -245,7 +245,7 @@ def _no_deletes(real: Any) -> Any:
 
 
 def _newest_alone(real: Any) -> Any:
-    """Of the passes that are looked at only the newest one's files are compared."""
+    """The check of a run compares the files of each log's newest pass alone, not those of the pass before it."""
     return lambda table, settings, passes: real(table, settings, {name: own[:1] for name, own in passes.items()})
 
 

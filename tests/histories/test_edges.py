@@ -104,7 +104,7 @@ def merged_on_write(world, tab, late):
 
 
 def merged_on_read(world, tab, late):
-    """The same where a file has one deletion vector, which names again what the one before it had named."""
+    """MERGE of others on format v3: a file's new deletion vector names again what the old one had named."""
     hidden = tab.hidden(tab.current)
     path, row = next((p, row) for p, r in tab.visible(tab.current).items() for row in r if row.key == "a")
     listed = [m.manifest_path for m in tab._lists(tab.current, ManifestContent.DELETES)]

@@ -31,7 +31,7 @@ class GatePassed:
     """That a gate has agreed, and on what."""
 
     page: str
-    """Of Data Docs."""
+    """Path of the page of Data Docs that shows what the gate found."""
     whole: bool
     """Whether it has read every row, not a sample."""
 
