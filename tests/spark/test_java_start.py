@@ -1,5 +1,6 @@
 """How Java starts: where it finds jars and classes, and that a missing or unfit archive costs nothing but time."""
 
+import re
 import shlex
 import subprocess
 
@@ -56,3 +57,9 @@ def test_java_goes_on_silently_without_an_archive_that_does_not_fit(jars):
     done = subprocess.run(["java", *options, "-version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
     assert "warning" not in done.stderr.lower()
+
+
+def test_a_process_of_many_tables_keeps_the_code_that_it_has_compiled(jars):
+    options = shlex.split(java_options(jars, short_life=True))
+    done = subprocess.run(["java", *options, "-XX:+PrintFlagsFinal", "-version"], capture_output=True, text=True)
+    assert re.search(r"ReservedCodeCacheSize\s+= (\d+)", done.stdout)[1] == str(240 << 20)
