@@ -13,7 +13,7 @@ from typing import Any
 
 import hardpack.spark.log_rows
 from hardpack.compaction import alter_states, inputs, phase_one, phase_two, pipeline, split, verify
-from hardpack.compaction.dead_rows import DeadRows
+from hardpack.compaction.dead_rows import DeadRows, expired_to
 from hardpack.compaction.gate import GatePassed
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import Staged
@@ -103,12 +103,12 @@ def find_dead_rows(session: Any, inputs: Any) -> DeadRows:
         if keyless and log.settings.null_keys == "refuse":
             raise UncleanableLog("keyless rows.", (log.name,), f"{keyless} rows without a key")
         for (path, position), cause in dead.items():
-            files.setdefault(path, FileDeadRows(log.name)).add(cause, BitMap([position]))
+            files.setdefault(path, FileDeadRows(log.name)).add(cause, BitMap([position]), rows[path, position].offset)
     for path, rows in files.items():
         rows.deleted_before = inputs.deleted.get(path, BitMap())
-    return DeadRows(
-        files, {log.name: _facts(session, inputs, log, at) for log in work.logs} if work.request.phase == "one" else {}
-    )
+    if work.request.phase == "one":
+        return DeadRows(files, {log.name: _facts(session, inputs, log, at) for log in work.logs})
+    return DeadRows(files, {log.name: LogFacts(expired_to=expired_to(files.values(), log.name)) for log in work.logs})
 
 
 def _expired(rows: Mapping[Place, Row], log: Any, at: Columns) -> Dead:

@@ -57,10 +57,10 @@ def _never_unseen(real: Any) -> Any:
 def _by_data_sequence(real: Any) -> Any:
     """A rewrite of others is held to bring nothing, whatever went into it."""
 
-    def origin(self: Any, log: Any, file: Any, state: Any, steps: int = 0) -> Any:
+    def origin(self: Any, log: Any, file: Any, state: Any) -> Any:
         found = self.commits.get(file.came)
         ours = found is None or is_append(found) or is_ours(found)
-        return real(self, log, file, state, steps) if ours else SEEN
+        return real(self, log, file, state) if ours else SEEN
 
     return origin
 

@@ -146,6 +146,20 @@ def test_a_refused_row_that_is_deleted_is_refused_no_more_though_a_night_put_it_
     assert said(world).due
 
 
+def test_a_refused_row_that_is_deleted_is_refused_no_more_though_retention_put_it_down(world):
+    """The first segments leave by size, the late row's is not among them."""
+    play(
+        world, _create(delete__retention__ms="0"), _append("w"), _append("x", "a"), _append("x-", "c"), _append("n"),
+        _append("o"), CLEAN, _append("p"), _advance(DAY), RUN, _append("q"), _append("s"), _late(60, "zz"),
+        _advance(1000),
+    )  # fmt: skip
+    assert said(world).reason.startswith("refused: rows arrived")
+    play(world, _do("settings", cleanup__policy="compact,delete", retention__bytes="700"), _do("retention"))
+    assert world.counts["pass retention"]
+    play(world, _do("settings", cleanup__policy="compact", retention__bytes=""), _do("delete", key="zz"))
+    assert not said(world).reason.startswith("refused")
+
+
 @pytest.mark.parametrize("trouble", ["negative", "unbounded"])
 def test_a_night_does_not_put_down_the_offsets_of_a_file_in_trouble(world, trouble):
     tab = expired(world)
@@ -282,7 +296,8 @@ def test_a_log_that_was_emptied_is_the_same_log_when_its_history_expires(world):
     """Some expire snapshots and forget that there was a parent: nothing proves then that another table stands there."""
     tab = expired(world, cleanup__policy="compact,delete", retention__ms="1")
     play(world, _do("retention"), _append("p"), _append("q"))
-    checkpoint = said(world).checkpoint
+    before = said(world).checkpoint, said(world).expired_to
     kept = [tab.meta.snapshots[-2].model_copy(update={"parent_snapshot_id": None}), tab.meta.snapshots[-1]]
     tab.swap(tab.meta.model_copy(update={"snapshots": kept}))
-    assert (said(world).checkpoint, said(world).expired_to) == (checkpoint, 21)
+    assert before[1] > 0
+    assert (said(world).checkpoint, said(world).expired_to) == before

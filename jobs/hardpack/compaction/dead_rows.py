@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -68,7 +68,18 @@ def find_dead_rows(session: TableSession, inputs: Inputs) -> DeadRows:
         _refuse_keyless(work, files)
     for path, rows in files.items():
         rows.deleted_before = inputs.deleted.get(path, rows.deleted_before)
+    facts |= {log.name: LogFacts(expired_to=expired_to(files.values(), log.name)) for log in _to_expire(work)}
     return DeadRows({p: rows for p, rows in files.items() if rows.positions or rows.key_deleted}, facts)
+
+
+def expired_to(files: Iterable[FileDeadRows], log: str) -> int:
+    """Returns the greatest offset of a tombstone of a log that leaves because its horizon has passed; -1 of none.
+
+    Args:
+        files: what is dead in files of any log.
+        log: the text of its partition.
+    """
+    return max((rows.expired_to for rows in files if rows.partition == log), default=-1)
 
 
 def _to_clean(work: PassWork) -> list[LogToClean]:

@@ -78,8 +78,8 @@ def expected(choice: Choice) -> tuple[LogReport, ...]:
 
 
 def _states(choice: Choice, commit: int) -> dict[str, LogState]:
-    facts, seen = choice.dead.facts, choice.inputs.seen
-    return {log.name: log.state_after(facts.get(log.name, LogFacts()), seen, commit) for log in choice.work.logs}
+    facts, base, seen = choice.dead.facts, choice.work.request.base, choice.inputs.seen
+    return {log.name: log.state_after(facts.get(log.name, LogFacts()), base, seen, commit) for log in choice.work.logs}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hardpack.compaction.publish import applied_before
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import LogToClean, PassRequest, PassWork
-from hardpack.errors import BadInput, UncleanableLog
+from hardpack.errors import BadInput, Conflict, UncleanableLog
 from hardpack.rules.causes import ABORTED, DUPLICATE, NULL_KEY, SUPERSEDED
 from hardpack.rules.model import LogView
 from hardpack.rules.selection import first_dirty_offset
@@ -24,6 +24,7 @@ from hardpack.spark.causes.transactions import first_open
 from hardpack.spark.log_rows import Bounds, LogRows, log_rows, with_bounds
 from hardpack.spark.map_end import map_ends
 from hardpack.table.columns import columns_at
+from hardpack.table.manifests import table_files
 
 
 def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassReport:
@@ -83,6 +84,11 @@ def clean_logs(
             bad = _in_logs(error, logs)
             if not bad:
                 raise
+            if gone := _left_meanwhile(session, error, logs):
+                raise Conflict(
+                    f"{session.name}: others took {gone} out of the table and expired the snapshot that the pass read; "
+                    "plan again, nothing was published."
+                ) from error
             if not dry_run:
                 mark_uncleanable(session, bad.partitions, bad.reason)
             logs = [log for log in logs if log.name not in bad.partitions]
@@ -98,6 +104,13 @@ def _in_logs(error: BadInput, logs: Sequence[LogToClean]) -> UncleanableLog | No
         return error
     named = tuple(log.name for log in logs if any(f.path in str(error) for f in log.view.files))
     return UncleanableLog(str(error), named, "a data file is damaged or missing") if named else None
+
+
+def _left_meanwhile(session: TableSession, error: BadInput, logs: Sequence[LogToClean]) -> str | None:
+    """Returns a data file that an error names and that the table no longer has; None where it has them all."""
+    named = [f.path for log in logs for f in log.view.files if f.path in str(error)]
+    there = {f.file_path for f in table_files(session.table.refresh())} if named else set[str]()
+    return next((path for path in named if path not in there), None)
 
 
 def phase_one_work(

@@ -34,11 +34,14 @@ class LogPastRetention(LogWork):
 
     outcome: Retained
 
-    def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
+    def state_after(self, facts: LogFacts, base: int | None, seen: Seen, commit: int) -> LogState:
         """Returns the state with the new log start."""
         view = self.view
-        # rows may arrive below the new log start while the first pass of a log is under way
-        state = state_with_history(view, seen[0]) if view.state.snapshot else replace(view.state, seen=(seen[0], 0))
+        if view.state.snapshot:
+            state = state_with_history(view, seen[0], base)
+        else:
+            # rows may arrive below the new log start while the first pass of a log is under way
+            state = replace(view.state, seen=(seen[0], 0))
         return after_retention(replace(state, log_end=view.log_end), self.outcome.log_start)
 
     def report(self) -> LogReport:

@@ -13,7 +13,7 @@ from typing import Any
 from hardpack.compaction.report import PassReport, Phase
 from hardpack.rules.causes import Cause
 from hardpack.rules.grouping import group_segments
-from hardpack.rules.horizons import Copied, Range, after_clean, after_expiry, due, horizon_from
+from hardpack.rules.horizons import Copied, Range, after_clean, after_expiry, covered_to, due, horizon_from
 from hardpack.rules.model import LogState, LogView, Segment, SlowestReader
 from hardpack.rules.selection import Decision, decide
 from hardpack.rules.settings import Settings
@@ -77,6 +77,8 @@ class LogFacts:
     """`(offset, producer id)` of the transactional row that ends the round."""
     late_tombstones: Sequence[Range] = ()
     """Offsets of tombstones that came late, among those to which earlier passes gave horizons."""
+    expired_to: int = -1
+    """The greatest offset of a tombstone that leaves because its horizon has passed, -1 when none does."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +114,13 @@ class LogWork(ABC):
         return False
 
     @abstractmethod
-    def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
+    def state_after(self, facts: LogFacts, base: int | None, seen: Seen, commit: int) -> LogState:
         """Returns the state that the pass leaves.
 
         Args:
             facts: what the log's rows tell.
-            seen: of the snapshot that the pass read.
+            base: the snapshot that the pass read.
+            seen: of that.
             commit: the time of the commit, ms.
         """
 
@@ -162,7 +165,7 @@ class LogToClean(LogWork):
         """The end of what Kafka would copy."""
         return self.reach.copied_to
 
-    def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
+    def state_after(self, facts: LogFacts, base: int | None, seen: Seen, commit: int) -> LogState:
         """Returns the state with its checkpoint, new horizons and layout; a horizon counts from the commit."""
         view, reach = self.view, self.reach
         horizon = horizon_from(max(self.now, commit), self.settings.delete_retention_ms)
@@ -219,11 +222,14 @@ class LogToExpire(LogWork):
         """What may go, as Spark's jobs take it."""
         return Bounds(self.view.partition, 0, self.end, self.end, self.end, self.ranges)
 
-    def state_after(self, facts: LogFacts, seen: Seen, commit: int) -> LogState:
+    def state_after(self, facts: LogFacts, base: int | None, seen: Seen, commit: int) -> LogState:
         """Returns the state without the horizons that were served; late rows stay to be cleaned."""
         view = self.view
-        state = replace(view.state, seen=seen, unseen=None) if view.late is None else state_with_history(view, seen[0])
-        return replace(after_expiry(state, self.ranges, self.markers), log_end=view.log_end)
+        # behind the checkpoint tombstones may have come late to where others have their horizon already
+        all_seen = view.late is None and covered_to(view.state) < self.end
+        state = replace(view.state, seen=seen, unseen=None) if all_seen else state_with_history(view, seen[0], base)
+        after = after_expiry(state, self.ranges, self.markers, facts.expired_to)
+        return replace(after, log_end=view.log_end)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,12 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.operations.adoption_checks import check_rows, check_topics, topics_in
 from hardpack.operations.alter_properties import alter_properties
+from hardpack.operations.pause import date_anew
 from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
+from hardpack.rules.horizons import horizon_from
 from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_settings, read_settings
+from hardpack.rules.tombstones import NULL
 from hardpack.table.columns import POLICY
 from hardpack.table.history import ancestors, summary_of
 from hardpack.table.layout import FIELDS, OFFSETS, bound_fields, check_layout, mean_other_rows
@@ -55,7 +58,8 @@ def adopt(
 
     The columns of a table that was not adopted before are mapped as the sink that wrote it leaves them. One that was
     adopted, and whose partition, offset or key is mapped to another field, has new logs: what passes knew is forgotten,
-    and for readers tombstones wait from the start, until they tell anew how far they are.
+    and for readers tombstones wait from the start, until they tell anew how far they are. Where other rows are
+    tombstones from now on, delete.retention.ms begins anew for all that passes have met.
 
     Args:
         session: the table's.
@@ -96,8 +100,19 @@ def adopt(
         check_topics(table, result, writer.topic)
     wanted[FIELDS] = bound_fields(table, result)
     if not dry_run:
+        if _other_tombstones(table, result, wanted[FIELDS], policy):
+            # before the settings, so that by no order of things an old horizon is a new tombstone's
+            date_anew(session, horizon_from(session.clock(), result.delete_retention_ms))
         _set(session, wanted, gone, [str(view.partition) for view in views])
     return result
+
+
+def _other_tombstones(table: Table, after: Settings, fields: str, policy: Mapping[str, str]) -> bool:
+    """Returns whether other rows of an adopted table will be tombstones than are now."""
+    if POLICY not in table.properties or STATE_PROPERTY not in table.properties:
+        return False
+    before = {**policy, **own_settings(table.properties, policy)}.get("tombstone", NULL)
+    return before != after.tombstone or mean_other_rows(table.properties.get(FIELDS, ""), fields, ("value",))
 
 
 def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a person tells a log: pause and resume. And what maintenance puts into the state before history expires."""
+"""What a person tells a log: pause, resume, other tombstones. And what is put down before history expires."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pyiceberg.table.snapshots import Snapshot
 from hardpack.compaction.alter_states import alter_states
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.rules.horizons import undone_clock
+from hardpack.rules.horizons import covered_to, undone_clock
 from hardpack.rules.model import LogState, LogView, Partition
-from hardpack.table.log_views import rewritten_by_others
+from hardpack.table.log_views import rewritten_unseen
 from hardpack.table.state import read_at, state_with_history
 
 
@@ -57,11 +57,29 @@ def resume(
                 "`hardpack status` shows which logs are."
             )
         if ahead:
-            state = undone_clock(state, now)
+            state = undone_clock(state, now, session.settings.delete_retention_ms)
         expired_to = -1 if trust_late_rows else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
 
     return alter_states(session, "resume", partitions, resumed)
+
+
+def date_anew(session: TableSession, horizon: int) -> dict[str, LogState]:
+    """Gives all tombstones that passes have met one delete horizon, as other rows are tombstones from now on.
+
+    Args:
+        session: the table's.
+        horizon: ms since the epoch.
+
+    Returns:
+        The logs' states, by partition.
+    """
+
+    def dated(_: LogView, state: LogState) -> LogState:
+        met = max(covered_to(state), (state.checkpoint or 0) - 1)
+        return state if state.checkpoint is None else replace(state, horizons=((met, horizon),))
+
+    return alter_states(session, "adopt", None, dated)
 
 
 def remember(session: TableSession) -> dict[str, LogState]:
@@ -78,7 +96,7 @@ def remember(session: TableSession) -> dict[str, LogState]:
             return state
         state = replace(state, there_by=_there_by(view, current))
         view = replace(view, state=replace(view.state, there_by=state.there_by))
-        if view.state == state and not rewritten_by_others(session.table, view):
+        if view.state == state and not rewritten_unseen(session.table, view):
             return state
         at = current.snapshot_id, read_at(session.table, current.snapshot_id)[0]
         if view.state.snapshot is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hardpack.rules.model import DataFile, Horizon, LogState, LogView, SlowestReader, Unseen
-from hardpack.rules.times import LONG_MAX, LONG_MIN, minus, plus
+from hardpack.rules.times import LONG_MAX, LONG_MIN, plus
 
 Range = tuple[int, int]
 """Offsets from (inclusive) to (inclusive)."""
@@ -114,20 +114,22 @@ def without_empty(horizons: tuple[Horizon, ...], files: Iterable[DataFile]) -> t
     return tuple(kept)
 
 
-def undone_clock(state: LogState, now: int) -> LogState:
-    """Returns the state when the last phase one was made by a clock in the future.
+def undone_clock(state: LogState, now: int, delete_retention_ms: int) -> LogState:
+    """Returns the state when the last phases one were made by a clock in the future, however many they were.
 
-    What it gave a horizon counts from `now`.
+    What they gave a horizon counts from `now`: no horizon lies further ahead than that of a tombstone that is met
+    first now, but for those that are never due.
     """
-    ahead, given = state.last_clean["now"], state.last_clean.get("given")
-    state = replace(state, last_clean={"now": now})
-    if given is None:
-        return state
-    right = NEVER if given == NEVER else plus(now, minus(given, ahead))
+    right = horizon_from(now, delete_retention_ms)
+
+    def bounded(ms: int) -> int:
+        return ms if ms in (NEVER, UNDATED) else min(ms, right)
+
     return replace(
         state,
-        horizons=tuple((up_to, min(ms, right) if ms == given else ms) for up_to, ms in state.horizons),
-        markers=tuple((min(ms, right) if ms == given else ms, offsets) for ms, offsets in state.markers),
+        last_clean={"now": now},
+        horizons=tuple((up_to, bounded(ms)) for up_to, ms in state.horizons),
+        markers=tuple((bounded(ms), offsets) for ms, offsets in state.markers),
     )
 
 
@@ -230,7 +232,7 @@ def after_clean(
     """
     end = copied.copied_to - 1
     # what an earlier pass saw coming late and did not come to
-    late = [*late_tombstones, *(_undated(state.horizons) if state.unseen else ())]
+    late = [*late_tombstones, *_undated(state.horizons)]
     horizons = with_ranges(state.horizons, [(low, high) for low, high in late if high > end], UNDATED)
     horizons = with_ranges(horizons, [(low, min(high, end)) for low, high in late if low <= end], horizon)
     horizons = with_horizon(horizons, copied.copied_to - 1, horizon)
@@ -238,15 +240,12 @@ def after_clean(
         horizons = without_empty(horizons, files)
     last: dict[str, Any] = {"now": now}
     before = state.horizons
-    if fresh := tuple(up_to for up_to, ms in horizons if (up_to, ms) not in before):
-        last["given"] = horizon
-        if horizon <= now:
-            last["horizons"] = fresh
+    if horizon <= now and (fresh := tuple(up_to for up_to, ms in horizons if (up_to, ms) not in before)):
+        last["horizons"] = fresh
     met = {o for _, offsets in state.markers for o in offsets}
     markers = state.markers
     if new := tuple(sorted(set(emptied) - met)):
         markers = (*markers, (horizon, new))
-        last["given"] = horizon
         if horizon <= now:
             last["markers"] = new
     checkpoint, unseen = copied.checkpoint, None
@@ -266,16 +265,34 @@ def after_clean(
     )
 
 
-def after_expiry(state: LogState, served: tuple[Range, ...], markers: Collection[int] = ()) -> LogState:
-    """Returns the state that phase two leaves: the entries whose tombstones and markers are all gone are forgotten."""
+def after_expiry(
+    state: LogState, served: tuple[Range, ...], markers: Collection[int] = (), expired_to: int = -1
+) -> LogState:
+    """Returns the state that phase two leaves: the entries whose tombstones and markers are all gone are forgotten.
+
+    Of an entry that lies across the checkpoint those below it are gone, and nothing there is due again.
+
+    Args:
+        state: before the pass.
+        served: offsets whose tombstones were due.
+        markers: offsets of the markers that left.
+        expired_to: the greatest offset of a tombstone that left, -1 when none did.
+    """
     ends = {end for _, end in served}
     gone = set(markers)
     left = ((ms, tuple(o for o in offsets if o not in gone)) for ms, offsets in state.markers)
+    last = (state.checkpoint or 0) - 1
+    horizons: list[Horizon] = []
+    for up_to, ms in state.horizons:
+        if last in ends and last < up_to and all(before < last for before, _ in horizons):
+            horizons.append((last, NEVER))
+        if up_to not in ends:
+            horizons.append((up_to, ms))
     return replace(
         state,
-        horizons=tuple(h for h in state.horizons if h[0] not in ends),
+        horizons=tuple(horizons),
         markers=tuple((ms, offsets) for ms, offsets in left if offsets),
-        expired_to=max([state.expired_to, *ends]),
+        expired_to=max(state.expired_to, expired_to),
     )
 
 

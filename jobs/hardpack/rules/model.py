@@ -218,10 +218,14 @@ class LogView:
 
     @property
     def tombstones_waiting(self) -> int | None:
-        """Tombstones in the clean part, None when the metadata does not count the null values of a file."""
-        below = [f for f in self.files if f.max_offset < (self.state.checkpoint or 0)]
-        counts = [f.tombstones for f in below if f.tombstones is not None]
-        return sum(counts) if len(counts) == len(below) else None
+        """Tombstones in the clean part, None when the metadata does not count the null values of a file.
+
+        Of a file that lies across the checkpoint it does not tell on which side they are.
+        """
+        end = self.state.checkpoint or 0
+        near = [f for f in self.files if f.min_offset < end]
+        counts = [f.tombstones for f in near if f.tombstones is not None and (f.max_offset < end or not f.tombstones)]
+        return sum(counts) if len(counts) == len(near) else None
 
 
 def may_repeat(files: Iterable[tuple[int, int, int]]) -> bool:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hardpack.errors import BadInput
 from hardpack.rules.times import DAY_MS, LONG_MAX
-from hardpack.rules.tombstones import TombstoneRule, tombstone_rule
+from hardpack.rules.tombstones import NULL, TombstoneRule, tombstone_rule
 
 PREFIX = "hardpack."
 Long = Annotated[int, Field(le=LONG_MAX)]
@@ -81,7 +81,7 @@ class Settings(BaseModel):
     )
     null_keys: Literal["refuse", "drop"] = Field("refuse", description="`drop` removes keyless rows as Kafka's cleaner")
     tombstone: str = Field(
-        "null",
+        NULL,
         description="which rows delete their key: `null` (no value), `none`, `COLUMN=VALUE|VALUE` or `COLUMN empty`",
         json_schema_extra={"grammar": "tombstone"},
     )

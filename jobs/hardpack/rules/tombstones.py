@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 EMPTY = " empty"
+NULL = "null"
+"""The sentence that is in force where no other is set."""
 
 
 @dataclass(frozen=True, slots=True)

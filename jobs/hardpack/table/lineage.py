@@ -23,8 +23,6 @@ from hardpack.table.snapshot_change import Change
 
 Changes = Callable[[Snapshot], Mapping[Partition | None, Change]]
 """What a snapshot did to each log, under None to those that it does not name; as it never changes, it may be kept."""
-MOST_STEPS = 150
-"""Rewrites of rewrites that are followed back before a file counts as one of which nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +72,33 @@ class Lineage:
         self.commits = {s.sequence_number or 0: s for s in ancestors(table)}
         self.oldest = min(self.commits, default=None)
         self.changes = changes
-        self._known: dict[tuple[str, int, Partition, int, int, int], Origin] = {}
+        self._looked_up: dict[tuple[str, int, Partition, int, int, int], Origin] = {}
 
-    def origin(self, log: Partition, file: DataFile, state: LogState, steps: int = 0) -> Origin:
+    def origin(self, log: Partition, file: DataFile, state: LogState) -> Origin:
         """Tells how a file's rows came to be.
 
         Args:
             log: the file's.
             file: a data file of the current snapshot or of one before it.
             state: of the log; one that no pass has left makes every row unseen.
-            steps: how many rewrites lie between it and the file that was asked about.
         """
+        # rewrites of rewrites may be many, so that each is looked up once the files that it took are known
+        asked = [file]
+        while (found := self._known(log, file, state)) is None:
+            one = asked[-1]
+            unknown = [gone for gone in self._made_of(log, one) if self._known(log, gone, state) is None]
+            if unknown:
+                asked += unknown
+            else:
+                self._looked_up[_named(log, one, state)] = self._look_up(log, one, state)
+                asked.pop()
+        return found
+
+    def _known(self, log: Partition, file: DataFile, state: LogState) -> Origin | None:
+        """Returns what the state tells of a file, or what was looked up before; None where it has to be looked up."""
         if was_seen(file, state):
             return SEEN
-        read, made = state.seen or ((state.snapshot or (0, 0))[1], 0)
-        told_to = state.unseen.told_to if state.unseen else 0
+        read, told_to = _read(state)[0], state.unseen.told_to if state.unseen else 0
         if file.came <= told_to:
             # the state holds what there was to tell
             late, arrived = (state.unseen.late, state.unseen.arrived) if state.unseen else (None, None)
@@ -97,52 +107,64 @@ class Lineage:
         if file.sequence < file.came and file.sequence <= read:
             # a rewrite that says of itself that its rows were there by then
             return SEEN
-        at = file.path, file.came, log, read, made, told_to
-        if at not in self._known:
-            self._known[at] = self._looked_up(log, file, state, steps)
-        return self._known[at]
+        return self._looked_up.get(_named(log, file, state))
 
-    def _looked_up(self, log: Partition, file: DataFile, state: LogState, steps: int) -> Origin:
+    def _made_of(self, log: Partition, file: DataFile) -> Sequence[DataFile]:
+        """Returns the files that left by the commit that brought a file, all of them older."""
+        snapshot = self.commits.get(file.came)
+        if snapshot is None or snapshot.summary is None or is_append(snapshot):
+            return ()
+        return [gone for gone in self.changed(snapshot, log).removed if gone.came < file.came]
+
+    def _look_up(self, log: Partition, file: DataFile, state: LogState) -> Origin:
+        """Tells of a file of which the state says nothing, when those that it was made of are known."""
         snapshot = self.commits.get(file.came)
         new = Origin(False, file.min_offset, file.min_offset, True, file.came)
-        if snapshot is None or steps >= MOST_STEPS:
+        if snapshot is None:
             # nobody tells any more, so the state is kept and the rows are cleaned again
             return Origin(None, file.min_offset, file.min_offset, True)
-        if is_ours(snapshot):
-            return SEEN
         if snapshot.summary is None or is_append(snapshot):
             return new
         if file.trouble:
-            return self._of_no_one_log(log, file, state, steps, snapshot)
+            return self._of_no_one_log(log, file, state, snapshot)
         change = self.changes(snapshot).get(log)
         if change is None:
-            return new
+            return SEEN if is_ours(snapshot) else new
         if split_all_rows(snapshot):
             # appends had brought them in files of several logs
             return replace(new, since=min((f.came for f in change.removed), default=file.came))
+        before = [self.origin(log, gone, state) for gone in change.removed if gone.came < file.came]
+        if is_ours(snapshot):
+            # phase two, which leaves late rows to phase one
+            return _as_before(file, before) if before else SEEN
         if any(f.trouble for f in change.removed) or (not change.removed and change.deleted is None):
-            return self._of_no_one_log(log, file, state, steps, snapshot)
-        before = [self.origin(log, gone, state, steps + 1) for gone in change.removed]
+            return self._of_no_one_log(log, file, state, snapshot)
         changed = snapshot.summary.operation != Operation.REPLACE
         if not (_is_rewrite(change, file) if changed else _is_no_larger(change)):
-            return new
-        late = file.min_offset if changed else _within(file, [o.late for o in before])
-        more = changed and _may_bring_more(change)
-        arrived = file.min_offset if more else _within(file, [o.arrived for o in before])
+            return _of_grown(file, change, before) if changed and _is_grown(change) else new
+        if not changed:
+            return _as_before(file, before)
+        arrived = file.min_offset if _may_bring_more(change) else _within(file, [o.arrived for o in before])
         since = min([o.since for o in before], default=file.came)
         known, on_read = _told(before) if before else ON_READ
-        return Origin(known, late, arrived, changed or any(o.fresh for o in before), since, on_read)
+        return Origin(known, file.min_offset, arrived, True, since, on_read)
 
-    def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, steps: int, made_by: Snapshot) -> Origin:
+    def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, made_by: Snapshot) -> Origin:
         """Tells how rows came to be of a file into which a rewrite may have put those of several logs."""
         change = self.changed(made_by, log)
-        put = [self.origin(log, gone, state, steps + 1) for gone in change.removed]
-        since = min([file.came, *(o.since for o in put)])
-        known, on_read = _told(put)
+        put = [(gone, self.origin(log, gone, state)) for gone in change.removed if gone.came < file.came]
+        since = min([file.came, *(o.since for _, o in put)])
+        known, on_read = _told([o for _, o in put])
         if change.deleted != 0 and (on_read or known is False):
             known, on_read = ON_READ
+        late: int | None = file.min_offset
+        arrived: int | None = file.min_offset
+        if put and not file.trouble and made_by.summary and made_by.summary.operation == Operation.REPLACE:
+            # no row of a file of several logs lies before its first, whichever log it is of
+            late = _within(file, [gone.min_offset if gone.trouble else o.late for gone, o in put])
+            arrived = _within(file, [gone.min_offset if gone.trouble else o.arrived for gone, o in put])
         # of files that left passes may have known other rows than these
-        return Origin(None if known else known, file.min_offset, file.min_offset, True, since, on_read)
+        return Origin(None if known else known, late, arrived, True, since, on_read)
 
     def changed(self, snapshot: Snapshot, log: Partition) -> Change:
         """Returns what a snapshot did to a log, whether or not one of its files names it."""
@@ -179,6 +201,58 @@ class Lineage:
                 # the last commit that took known rows, as far as anybody can tell
                 return since >= sequence
         return False
+
+
+def _read(state: LogState) -> tuple[int, int]:
+    """Returns the sequence numbers of what a log's last pass read and of what it made, 0 where nothing tells."""
+    return state.seen or ((state.snapshot or (0, 0))[1], 0)
+
+
+def _named(log: Partition, file: DataFile, state: LogState) -> tuple[str, int, Partition, int, int, int]:
+    """Names a question: the answer depends on nothing else of the state."""
+    return file.path, file.came, log, *_read(state), state.unseen.told_to if state.unseen else 0
+
+
+def _as_before(file: DataFile, before: Sequence[Origin]) -> Origin:
+    """Tells of a file whose rows are as they were in those that it was made of, at least one."""
+    late, arrived = (_within(file, found) for found in ([o.late for o in before], [o.arrived for o in before]))
+    known, on_read = _told(before)
+    return Origin(known, late, arrived, any(o.fresh for o in before), min(o.since for o in before), on_read)
+
+
+def _is_grown(change: Change) -> bool:
+    """Returns whether rows that were there before stand in new files with some behind them, as a MERGE leaves them.
+
+    Both begin with the same offset and time, and no more rows came than there are offsets behind those that left.
+    """
+    if not change.removed:
+        return False
+    first, early = (_least(files) for files in (change.added, change.removed))
+    return first == early and early[1] is not None and 0 <= _growth(change) <= _behind(change)
+
+
+def _of_grown(file: DataFile, change: Change, before: Sequence[Origin]) -> Origin:
+    """Tells of a file of such a change; where rows may lie between others, nobody can tell that they do not."""
+    all_behind = _growth(change) == _behind(change)
+    arrived = _within(file, [o.arrived for o in before]) if all_behind else file.min_offset
+    known, on_read = _told(before)
+    return Origin(known, file.min_offset, arrived, True, min(o.since for o in before), on_read)
+
+
+def _growth(change: Change) -> int:
+    """Returns how many more rows came than were to be seen in the files that left."""
+    return sum(f.rows for f in change.added) - sum(f.rows for f in change.removed) + change.hidden
+
+
+def _behind(change: Change) -> int:
+    """Returns how many offsets lie behind the files that left, up to the last that came."""
+    return max(f.max_offset for f in change.added) - max(f.max_offset for f in change.removed)
+
+
+def _least(files: Sequence[DataFile]) -> tuple[int, int | None]:
+    """Returns the first offset and the first time of some files."""
+    times = [f.min_timestamp for f in files if f.min_timestamp is not None]
+    return min(f.min_offset for f in files), min(times, default=None)
 
 
 def _told(before: Sequence[Origin]) -> tuple[bool | None, bool]:

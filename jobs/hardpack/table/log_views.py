@@ -288,8 +288,10 @@ def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
     return [view for view in views if lacks(view)]
 
 
-def rewritten_by_others(table: Table, view: LogView) -> bool:
-    """Returns whether others rewrote files of a log by commits of which its state knows nothing yet.
+def rewritten_unseen(table: Table, view: LogView) -> bool:
+    """Returns whether files of a log were rewritten by commits of which its state knows nothing yet.
+
+    These are others' and such of phase two as left late rows to phase one.
 
     Args:
         table: as pyiceberg loaded it.
@@ -297,9 +299,10 @@ def rewritten_by_others(table: Table, view: LogView) -> bool:
     """
     state = view.state
     # what came while the pass ran it has not seen
-    known = max((state.seen or (0, 0))[0], state.unseen.told_to if state.unseen else 0)
+    read, made = state.seen or (0, 0)
+    known = max(read, state.unseen.told_to if state.unseen else 0)
     commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
-    return any((found := commits.get(f.came)) and not is_append(found) and not is_ours(found) for f in view.files)
+    return any((found := commits.get(f.came)) and not is_append(found) and f.came != made for f in view.files)
 
 
 def _changes(

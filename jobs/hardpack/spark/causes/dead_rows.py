@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LIVING = "living"
 READERS = 16
 """Deletion vectors read at once; on object storage each is a request of its own."""
-PER_FILE = "partition string, file string, cause string, positions binary"
+PER_FILE = "partition string, file string, cause string, positions binary, last_offset long"
 
 
 @dataclass(slots=True)
@@ -40,12 +40,22 @@ class FileDeadRows:
     """Positions that row-level deletes had taken before."""
     key_deleted: bool = False
     """Whether the key of a row, dead now or before, was deleted, so that the row has to leave the storage."""
+    expired_to: int = -1
+    """The greatest offset of an expired tombstone among them, -1 where there is none."""
 
-    def add(self, cause: Cause, positions: BitMap) -> None:
-        """Take more rows as dead, none of which was yet."""
+    def add(self, cause: Cause, positions: BitMap, last_offset: int = -1) -> None:
+        """Take more rows as dead, none of which was yet.
+
+        Args:
+            cause: theirs.
+            positions: in the file.
+            last_offset: the greatest of theirs; asked for where tombstones expire.
+        """
         if positions:
             self.positions |= positions
             self.causes[cause] = self.causes.get(cause, 0) + len(positions)
+            if cause is EXPIRED_TOMBSTONE:
+                self.expired_to = max(self.expired_to, last_offset)
 
     @property
     def skipped(self) -> BitMap:
@@ -122,7 +132,7 @@ def deleted_rows(
         deleted = dict(zip(own, pool.map(read, own.values()), strict=True))
     if others := [path for path in deletes if path not in own]:
         deleted |= {path: BitMap(range(sizes[path])) for path in others}
-        for _, _, path, living in _positions(_caused(rows.where(F.col("file").isin(others)), F.lit(LIVING))):
+        for _, _, path, living, _ in _positions(_caused(rows.where(F.col("file").isin(others)), F.lit(LIVING))):
             deleted[path] -= living
     return deleted
 
@@ -133,23 +143,23 @@ def union(parts: list[DataFrame]) -> DataFrame:
 
 
 def _caused(rows: DataFrame, cause: Column) -> DataFrame:
-    return rows.select("p", "file", "pos", cause.alias("cause"))
+    return rows.select("p", "file", "pos", "o", cause.alias("cause"))
 
 
 def collect(dead: DataFrame) -> dict[str, FileDeadRows]:
     """Returns the dead positions by data file path. Executors make the bitmaps, in one Spark job for all logs."""
     by_name, files = {cause.name: cause for cause in CAUSES}, dict[str, FileDeadRows]()
-    for name, partition, path, positions in _positions(dead):
-        files.setdefault(path, FileDeadRows(partition)).add(by_name[name], positions)
+    for name, partition, path, positions, last_offset in _positions(dead):
+        files.setdefault(path, FileDeadRows(partition)).add(by_name[name], positions, last_offset)
     return files
 
 
-def _positions(rows: DataFrame) -> Iterator[tuple[str, str, str, BitMap]]:
-    """Yields cause, partition, path and positions."""
+def _positions(rows: DataFrame) -> Iterator[tuple[str, str, str, BitMap, int]]:
+    """Yields cause, partition, path, positions and the greatest offset."""
     # a group for each file, which Spark 3.5 cannot hand on in Arrow
     together = rows.repartition("file").sortWithinPartitions("file", "cause")
     for row in together.mapInArrow(_bitmaps, PER_FILE).collect():
-        yield row.cause, row.partition, row.file, BitMap.deserialize(bytes(row.positions))
+        yield row.cause, row.partition, row.file, BitMap.deserialize(bytes(row.positions)), row.last_offset
 
 
 def _bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -157,26 +167,28 @@ def _bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     columns = pa.schema(
-        [("partition", pa.string()), ("file", pa.string()), ("cause", pa.string()), ("positions", pa.binary())]
-    )
+        [("partition", pa.string()), ("file", pa.string()), ("cause", pa.string()), ("positions", pa.binary()),
+         ("last_offset", pa.int64())]
+    )  # fmt: skip
 
-    def whole(of: tuple[str, str, str], positions: BitMap) -> pa.RecordBatch:
+    def whole(of: tuple[str, str, str], positions: BitMap, last_offset: int) -> pa.RecordBatch:
         positions.run_optimize()
         return pa.RecordBatch.from_pylist(
-            [dict(zip(columns.names, (*of, positions.serialize()), strict=True))], columns
+            [dict(zip(columns.names, (*of, positions.serialize(), last_offset), strict=True))], columns
         )
 
-    last, positions = None, BitMap()
+    last, positions, last_offset = None, BitMap(), -1
     for batch in batches:
         for begin, end in _runs(batch):
             of = (batch["p"][begin].as_py(), batch["file"][begin].as_py(), batch["cause"][begin].as_py())
             if last and of != last:
-                yield whole(last, positions)
-                positions = BitMap()
+                yield whole(last, positions, last_offset)
+                positions, last_offset = BitMap(), -1
             positions |= bitmap(batch["pos"][begin:end].to_numpy())
+            last_offset = max(last_offset, int(batch["o"][begin:end].to_numpy().max()))
             last = of
     if last:
-        yield whole(last, positions)
+        yield whole(last, positions, last_offset)
 
 
 def _runs(batch: pa.RecordBatch) -> list[tuple[int, int]]:
