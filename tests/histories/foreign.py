@@ -164,20 +164,27 @@ def update(world: Any, tab: Tab, column: str, key: str | None = None, to: Any = 
 
 
 @foreign
-def merge(world: Any, tab: Tab, log: int, key: str, rows: list[list[Any]]) -> None:
-    """MERGE: rows of a key get another value and rows are inserted behind the end, in one copy-on-write commit."""
-    remove, add = [], []
+def merge(world: Any, tab: Tab, log: int, key: str, rows: list[list[Any]], together: bool = False) -> None:
+    """MERGE: rows of a key get another value and rows are inserted behind the end, in one copy-on-write commit.
+
+    Put together, the new rows are in the last file of old ones, as one task of a writer leaves them.
+    """
+    remove: list[str] = []
+    changed: list[list[Row]] = []
     for path, found in tab.visible(tab.current).items():
         if any(r.key == key and r.log == log for r in found):
             remove.append(path)
             new = [r._replace(rid=(n := world.store.name()), value=f"m{n}") if r.key == key else r for r in found]
-            add.append(tab.file(new, world.clock))
+            changed.append(new)
     inserted = []
     for name, kind, gap, ts in rows:
         world.ends[tab.name, log] = world.ends.get((tab.name, log), 3) + gap
         inserted.append(_row(world, tab, log, world.ends[tab.name, log], name, kind, ts))
-    add += [tab.file(inserted, world.clock)] if inserted else []
-    if add:
+    if together and changed:
+        changed[-1] += inserted
+    elif inserted:
+        changed.append(inserted)
+    if add := [tab.file(found, world.clock) for found in changed]:
         tab.commit(world.clock, "overwrite" if remove else "append", add=add, remove=remove)
 
 

@@ -39,7 +39,7 @@ PROPERTIES = {
 BASE = {"append": 10, "advance": 4, "scheduled": 4}
 """Weights of what is in every history."""
 SOME = {
-    "late": 3, "redeliver": 2, "binpack": 3, "update": 2, "merge": 1, "delete": 2, "insert_overwrite": 2, "truncate": 1,
+    "late": 3, "redeliver": 2, "binpack": 3, "update": 2, "merge": 2, "delete": 2, "insert_overwrite": 2, "truncate": 1,
     "recreate": 1, "rollback": 2, "set_snapshot": 1, "cherry_pick": 1, "evolve": 1, "respec": 1, "upgrade": 1,
     "foreign_expire": 2, "rewrite_manifests": 1, "refer": 1, "negative": 1, "unbounded": 1, "mixed": 1, "skew": 1,
     "clean": 3, "plan": 2, "apply": 3, "expire_tombstones": 2, "retention": 1, "nightly": 3, "verify": 1, "status": 1,
@@ -176,7 +176,8 @@ class Maker:
         return {"column": column, "key": None if everything else self.rng.choice(self.keys), "to": to}
 
     def _merge(self, t: str) -> dict[str, Any]:
-        return {"log": self._log(), "key": self.rng.choice(self.keys), "rows": self._rows(2)}
+        together = self.rng.random() < 0.6
+        return {"log": self._log(), "key": self.rng.choice(self.keys), "rows": self._rows(2), "together": together}
 
     def _delete(self, t: str) -> dict[str, Any]:
         percent = self.rng.choice([30, 60, 100])

@@ -149,8 +149,9 @@ def test_what_a_clock_in_the_future_gave_counts_from_now_once_it_is_undone():
     first = cleaned(LogState(), 0, 10, 20, 1000, 5000)
     ahead = cleaned(cleaned(first, 10, 20, 30, 90_000, 7000), 20, 30, 40, 91_000, 7000)
     assert ahead.horizons == ((9, 6000), (19, 97_000), (29, 98_000))
-    right = undone_clock(ahead, 2000, 7000)
-    assert (right.horizons, right.last_clean) == (((9, 6000), (19, 9000), (29, 9000)), {"now": 2000})
+    right = undone_clock(ahead, 2000, 3000, {6000})
+    assert (right.horizons, right.last_clean) == (((9, 6000), (19, 5000), (29, 5000)), {"now": 2000})
+    assert undone_clock(ahead, 2000, 3000).horizons == ((9, 6000), (19, 97_000), (29, 5000)), "nobody tells of others"
 
 
 def test_tombstones_before_the_first_late_row_need_not_wait_for_it():
@@ -161,7 +162,7 @@ def test_tombstones_before_the_first_late_row_need_not_wait_for_it():
 
 
 def test_what_never_comes_is_not_undone_with_the_clock():
-    state = LogState(horizons=((9, NEVER),), last_clean={"now": 5000})
+    state = LogState(horizons=((9, NEVER),), last_clean={"now": 5000, "given": NEVER})
     assert undone_clock(state, 1000, 10).horizons == ((9, NEVER),)
 
 

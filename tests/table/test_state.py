@@ -25,7 +25,7 @@ STATES = st.builds(
     empty=st.booleans(),
     expired_to=st.integers(-1, 2**62),
     layout=st.lists(OFFSETS, max_size=4).map(sorted).map(tuple),
-    last_clean=st.dictionaries(st.just("now"), OFFSETS),
+    last_clean=st.dictionaries(st.sampled_from(["now", "given"]), OFFSETS),
     markers=st.lists(st.tuples(OFFSETS, st.lists(OFFSETS, max_size=3).map(sorted).map(tuple)), max_size=2).map(tuple),
     there_by=st.none() | st.tuples(OFFSETS, OFFSETS),
 )

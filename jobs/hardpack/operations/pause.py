@@ -12,6 +12,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.rules.horizons import covered_to, undone_clock
 from hardpack.rules.model import LogState, LogView, Partition
+from hardpack.table.history import horizons_at
 from hardpack.table.log_views import rewritten_unseen
 from hardpack.table.state import read_at, state_with_history
 
@@ -57,7 +58,8 @@ def resume(
                 "`hardpack status` shows which logs are."
             )
         if ahead:
-            state = undone_clock(state, now, session.settings.delete_retention_ms)
+            before = horizons_at(session.table, str(view.partition), now)
+            state = undone_clock(state, now, session.settings.delete_retention_ms, before)
         expired_to = -1 if trust_late_rows else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
 

@@ -114,16 +114,25 @@ def without_empty(horizons: tuple[Horizon, ...], files: Iterable[DataFile]) -> t
     return tuple(kept)
 
 
-def undone_clock(state: LogState, now: int, delete_retention_ms: int) -> LogState:
-    """Returns the state when the last phases one were made by a clock in the future, however many they were.
+def undone_clock(
+    state: LogState, now: int, delete_retention_ms: int, right_before: Collection[int] | None = None
+) -> LogState:
+    """Returns the state when the last phases one were made by a clock in the future.
 
-    What they gave a horizon counts from `now`: no horizon lies further ahead than that of a tombstone that is met
-    first now, but for those that are never due.
+    What they gave a horizon counts from `now`, but for what is never due.
+
+    Args:
+        state: of the log.
+        now: ms since the epoch.
+        delete_retention_ms: what such a tombstone gets from now on.
+        right_before: the horizons that stood before the first of them; None where nobody tells, so that only those
+            count from now that the last one gave.
     """
-    right = horizon_from(now, delete_retention_ms)
+    right, given = horizon_from(now, delete_retention_ms), state.last_clean.get("given")
 
     def bounded(ms: int) -> int:
-        return ms if ms in (NEVER, UNDATED) else min(ms, right)
+        wrong = ms == given if right_before is None else ms not in right_before
+        return min(ms, right) if wrong and ms not in (NEVER, UNDATED) else ms
 
     return replace(
         state,
@@ -240,12 +249,15 @@ def after_clean(
         horizons = without_empty(horizons, files)
     last: dict[str, Any] = {"now": now}
     before = state.horizons
-    if horizon <= now and (fresh := tuple(up_to for up_to, ms in horizons if (up_to, ms) not in before)):
-        last["horizons"] = fresh
+    if fresh := tuple(up_to for up_to, ms in horizons if (up_to, ms) not in before):
+        last["given"] = horizon
+        if horizon <= now:
+            last["horizons"] = fresh
     met = {o for _, offsets in state.markers for o in offsets}
     markers = state.markers
     if new := tuple(sorted(set(emptied) - met)):
         markers = (*markers, (horizon, new))
+        last["given"] = horizon
         if horizon <= now:
             last["markers"] = new
     checkpoint, unseen = copied.checkpoint, None

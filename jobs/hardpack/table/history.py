@@ -82,6 +82,25 @@ def trusted_states(table: Table) -> dict[str, LogState]:
     return dict(Record.of(table).trusted)
 
 
+def horizons_at(table: Table, log: str, now: int) -> frozenset[int] | None:
+    """Returns the delete horizons, ms, that a log's last pass left which was no later than a time.
+
+    Args:
+        table: as pyiceberg loaded it.
+        log: the text of its partition.
+        now: ms since the epoch.
+
+    Returns:
+        None where no snapshot tells of such a pass any more; nothing of a log that had none before.
+    """
+    name, folder, past = table_name(table), PassFolder.of(table), _Past(table)
+    for snapshot in past.ours:
+        state = (_told_by(name, folder, snapshot) or {}).get(log)
+        if state and state.last_clean.get("now", 0) <= now:
+            return frozenset(ms for ms, _ in state.markers) | {ms for _, ms in state.horizons}
+    return frozenset() if past.whole else None
+
+
 def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str, LogState]:
     name, folder = table_name(table), PassFolder.of(table)
     if states and past.told_by_newest(name, folder, states):

@@ -124,6 +124,7 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "end": state.log_end,
         "horizons": [list(h) for h in _stepped(state.horizons)],
         "clean": last.get("now"),
+        "clean_given": last.get("given"),
         "clean_horizons": list(last.get("horizons", ())),
         "clean_markers": list(last.get("markers", ())),
         "markers": [[ms, steps(offsets)] for ms, offsets in state.markers],
@@ -173,7 +174,6 @@ class _Entry(_AnyEntry):
     horizons: tuple[tuple[Long, Long], ...] = ()
     clean: Long | None = None
     clean_given: Long | None = None
-    """Older versions put it down; nothing goes by it any more."""
     clean_horizons: tuple[Long, ...] = ()
     clean_markers: tuple[Long, ...] = ()
     unseen: tuple[Long | None, Long | None, Long] | tuple[Long | None, Long | None, Long, Long] | None = None
@@ -224,6 +224,8 @@ def _log_of(entry: _AnyEntry) -> LogState:
 
 def _log_from(entry: _Entry) -> LogState:
     last: dict[str, Any] = {} if entry.clean is None else {"now": entry.clean}
+    if entry.clean_given is not None:
+        last["given"] = entry.clean_given
     if entry.clean_horizons:
         last["horizons"] = entry.clean_horizons
     if entry.clean_markers:
