@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hardpack import Hardpack
 from hardpack.cli import main as cli
+from hardpack.cli.row_output import Output, write_rows
 from hardpack.errors import BadInput
 from typer.testing import CliRunner
 
@@ -142,3 +143,16 @@ def test_numbers_that_are_none_are_text_in_json():
 
     told = _as_json({"a": float("nan"), "b": [float("inf"), b"\xff", None, 1.5], "c": {"d": True}})
     assert json.loads(told) == {"a": "nan", "b": ["inf", "/w==", None, 1.5], "c": {"d": True}}
+
+
+def test_text_that_is_no_text_is_no_wrong_time(topic):
+    rows = pa.record_batch([pa.array([b"\xff"], pa.binary()).cast(pa.string(), safe=False)], ["key"])
+    with pytest.raises(BadInput, match="a row has text that is no UTF-8"):
+        write_rows([rows], rows.schema, None, Output.JSON)
+
+
+@pytest.mark.parametrize(("given", "offsets"), [(b"a", ["0", "10"]), (b"a\n", ["0", "10"]), (b"a\r\n", ["0", "10"]),
+                                               (b"a\r", []), (b"a\n\n", [])])  # fmt: skip
+def test_of_a_key_from_standard_input_only_the_end_of_its_line_is_left_out(topic, given, offsets):
+    said = run("read", topic, "-p", "0", "--key", "-", input=given).splitlines()
+    assert [line.split("\t")[1] for line in said[1:]] == offsets

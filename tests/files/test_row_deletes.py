@@ -15,7 +15,8 @@ from hardpack.errors import BadInput
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
 from hardpack.files.puffin import VECTOR_MAGIC, read_vector, write_vectors
-from hardpack.files.row_deletes import read_positions, write_positions
+from hardpack.files.row_deletes import read_positions, read_positions_by_file, write_positions
+from pyiceberg.manifest import DataFile, FileFormat
 from pyroaring import BitMap
 
 from tests.files.test_data_files import refs
@@ -110,6 +111,19 @@ def test_a_missing_vector_is_said(topic):
     Path(delete.path.removeprefix("file://")).unlink()
     with pytest.raises(BadInput, match=r"deletion vector of .* is missing; restore it"):
         read_vector(files, delete)
+
+
+def test_positions_of_many_files_in_one_delete_file_are_told_apart(topic):
+    """Spark writes them by file and position; the spec asks for no order that a reader may lean on."""
+    path = Path(topic.location().removeprefix("file://")) / "data" / "deletes.parquet"
+    rows = [(f"f{n % 7}", n * 31 % 400) for n in range(300)]
+    random.Random(3).shuffle(rows)
+    pq.write_table(
+        pa.table({"file_path": [p for p, _ in rows], "pos": pa.array([n for _, n in rows], pa.int64())}), path
+    )
+    delete = DataFile.from_args(file_path=f"file://{path}", file_format=FileFormat.PARQUET, record_count=len(rows))
+    found = read_positions_by_file(DataFiles.of(topic), delete)
+    assert found == {f"f{at}": BitMap(n for p, n in rows if p == f"f{at}") for at in range(7)}
 
 
 def test_position_delete_files_are_read_as_written_or_refused(topic):

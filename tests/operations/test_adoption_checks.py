@@ -149,3 +149,11 @@ def test_a_pass_by_another_key_is_not_believed_after_a_rollback(cold, catalog, k
     with table.refresh().transaction() as change:
         change.set_properties({STATE_PROPERTY: write_state({log: LogState(checkpoint=9, snapshot=(1, 10**6))})})
     assert (trusted_states(table.refresh())[log].checkpoint == 2) == believed
+
+
+def test_an_empty_policy_is_the_default_and_no_way_out(catalog):
+    """By its property a topic is known: without it no verb would take the table any more."""
+    table = new_topic(catalog)
+    assert adopt(session_of(table), {"cleanup.policy": "delete"}).cleanup_policy == "delete"
+    assert adopt(session_of(table.refresh()), {"cleanup.policy": ""}).cleanup_policy == "compact"
+    assert table.refresh().properties["hardpack.cleanup.policy"] == "compact"

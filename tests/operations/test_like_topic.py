@@ -1,8 +1,10 @@
 """A table takes the settings of a topic from the broker."""
 
 import json
+from concurrent.futures import Future
 
 import pytest
+from confluent_kafka.admin import ConfigSource
 from hardpack import Hardpack
 from hardpack.cli.main import app
 from hardpack.errors import BadInput, Unavailable
@@ -65,3 +67,18 @@ def test_a_table_is_adopted_like_a_topic_of_a_real_broker(catalog, lake, monkeyp
         3_600_000,
         5,
     )
+
+
+def test_a_topic_that_keeps_every_record_is_not_made_a_compacted_one(monkeypatch):
+    class Entry:
+        value, source = "", ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+
+    class Admin:
+        def describe_configs(self, wanted, request_timeout):
+            told = Future()
+            told.set_result({"cleanup.policy": Entry})
+            return {wanted[0]: told}
+
+    monkeypatch.setattr(like_topic, "admin_client", lambda *_: Admin())
+    with pytest.raises(BadInput, match="cleanup.policy is empty, by which Kafka keeps every record"):
+        topic_settings("broker:9092/orders")

@@ -3,6 +3,7 @@
 import os
 import uuid
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import count
 
 import pyarrow as pa
@@ -10,6 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from hardpack.errors import BadInput
 from hardpack.files.page_index import ColumnPages, CountedFile, Footer
+from hardpack.reading import reader
+from hardpack.rules.model import LogState
+from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -230,11 +234,80 @@ def test_a_key_of_times_is_found_in_a_file_without_zones(catalog):
     assert read(table, key=b'"2026-01-31T00:00:00+00:00"') == [(0, "v")]
 
 
-def test_a_key_that_is_a_number_with_a_point(catalog):
-    from decimal import Decimal
-
+@pytest.mark.parametrize("given", ['"1.50"', '"1.5"', "1.5", '"15e-1"'])
+def test_a_key_that_is_a_number_with_a_point(catalog, given):
     table = filled(catalog, [{"offset": 0, "key": Decimal("1.50")}], kinds={"key": DecimalType(10, 2)})
-    assert read(table, key=b'"1.50"') == [(0, "v")]
+    assert read(table, key=given) == [(0, "v")]
+
+
+@pytest.mark.parametrize("given", ["1.505", "true", '"x"', "123456789.00", "[1]", '"NaN"'])
+def test_what_is_no_such_number_is_refused(catalog, given):
+    table = filled(catalog, [{"offset": 0, "key": Decimal("1.50")}], kinds={"key": DecimalType(10, 2)})
+    with pytest.raises(BadInput, match=r"has no decimal\(10, 2\) for 'key'; give numbers as JSON numbers"):
+        read(table, key=given)
+
+
+@pytest.mark.parametrize(("kind", "key"), [(IntegerType(), -(2**31)), (LongType(), -(2**63)), (LongType(), 2**63 - 1)])
+def test_the_least_and_the_greatest_number_are_keys(catalog, kind, key):
+    table = filled(catalog, [{"offset": 0, "key": key}], kinds={"key": kind})
+    assert read(table, key=str(key)) == [(0, "v")]
+    with pytest.raises(BadInput, match=f"has no {kind} for 'key'"):
+        read(table, key=str(key - 1 if key < 0 else key + 1))
+
+
+def test_a_key_of_times_may_end_with_the_letter_of_utc(catalog):
+    table = filled(catalog, [{"offset": 0, "key": datetime(2026, 1, 31, tzinfo=UTC)}], kinds={"key": TimestamptzType()})
+    assert read(table, key='"2026-01-31T00:00:00Z"') == [(0, "v")]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_late_row_of_an_open_transaction_bounds_what_committed_readers_see(catalog, shared):
+    """A pass had covered its offset; the bootstrap goes on in Kafka where its rows end."""
+    spec = PartitionSpec() if shared else PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
+    table = filled(catalog, [{"offset": n, "key": f"k{n}"} for n in (0, 1, 2, 8, 9)], [{"offset": 10}], spec=spec,
+                   **TRANSACTIONS)  # fmt: skip
+    made = table.current_snapshot()
+    at = made.snapshot_id, made.sequence_number
+    state = LogState(checkpoint=10, log_end=11, snapshot=at, seen=(at[1], at[1]))
+    with table.transaction() as change:
+        change.set_properties({STATE_PROPERTY: write_state({"0": state})})
+    late = [{"offset": 5, "pid": 7, "tx": True}, *([{"offset": 0, "partition": 1}] if shared else [])]
+    table.append(arrow(table.schema(), *late))
+    assert read(table.refresh(), 0, of=("offset",)) == [(0,), (1,), (2,)]
+    assert read(table, 0, start=6, of=("offset",)) == []
+    found = open_reader(table, None).bootstrap([0])
+    assert found.offsets == {"0": 5}
+    assert [o for batch in found.rows for o in batch["offset"].to_pylist()] == [0, 1, 2]
+
+
+def test_any_number_of_producers_is_told_apart(catalog):
+    rows = [row for n in range(50) for row in ({"offset": 2 * n, "pid": n % 17, "tx": True},
+            {"offset": 2 * n + 1, "pid": n % 17, "ctl": "abort" if n % 3 else "commit"})]  # fmt: skip
+    assert read(filled(catalog, rows, **TRANSACTIONS), of=("offset",)) == [(2 * n,) for n in range(0, 50, 3)]
+
+
+def test_one_partition_or_column_may_be_given_as_it_is(catalog, cold):
+    table = filled(catalog, [{"offset": 0, "partition": 10}], spec=PartitionSpec(
+        PartitionField(1, 1000, IdentityTransform(), "partition")))  # fmt: skip
+    name = ".".join(table.name())
+    for given in (10, "10", [10], ["10"]):
+        assert [batch["offset"].to_pylist() for batch in cold.read(name, given, columns="offset")] == [[0]]
+        assert cold.bootstrap(name, given).offsets == {"10": 1}
+
+
+def test_only_the_columns_asked_for_are_read(catalog, monkeypatch):
+    asked = []
+    real = reader.runs
+
+    def runs(index, file, projected, *rest):
+        asked.append({field.name for field in projected.fields})
+        return real(index, file, projected, *rest)
+
+    monkeypatch.setattr(reader, "runs", runs)
+    table = filled(catalog, [{"offset": 0}, {"offset": 1}])
+    assert read(table, columns=["value"], of=("value",)) == [("v",), ("v",)]
+    assert read(table, columns=["value"], of=("value",), by_time=True) == [("v",), ("v",)]
+    assert asked == [{"offset", "value"}, {"offset", "timestamp", "value"}]
 
 
 @pytest.mark.parametrize("kind", [StringType(), BinaryType(), LongType(), TimestamptzType()])

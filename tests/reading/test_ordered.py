@@ -39,6 +39,19 @@ def test_merged_is_sorted(runs):
         assert one[-1] < other[0], "rows of one place come together"
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(batches, max_size=5))
+def test_rows_of_one_place_need_not_come_together_and_then_none_is_gathered(runs):
+    largest = max((len(batch) for found in runs for batch in found), default=0)
+    got = list(merged((run(found, number, []) for number, found in enumerate(runs)), together=False))
+    keys = [int(key) for own, _ in got for key in own]
+    assert keys == sorted(key for found in runs for batch in found for key in batch)
+    assert max((len(own) for own, _ in got), default=0) <= largest * len(runs)
+    for number, _ in enumerate(runs):
+        own = [name for _, batch in got for name in batch["of"].to_pylist() if name.startswith(f"{number} ")]
+        assert own == sorted(own, key=lambda name: int(name.split()[1]))
+
+
 def test_a_run_is_opened_when_the_last_batch_before_it_is_at_hand():
     opened: list[int] = []
     rows = merged([run([[7]], 2, opened), run([[5], [6]], 1, opened), run([[0], [1], [2, 3]], 0, opened)])

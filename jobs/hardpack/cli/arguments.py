@@ -65,4 +65,5 @@ def place_of(text: str, name: str, whole: str) -> dict[str, int]:
 
 def from_stdin() -> bytes:
     """Returns all of standard input but the one end of line that `echo` adds."""
-    return sys.stdin.buffer.read().removesuffix(b"\n").removesuffix(b"\r")
+    given = sys.stdin.buffer.read()
+    return given[:-1].removesuffix(b"\r") if given.endswith(b"\n") else given

@@ -64,6 +64,10 @@ def _write_text(rows: Iterable[pa.RecordBatch], schema: pa.Schema, output: Outpu
     for batch in rows:
         try:
             found = batch.to_pylist()
+        except UnicodeDecodeError:
+            raise BadInput(
+                "a row has text that is no UTF-8, which cannot be written as text; take --format arrow or parquet."
+            ) from None
         except (OverflowError, ValueError):
             raise BadInput(
                 "a row has a time outside the years 1 to 9999, which cannot be written as text; "

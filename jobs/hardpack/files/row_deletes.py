@@ -75,7 +75,7 @@ def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitM
         BadInput: it is gone, damaged or of a format that is not read here.
         Unavailable: the storage does not answer.
     """
-    import pyarrow.compute as pc
+    import numpy as np
     import pyarrow.parquet as pq
     from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
     from pyiceberg.table.puffin import PuffinFile
@@ -91,9 +91,11 @@ def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitM
                 vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
                 return {v.referenced_data_file: _below_2_32(what, v.to_vector().to_numpy()) for v in vectors}
             named = pq.read_table(stream, columns=[PATH[0], POSITION[0]], page_checksum_verification=True)
-        paths = pc.unique(named[PATH[0]]).to_pylist()
-        own = {path: named.filter(pc.field(PATH[0]) == path) for path in paths} if len(paths) > 1 else {paths[0]: named}
-        return {path: _below_2_32(what, found[POSITION[0]].to_numpy()) for path, found in own.items()}
+        paths = named[PATH[0]].combine_chunks().dictionary_encode()
+        numbers, found = paths.indices.to_numpy(), named[POSITION[0]].to_numpy()
+        order = np.argsort(numbers, kind="stable")
+        own = np.split(found[order], np.flatnonzero(np.diff(numbers[order])) + 1)
+        return {path: _below_2_32(what, some) for path, some in zip(paths.dictionary.to_pylist(), own, strict=True)}
 
     with readable(what, lambda: files.read_through(delete.file_path), positions):
         return positions() if delete.record_count else {}

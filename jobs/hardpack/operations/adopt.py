@@ -81,9 +81,11 @@ def adopt(
     if kept := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
         raise BadInput(f"{name}: {kept[0]} is locked by the table's policy; set it in the policy file.")
     wanted = {PREFIX + k: v for k, v in settings.items() if v != ""}
-    if POLICY not in table.properties:
-        wanted.setdefault(POLICY, "compact")
     gone = [PREFIX + k for k, v in settings.items() if v == "" and PREFIX + k in table.properties]
+    if POLICY not in table.properties or POLICY in gone:
+        # by this property a topic is known, so that its default is written out
+        wanted.setdefault(POLICY, "compact")
+        gone = [name for name in gone if name != POLICY]
     future = {k: v for k, v in table.properties.items() if k not in gone} | wanted
     result = read_settings(name, future, policy)
     # a role that is named is bound anew, the others are what they were

@@ -15,7 +15,8 @@ from pyiceberg.table import FileScanTask, Table
 from hardpack.errors import BadInput
 from hardpack.files.content_file import ContentFile, of_manifest
 from hardpack.files.data_files import DataFiles
-from hardpack.rules.model import DataFile, Partition, may_repeat
+from hardpack.rules.model import DataFile, LogView, Partition, may_repeat
+from hardpack.rules.selection import first_dirty_offset
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, LogColumns, table_name
@@ -70,7 +71,7 @@ class ReadableLog:
     end_offset: int
     """The offset after the last row."""
     decided_to: int
-    """Rows below are of no open transaction: a pass has covered them."""
+    """Rows below are of no open transaction: a pass has covered them, and none came late."""
     files: tuple[LogFile, ...]
     """By their first offset."""
 
@@ -141,7 +142,7 @@ class SnapshotLogs:
         files += [self._log_file(file, shared=True) for file in (self._shared if shared else ())]
         return ReadableLog(
             name, view.partition if view else shared.partition if shared else name, min(firsts, default=0), max(ends),
-            (view.state.checkpoint or 0) if view else 0,
+            _decided_to(view, shared),
             tuple(sorted(files, key=lambda f: (f.first_offset, f.last_offset, f.content.path))),
         )  # fmt: skip
 
@@ -215,3 +216,10 @@ class SnapshotLogs:
         # Iceberg's bound of a truth value is a byte, of false 0
         plain = nulls.get(transactional.field_id) == file.record_count or highs.get(transactional.field_id) == b"\0"
         return not (without and plain)
+
+
+def _decided_to(view: LogView | None, shared: _Shared | None) -> int:
+    """Returns up to where passes have covered every row; rows that came late may be of an open transaction."""
+    if view is None or view.state.checkpoint is None:
+        return 0
+    return min(first_dirty_offset(view), shared.first_offset if shared else LONG_MAX)

@@ -71,11 +71,13 @@ class _Head:
         return (keys[:count], batch.slice(0, count)) if count else None
 
 
-def merged(runs: Iterable[Run]) -> Iterator[Rows]:
-    """Yields the rows of all runs in order; rows of one place are yielded together.
+def merged(runs: Iterable[Run], together: bool = True) -> Iterator[Rows]:
+    """Yields the rows of all runs in order. A run is opened when it is its turn, or when the last batch before it is.
 
-    Holds two batches of each run that is being read. A run is opened when it is its turn, or when the last batch of
-    those before it is at hand.
+    Args:
+        runs: each in order.
+        together: whether rows of one place are yielded together, for which any number of them is held; else no more
+            than two batches of each run that is being read are.
     """
     waiting = deque(sorted(runs, key=lambda run: run.first))
     heads: list[_Head] = []
@@ -93,7 +95,7 @@ def merged(runs: Iterable[Run]) -> Iterator[Rows]:
                 return
             if waiting and not ahead and all(head.then is None for head in heads):
                 ahead = opener.submit(_Head, waiting[0])
-            unsure = [head for head in heads if head.goes_on_with(end)]
+            unsure = [head for head in heads if together and head.goes_on_with(end)]
             heads.sort(key=lambda head: head.name)
             taken = [rows for head in heads if (rows := head.take(end - 1 if unsure else end))]
             if taken:

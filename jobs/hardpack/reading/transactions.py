@@ -41,7 +41,9 @@ class Roles(NamedTuple):
     def of_producers(self, rows: NDArray[np.bool_]) -> dict[int, NDArray[np.intp]]:
         """Returns by producer which of some rows are its."""
         own = np.flatnonzero(rows)
-        return {int(p): own[self.producers[own] == p] for p in np.unique(self.producers[own])}
+        together = own[np.argsort(self.producers[own], kind="stable")]
+        names, firsts = np.unique(self.producers[together], return_index=True)
+        return dict(zip(names.tolist(), np.split(together, firsts[1:]), strict=True)) if len(own) else {}
 
 
 @dataclass(frozen=True, slots=True)

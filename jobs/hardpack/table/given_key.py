@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import base64
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions.literals import literal
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
-from pyiceberg.types import BinaryType, IntegerType, LongType, PrimitiveType, StringType, UUIDType
+from pyiceberg.types import (
+    BinaryType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestamptzType,
+    UUIDType,
+)
 
 from hardpack.errors import BadInput
+from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import LogColumns, table_name
 from hardpack.table.schema_columns import LogColumn
 
@@ -72,18 +83,40 @@ def _value(table: Table, column: LogColumn, value: Any) -> Any:
         if isinstance(kind, BinaryType):
             return base64.b64decode(value, validate=True)
         if isinstance(kind, IntegerType | LongType):
-            if type(value) is not int or value.bit_length() > (31 if isinstance(kind, IntegerType) else 63):
+            last = 2**31 - 1 if isinstance(kind, IntegerType) else LONG_MAX
+            if type(value) is not int or not -last - 1 <= value <= last:
                 raise ValueError
+        elif isinstance(kind, DecimalType):
+            return _decimal(value, kind)
         elif not isinstance(value, str):
             raise ValueError
+        elif isinstance(kind, TimestamptzType):
+            # Iceberg knows no letter for UTC
+            value = value.removesuffix("Z") + "+00:00" if value.endswith("Z") else value
+            literal(value).to(kind)
         elif not isinstance(kind, StringType):
             literal(value).to(kind)
         return value
     except (ValueError, TypeError, ArithmeticError):
         raise BadInput(
-            f"{table_name(table)}: the key asked for has no {kind} for {column.name!r}; give whole numbers as JSON "
-            "numbers, bytes in base64, and all else as text, as in 2026-01-31."
+            f"{table_name(table)}: the key asked for has no {kind} for {column.name!r}; give numbers as JSON numbers, "
+            "bytes in base64, and all else as text, as in 2026-01-31."
         ) from None
+
+
+def _decimal(value: Any, kind: DecimalType) -> str:
+    """Returns a number, or its text, with as many digits behind the point as the column has.
+
+    Raises:
+        ValueError: it has more.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError
+    given = Decimal(value)
+    exact = given.quantize(Decimal(1).scaleb(-kind.scale))
+    if exact != given or len(exact.as_tuple().digits) > kind.precision:
+        raise ValueError
+    return f"{exact:f}"
 
 
 def arrow_values(values: dict[LogColumn, Any]) -> dict[LogColumn, pa.Scalar]:
