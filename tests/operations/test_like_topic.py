@@ -80,5 +80,5 @@ def test_a_topic_that_keeps_every_record_is_not_made_a_compacted_one(monkeypatch
             return {wanted[0]: told}
 
     monkeypatch.setattr(like_topic, "admin_client", lambda *_: Admin())
-    with pytest.raises(BadInput, match="cleanup.policy is empty, by which Kafka keeps every record"):
+    with pytest.raises(BadInput, match="policy is empty, by which Kafka keeps every record"):
         topic_settings("broker:9092/orders")
