@@ -13,6 +13,7 @@ from tests.histories import foreign
 from tests.histories.engine import simulated
 from tests.histories.known import CLEAN, DAY, HOUR, NIGHT, PACK_ALL, RUN, T, _advance, _append, _create, _do, _late
 from tests.histories.steps import Step
+from tests.histories.table_changes import foreign_expire
 from tests.histories.test_edges import expired, play, rows, said
 from tests.histories.world import World
 
@@ -181,7 +182,7 @@ def test_a_file_that_others_take_away_while_a_pass_reads_it_marks_no_log(world, 
         if not done:
             done.append(True)
             foreign.binpack(world, tab, "replace", 100)
-            foreign.foreign_expire(world, tab, 1)
+            foreign_expire(world, tab, 1)
             world.look(T)
             path = next(path for path in inputs.tasks if path not in tab.store.files)
             with readable(f"{inputs.work.name}: data file {path}"):

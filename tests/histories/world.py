@@ -15,12 +15,12 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tests.histories.drain import bad, drain
 from tests.histories.engine import simulated
-from tests.histories.foreign import FOREIGN
 from tests.histories.hp import SimHardpack
 from tests.histories.ice import Lake, Row, Store, Tab, unfit
 from tests.histories.jvm_table import Landed
 from tests.histories.oracle import Oracle, Pass, Rows, Violation, must
 from tests.histories.steps import Step
+from tests.histories.table_changes import STEPS
 from tests.histories.verbs import VERBS
 
 T0 = 1_600_000_000_000
@@ -33,7 +33,7 @@ HARMLESS = {"nightly", "verify", "plan", "foreign_expire", "rewrite_manifests", 
 class World:
     """Tables and all that happens to them."""
 
-    foreign = FOREIGN
+    foreign = STEPS
 
     def __init__(self) -> None:
         self.store, self.lake = Store(), Lake()
