@@ -93,15 +93,15 @@ def test_tombstones_on_both_sides_of_a_full_map_are_no_reason_for_a_commit_at_ev
     assert len(world.lake.tabs[T].meta.snapshots) == before
 
 
-@pytest.mark.parametrize("behind", [1, 4])
-def test_a_merge_that_puts_a_new_row_into_the_file_of_old_ones_forgets_nothing(world, behind):
+@pytest.mark.parametrize(("behind", "time"), [(1, "now"), (1, -1), (4, "now")])
+def test_a_merge_that_puts_a_new_row_into_the_file_of_old_ones_forgets_nothing(world, behind, time):
     """Invariants 6 and 9; with offsets left out behind the old rows nobody can tell that all others were there."""
     gone_tombstone(world)
     tab, last = world.lake.tabs[T], said(world).checkpoint
     old = tab.paths(tab.current)
     merged = [row._replace(ingested=world.clock) for path in old for row in tab.visible(tab.current)[path]]
     end = max(row.offset for row in merged)
-    new = foreign._row(world, tab, 0, end + behind, "n", "value")
+    new = foreign._row(world, tab, 0, end + behind, "n", "value", time)
     tab.commit(world.clock, "overwrite", add=[tab.file([*merged, new], world.clock)], remove=old)
     world.look(T)
     assert said(world).checkpoint == last

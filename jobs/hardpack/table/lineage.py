@@ -223,12 +223,14 @@ def _as_before(file: DataFile, before: Sequence[Origin]) -> Origin:
 def _is_grown(change: Change) -> bool:
     """Returns whether rows that were there before stand in new files with some behind them, as a MERGE leaves them.
 
-    Both begin with the same offset and time, and no more rows came than there are offsets behind those that left.
+    Both begin with the same offset, no time is missing that was the first, and no more rows came than there are offsets
+    behind those that left. A topic that was made anew begins later.
     """
     if not change.removed:
         return False
-    first, early = (_least(files) for files in (change.added, change.removed))
-    return first == early and early[1] is not None and 0 <= _growth(change) <= _behind(change)
+    (first, now_first), (was, was_first) = (_least(files) for files in (change.added, change.removed))
+    begins = first == was and (was_first is None or (now_first is not None and now_first <= was_first))
+    return begins and 0 <= _growth(change) <= _behind(change)
 
 
 def _of_grown(file: DataFile, change: Change, before: Sequence[Origin]) -> Origin:
