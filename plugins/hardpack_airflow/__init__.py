@@ -13,11 +13,13 @@ def policy_dags() -> dict[str, DAG]:
 
     Raises:
         BadInput: the policy file cannot be read; Airflow shows the sentence as an import error of the DAG file. What is
-            wrong of one policy alone is said by its own DAG.
+            wrong of one policy alone, or of the section `[hardpack]`, is said by a DAG of its own.
     """
     # Airflow asks this package for its settings before it can be imported itself
     from hardpack_airflow.all_tables import maintenance_dag, quality_dag
-    from hardpack_airflow.by_hand import by_hand_dag
-    from hardpack_airflow.factory import compaction_dags
+    from hardpack_airflow.by_hand import DAG_ID, by_hand_dag
+    from hardpack_airflow.factory import compaction_dags, made_or_refused
 
-    return {dag.dag_id: dag for dag in (*compaction_dags(), maintenance_dag(), quality_dag(), by_hand_dag())}
+    others = {"hardpack_maintenance": maintenance_dag, "hardpack_quality": quality_dag, DAG_ID: by_hand_dag}
+    made = [made_or_refused(name, make) for name, make in others.items()]
+    return {dag.dag_id: dag for dag in (*compaction_dags(), *made)}

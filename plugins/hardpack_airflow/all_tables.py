@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_current_context, task
 
 from hardpack_airflow.airflow_names import AirflowException, schedule
-from hardpack_airflow.config import catalogs, default_policy, globs, setting
+from hardpack_airflow.config import catalogs, globs, setting
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator
@@ -61,7 +61,7 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
     )  # fmt: skip
     usual = {
         "dag_id": f"hardpack_{name}",
-        "schedule": schedule(setting(f"{name}_schedule")),
+        "schedule": schedule(_cron(f"{name}_schedule")),
         "start_date": datetime(2026, 1, 1),
         "catchup": False,
         "max_active_runs": 1,
@@ -89,9 +89,24 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
 
         HardpackOperator.partial(
             task_id=verb, verb=verb, map_index_template="{{ task.unit['label'] }}",
-            pool=setting("maintenance_pool") or default_policy().pool, execution_timeout=timedelta(hours=6),
+            pool=setting("maintenance_pool") or setting("pool"), execution_timeout=timedelta(hours=6),
         ).expand(unit=found())  # fmt: skip
     return dag
+
+
+def _cron(name: str) -> str:
+    """Returns a setting that is a cron expression.
+
+    Raises:
+        BadInput: it is none.
+    """
+    from croniter import croniter
+    from hardpack.errors import BadInput
+
+    cron = setting(name)
+    if cron and not croniter.is_valid(cron):
+        raise BadInput(f"{name} is {cron!r}, expected a cron expression as '0 3 * * *', or nothing for by hand only.")
+    return cron
 
 
 def requests_or_error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAlias
 
@@ -11,13 +12,15 @@ COMPACTED = AssetAlias("hardpack_compacted")
 
 
 def asset_of(catalog: str, table: str) -> Asset:
-    """Returns the asset of one table, `iceberg://CATALOG/NAMESPACE/TABLE`.
+    """Returns the asset of one table, `iceberg://CATALOG/NAMESPACE/TABLE`, which is its name too.
+
+    So it is the one that a DAG is scheduled on which knows its address alone.
 
     Args:
         catalog: its name in pyiceberg's configuration.
         table: `namespace.table`.
     """
-    return Asset(name=f"{catalog}.{table}", uri=f"iceberg://{catalog}/{table.replace('.', '/')}")
+    return Asset(f"iceberg://{quote(catalog)}/{'/'.join(map(quote, table.split('.')))}")
 
 
 def compacted(report: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
-from hardpack_airflow.config import catalogs, default_policy
+from hardpack_airflow.config import catalogs, setting
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.operators import HardpackOperator
 
@@ -73,7 +73,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
 
         verify = HardpackOperator(
             task_id="verify", verb="verify", table="{{ params.table }}", catalog="{{ params.catalog }}",
-            pool=default_policy().pool, execution_timeout=timedelta(hours=6),
+            pool=setting("pool"), execution_timeout=timedelta(hours=6),
         )  # fmt: skip
         choose() >> [change(), verify]
     return dag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -53,11 +53,35 @@ def compaction_dags() -> Iterator[DAG]:
     from hardpack.policy.file import policies_in_force
 
     found = policies_in_force()
-    for policy in found.policies if found else (default_policy(),):
+    if not found:
+        yield made_or_refused("hardpack", lambda: compaction_dag(default_policy()))
+        return
+    for policy in found.policies:
         try:
             yield compaction_dag(policy)
         except Exception as error:  # whatever it is, the other policies' DAGs are made
             yield compaction_dag(policy.bare().refused(policy.problem or f"{sentence(error)}", owner=policy.owner))
+
+
+def made_or_refused(dag_id: str, make: Callable[[], DAG]) -> DAG:
+    """Returns a DAG, in the place of one that cannot be made a red one that says why; so it stops no other.
+
+    Args:
+        dag_id: its id.
+        make: makes it, by the section `[hardpack]`.
+    """
+    from hardpack.failures import sentence
+
+    try:
+        return make()
+    except Exception as error:  # whatever it is, the other DAGs of the file are made
+        problem = f"[hardpack] of Airflow's configuration: {sentence(error)}"
+        with DAG(
+            dag_id=dag_id, description="Refused: see its docs", doc_md=f"**Refused**: {problem}", schedule="@daily",
+            start_date=datetime(2026, 1, 1), catchup=False, max_active_runs=1, tags=["hardpack", "refused"],
+        ) as dag:  # fmt: skip
+            _refusal(problem)
+        return dag
 
 
 def dag_id(policy: str) -> str:
@@ -127,7 +151,10 @@ def named(policy: str, place: str) -> Any:
 
     module, _, name = place.partition(":")
     try:
-        return getattr(import_module(module), name)
+        found = getattr(import_module(module), name)
+        if not callable(found):
+            raise TypeError(f"{name} is no function")
+        return found
     except Exception as error:  # a module may raise anything while it is imported
         raise BadInput(
             f"policy {policy}: on.failure names {place}, which cannot be imported ({error}); mend the name, or put it "

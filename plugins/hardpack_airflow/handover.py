@@ -5,6 +5,7 @@ Airflow keeps XCom in its database. The files are copied to S3 as reports are, s
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,8 +82,11 @@ def _written(kind: str, dag: str, run: str, name: str, value: Any) -> Path:
 
     folder = default_home() / kind / f"{file_name(dag, dots=False)}.{file_name(run)}"
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{file_name(name)}.json"
-    file.write_text(json.dumps(value))
+    text = json.dumps(value)
+    # a worker without a common disk may have what an earlier try left, and must not take it for this
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    file = folder / f"{file_name(name)}.{digest}.json"
+    file.write_text(text)
     return file
 
 

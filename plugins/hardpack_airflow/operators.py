@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ class HardpackOperator(SparkSubmitOperator):
             raise ValueError("HardpackOperator works on a unit or on a table; give it one of these.")
         kwargs.setdefault("conn_id", setting("spark_conn_id"))
         kwargs.setdefault("driver_memory", setting("driver_memory"))
+        kwargs.setdefault("execution_timeout", timedelta(hours=6))
         kwargs.setdefault("name", f"hardpack-{verb}")
         if verb == VERIFY:
             kwargs.setdefault("outlets", [COMPACTED])
@@ -218,6 +220,8 @@ class HardpackOperator(SparkSubmitOperator):
                 *(["--one-by-one"] if one_by_one else []), "--plan", *map(str, files),
             ]  # fmt: skip
             died = ""
+            # one that is kept would start the next application with the arguments of the last
+            self._hook = None
             try:
                 with within("unit.timeout.ms"):
                     super().execute(context)

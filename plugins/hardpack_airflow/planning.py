@@ -19,18 +19,19 @@ _PLAN_CACHES: dict[tuple[str, str], PlanCache] = {}
 
 
 def run_time(context: Mapping[str, Any]) -> int:
-    """Returns the run's `now` in ms: the end of its data interval.
+    """Returns the run's `now` in ms: of a scheduled run or a backfill the end of its data interval.
 
-    A run by hand, or without an interval, counts from when it was to run.
-
-    The form gives a run by hand the last interval that has ended, which may lie before the last pass.
+    Any other counts from when it was to run: Airflow gives it the last interval that has ended, which may lie before
+    the last pass.
     """
     run = context["dag_run"]
-    at = run.run_after if _kind(run) == "manual" else context.get("data_interval_end") or run.run_after
+    by_interval = kind_of(run) in ("scheduled", "backfill")
+    at = (by_interval and context.get("data_interval_end")) or run.run_after
     return int(at.timestamp() * 1000)
 
 
-def _kind(run: Any) -> str:
+def kind_of(run: Any) -> str:
+    """Returns how a run came about, as Airflow calls it."""
     return str(getattr(run.run_type, "value", run.run_type))
 
 
@@ -38,7 +39,7 @@ def run_interval(context: Mapping[str, Any]) -> tuple[int, int] | None:
     """Returns the data interval of a backfill in ms, the time whose rows it is about; None for other runs."""
     run = context["dag_run"]
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
-    if _kind(run) != "backfill" or start is None or end is None:
+    if kind_of(run) != "backfill" or start is None or end is None:
         return None
     return int(start.timestamp() * 1000), int(end.timestamp() * 1000)
 
@@ -76,7 +77,7 @@ def plan_units(
     from hardpack import Hardpack
     from hardpack.clock import clock
     from hardpack.home import default_home, file_name
-    from hardpack.operations.gauges import sensed
+    from hardpack.operations.gauges import died, sensed
     from hardpack.operations.plan_tables import PlanCache
     from hardpack.operations.units import find_work
     from hardpack.policy import Policy
@@ -89,13 +90,19 @@ def plan_units(
             _PLAN_CACHES[which] = PlanCache(default_home() / "looks" / f"{file}.jsonl")
         cache = _PLAN_CACHES[which]
         hp = Hardpack.connect(catalog, memory=cache.memory)
-        work = find_work(hp, cache, own, tables, now, partitions, force, span)
-        cache.keep()
+        try:
+            work = find_work(hp, cache, own, tables, now, partitions, force, span)
+        finally:
+            # a look that is cut off has seen some, so that the next one comes further
+            cache.keep()
     again = work.refused + [plan.table for plan in work.plans if plan.has_work]
     whole = not (partitions or interval) and set(tables) == set(own.tables)
     looked = clock()
     since = None if previous is None else looked - previous
     gauges = dict(sensed(work.plans, looked, len(work.refused), since)) if whole else {}
+    if whole and not again:
+        # a run with nothing to do has no report that would say so
+        gauges |= died(0)
     units, waiting = work.units(own)
     reasons = [*work.reasons, waiting] if waiting else work.reasons
     mapped = [_mapped(unit) for unit in units]

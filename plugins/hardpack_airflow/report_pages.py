@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mimetypes
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +13,14 @@ from hardpack_airflow import stored
 from hardpack_airflow.config import page_path
 from hardpack_airflow.patience import REPORTS
 from hardpack_airflow.rendering import PER_PAGE, is_framed, page, part, said_of
-from hardpack_airflow.run_view import tables_of, verdict
+from hardpack_airflow.run_view import TableOfRun, tables_of, verdict
 
 if TYPE_CHECKING:
     from hardpack.compaction.report import RunReport
 
 router = APIRouter()
+VERBS = ("phase_one", "phase_two", "verify")
+"""Parts of a report that say of each table what was done."""
 
 
 @router.get("/reports")
@@ -28,8 +31,11 @@ async def reports(at: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
 
 def _reports_page(at: int) -> HTMLResponse:
     names, at, last = part(stored.newest_reports(), at, PER_PAGE)
-    found = [(name, _report(name)) for name in names]
-    runs = [(name, one, tables_of(one) if one else [], verdict(one) if one else "") for name, one in found]
+    runs: list[tuple[str, RunReport | None, list[TableOfRun], str]] = []
+    for name in names:
+        one = _report(name)
+        tables = tables_of(one) if one else []
+        runs.append((name, one, tables, verdict(one, tables) if one else ""))
     return page("reports.html", runs=runs, number=at, last=last, validations=stored.newest_docs(PER_PAGE))
 
 
@@ -57,10 +63,10 @@ def kept_of(catalog: str, table: str) -> dict[str, Any]:
 def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunReport, str]]:
     found = []
     for name in stored.newest_reports()[:newest]:
-        if not (run := _report(name)) or run.catalog not in ("", catalog):
+        if not (run := _report(name, table)) or run.catalog not in ("", catalog):
             continue
         said = [error for error in run.errors if error.startswith(f"{table}: ")]
-        said += [f"{one.removed:,} rows removed, {one.verdict}" for one in tables_of(run) if one.name == table]
+        said += [f"{one.removed:,} rows removed, {one.verdict}" for one in tables_of(run)]
         if said:
             found.append((name, run, "; ".join(said)))
     return found
@@ -70,7 +76,8 @@ def _report_page(name: str, framed: bool) -> HTMLResponse:
     found = _report(name)
     if not found:
         raise HTTPException(404)
-    return page("run.html", name=name, run=found, tables=tables_of(found), verdict=verdict(found), framed=framed)
+    tables = tables_of(found)
+    return page("run.html", name=name, run=found, tables=tables, verdict=verdict(found, tables), framed=framed)
 
 
 @router.get("/api/reports/{name}")
@@ -98,13 +105,20 @@ def _file(folder: str, path: str) -> bytes:
     return found
 
 
-def _report(name: str) -> RunReport | None:
-    """Returns a run's report; None of one that is not there, or was not written by us."""
+def _report(name: str, table: str = "") -> RunReport | None:
+    """Returns a run's report; None of one that is not there, or was not written by us.
+
+    Args:
+        name: its file's, without the suffix.
+        table: nothing but what the run did to this one, of the thousands that it may have worked on; empty for all.
+    """
     from hardpack.compaction.report import RunReport
-    from pydantic import ValidationError
 
     text = stored.read(stored.REPORTS, f"{name}.json")
     try:
-        return RunReport.model_validate_json(text) if text else None
-    except ValidationError:
+        told = json.loads(text) if text else None
+        if told and table:
+            told |= {verb: [one for one in told.get(verb, ()) if one["table"] == table] for verb in VERBS}
+        return RunReport.model_validate(told) if told else None
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
@@ -13,7 +14,7 @@ from hardpack_airflow.handover import results_of
 from hardpack_airflow.links import ReportLink
 from hardpack_airflow.metrics import send
 from hardpack_airflow.operators import VERBS
-from hardpack_airflow.planning import run_time
+from hardpack_airflow.planning import kind_of, run_time
 from hardpack_airflow.publish import publish_or_warn
 from hardpack_airflow.report import (
     DAY_SECONDS,
@@ -42,6 +43,7 @@ class ReportOperator(BaseOperator):
     def execute(self, context: Context) -> str:
         """Sums up the units; fails with the sentence of each table that could not be cleaned."""
         from hardpack.home import default_home
+        from hardpack.operations.gauges import died
 
         ti = context["ti"]
         units = ti.xcom_pull(task_ids="plan")
@@ -56,14 +58,24 @@ class ReportOperator(BaseOperator):
         path = write_report(run.dag_id, run.run_id, self.catalog or usual_catalog(), run_time(context), results, errors)
         for line in lines(results):
             self.log.info("%s", line)
-        send(self.policy, gauges(results, units_that_died(pulled)))
+        sent = gauges(results, units_that_died(pulled))
+        # units of a run over some tables tell nothing of the others'
+        send(self.policy, sent if kind_of(run) == "scheduled" else {k: v for k, v in sent.items() if k not in died(0)})
         publish_or_warn([path])
-        # of at least a day, so that no run takes its own report away
-        days = max(1.0, float(setting("report_days")))
-        if gone := forget_reports(default_home(), time.time() - days * DAY_SECONDS):
-            self.log.info("%d files of reports older than %g days are gone", gone, days)
+        self._forget(default_home())
         if errors:
             # a task that fails returns nothing, and its link leads there
             ti.xcom_push(key="return_value", value=str(path))
             raise AirflowFailException("; ".join(errors))
         return str(path)
+
+    def _forget(self, home: Path) -> None:
+        given = setting("report_days")
+        try:
+            # of at least a day, so that no run takes its own report away
+            days = max(1.0, float(given))
+        except ValueError:
+            self.log.error("[hardpack] report_days is %r, expected a number of days; no old report is removed", given)
+            return
+        if gone := forget_reports(home, time.time() - days * DAY_SECONDS):
+            self.log.info("%d files of reports older than %g days are gone", gone, days)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hardpack_airflow.report import as_gates_read
 from hardpack_airflow.stored import path_in_docs
@@ -104,19 +104,21 @@ class TableOfRun:
 
 def tables_of(report: RunReport) -> list[TableOfRun]:
     """Returns what a run did, by table; those with most bytes saved first."""
-    passes = [*report.phase_one, *report.phase_two]
-    names = dict.fromkeys([one.table for one in passes] + [one.table for one in report.verify])
-    tables = [TableOfRun(name, _of(name, passes), _of(name, report.verify)) for name in names]
-    return sorted(tables, key=lambda table: -table.saved)
+    tables: dict[str, TableOfRun] = {}
+    for one in (*report.phase_one, *report.phase_two):
+        tables.setdefault(one.table, TableOfRun(one.table, [], [])).passes.append(one)
+    for found in report.verify:
+        tables.setdefault(found.table, TableOfRun(found.table, [], [])).verified.append(found)
+    return sorted(tables.values(), key=lambda table: -table.saved)
 
 
-def _of(name: str, reports: Iterable[Any]) -> list[Any]:
-    return [one for one in reports if one.table == name]
+def verdict(report: RunReport, tables: Sequence[TableOfRun]) -> str:
+    """Returns how a run ended, in one sentence.
 
-
-def verdict(report: RunReport) -> str:
-    """Returns how a run ended, in one sentence."""
-    tables = tables_of(report)
+    Args:
+        report: the run's.
+        tables: what `tables_of` finds in it.
+    """
     broken = sum(not table.holds for table in tables)
     said = [f"{len(tables)} table{'s' * (len(tables) != 1)} cleaned"] if tables else ["Nothing was cleaned"]
     said += [f"{broken} with a broken guarantee"] if broken else []

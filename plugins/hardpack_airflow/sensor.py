@@ -13,7 +13,7 @@ from hardpack_airflow.airflow_names import AirflowException, AirflowFailExceptio
 from hardpack_airflow.config import globs, usual_catalog
 from hardpack_airflow.failures import within
 from hardpack_airflow.metrics import send
-from hardpack_airflow.planning import plan_units, run_interval, run_time
+from hardpack_airflow.planning import kind_of, plan_units, run_interval, run_time
 from hardpack_airflow.trigger import DirtyLogsTrigger, failed, found, patient
 
 MOST_SAID = 20
@@ -70,6 +70,9 @@ class DirtyLogsSensor(BaseSensorOperator):
             self.log.error("%s", line)
         if event["errors"] and not event["due"]:
             raise AirflowFailException("; ".join(event["errors"]))
+        run = context["dag_run"]
+        if not event["due"] and not event["reasons"] and kind_of(run) == "manual":
+            raise AirflowFailException(f"{self.tables}: no adopted table matches; mend the name or glob.")
         if not event["due"]:
             first = "; ".join(event["reasons"][:MOST_SAID]) or "no adopted table matches"
             raise AirflowSkipException(f"no log is due: {first}")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
@@ -197,7 +198,7 @@ async def act(request: Request, name: str, action: str, catalog: str = "") -> Re
     dag, form = actions.run_of(action, where, name, _dag_of(where, name))
     run = await actions.start(request, dag, form)
     told = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})
-    shown = request.url.replace(path=page_path(f"/tables/{name}"), query="").include_query_params(**told)
+    shown = request.url.replace(path=page_path(f"/tables/{quote(name)}"), query="").include_query_params(**told)
     return RedirectResponse(f"{shown.path}?{shown.query}", 303)
 
 

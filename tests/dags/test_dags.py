@@ -106,6 +106,7 @@ def test_a_wrong_policy_is_a_red_dag_of_its_own_beside_the_others(airflow_env, t
         "- {name: orders, tables: [shop.orders], owner: shop, shedule: x}\n"
         "- {name: lost, tables: [shop.lost], on.failure: 'no.such:thing'}\n"
         "- {name: raises, tables: [shop.raises], on.failure: 'raises:f'}\n"
+        "- {name: uncalled, tables: [shop.uncalled], on.failure: 'os:sep'}\n"
         "- {name: hand, tables: [shop.hand], schedule: '', shedule: x}\n"
         "- {name: rest, tables: ['*.*']}\n"
     )
@@ -119,7 +120,7 @@ sys.path.append({str(tmp_path)!r})
 from hardpack_airflow import policy_dags
 dags = policy_dags()
 said = {}
-for name in ("orders", "lost", "raises", "hand"):
+for name in ("orders", "lost", "raises", "uncalled", "hand"):
     dag = dags[f"hardpack_{name}"]
     (task,) = dag.tasks
     try:
@@ -131,12 +132,13 @@ print("##" + json.dumps([sorted(dags), said, len(dags["hardpack_rest"].tasks)]))
 """
     )
     found, said, tasks = json.loads(python(code, airflow_env[2] | {"HARDPACK_POLICIES": str(path)}).split("##")[1])
-    names = ("by_hand", "hand", "lost", "maintenance", "orders", "quality", "raises", "rest")
+    names = ("by_hand", "hand", "lost", "maintenance", "orders", "quality", "raises", "rest", "uncalled")
     assert (found, tasks) == ([f"hardpack_{name}" for name in names], 6)
     task, retries, owner, kind, problem, doc, tagged, _ = said["orders"]
     assert tagged
     assert "raises:f, which cannot be imported (no)" in said["raises"][4]
     assert "0 * * * *" in said["hand"][7]
+    assert "os:sep, which cannot be imported (sep is no function)" in said["uncalled"][4]
     assert (task, retries, owner, kind) == ("sense", 0, "shop", "AirflowFailException")
     assert "policies.0.shedule: " in problem
     assert doc.startswith(f"**Refused**: {problem}")
@@ -361,6 +363,28 @@ print("##" + json.dumps([known == {name: default for name, (default, _) in OPTIO
     assert links == [f"hardpack_airflow.links.{name}" for name in names]
     assert jobs == [True] * 4
     assert catalog == "hardpack"
+
+
+def test_a_wrong_setting_of_the_section_is_a_red_dag_beside_the_others(airflow_env, tmp_path):
+    """Airflow takes all DAGs of a file away that raises."""
+    wrong = {"MAINTENANCE_SCHEDULE": "0 3 * *", "UNIT_BYTES": "100GiB", "SCHEDULE": "hourly", "POOL": "spark"}
+    env = airflow_env[2] | {f"AIRFLOW__HARDPACK__{name}": value for name, value in wrong.items()}
+    code = """
+import json
+from hardpack_airflow import policy_dags
+said = {}
+for name, dag in policy_dags().items():
+    said[name] = dag.tasks[0].task_id, "refused" in dag.tags, dag.doc_md, sorted({t.pool for t in dag.tasks})
+print("##" + json.dumps(said))
+"""
+    said = json.loads(python(code, env).split("##")[1])
+    assert [name for name, (_, refused, *_) in said.items() if refused] == ["hardpack", "hardpack_maintenance"]
+    assert "maintenance_schedule is '0 3 * *', expected a cron expression" in said["hardpack_maintenance"][2]
+    assert "spark" in said["hardpack_by_hand"][3]
+    path = tmp_path / "policies.yaml"
+    path.write_text("policies: [{name: rest, tables: ['*.*']}]")
+    said = json.loads(python(code, env | {"HARDPACK_POLICIES": str(path)}).split("##")[1])
+    assert [name for name, (_, refused, *_) in said.items() if refused] == ["hardpack_maintenance"], "the file replaces"
 
 
 def test_what_the_provider_says_is_as_airflow_wants_it():

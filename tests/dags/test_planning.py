@@ -1,6 +1,7 @@
 """What the sensor and the plan task see of many tables, from metadata alone."""
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -143,7 +144,9 @@ def test_what_time_a_run_acts_at_and_which_rows_a_backfill_is_about():
     assert run_time(context("scheduled", **interval)) == end.timestamp() * 1000
     assert run_time(context("backfill", **interval)) == end.timestamp() * 1000
     assert run_time(context("manual", **interval)) == after.timestamp() * 1000
-    assert run_time(context("asset_triggered")) == after.timestamp() * 1000
+    for kind in ("asset_triggered", "operator_triggered", "asset_materialization"):
+        assert run_time(context(kind, **interval)) == after.timestamp() * 1000
+    assert run_time(context("scheduled")) == after.timestamp() * 1000
     assert run_interval(context("backfill", **interval)) == (start.timestamp() * 1000, end.timestamp() * 1000)
     assert run_interval(context("scheduled", **interval)) is None
 
@@ -200,3 +203,41 @@ def test_the_most_urgent_units_go_and_the_rest_is_told_to_wait(catalog, monkeypa
     assert some["units"] == whole["units"][:2]
     assert some["reasons"][-1] == ("1 less urgent units, of 1 tables, wait for the next run, as units.per.run is 2")
     assert not any("wait for the next run" in reason for reason in whole["reasons"])
+
+
+def test_a_look_that_is_cut_off_leaves_what_it_has_seen_to_the_next(catalog, monkeypatch):
+    """Each try is a process of its own, and Airflow ends it by an exception of no error's kind."""
+    from hardpack.operations import plan_tables
+    from hardpack_airflow import planning
+
+    for _ in range(4):
+        append(new_topic(catalog), {0: [row(0, "a")]})
+    real, opened = plan_tables.open_table, []
+
+    def slow(catalog, name):
+        if len(opened) == 2:
+            raise KeyboardInterrupt
+        opened.append(name)
+        return real(catalog, name)
+
+    monkeypatch.setattr(plan_tables, "open_table", slow)
+    looked = set()
+    for _ in range(3):
+        planning._PLAN_CACHES.clear()
+        opened.clear()
+        with suppress(KeyboardInterrupt):
+            seen(catalog, monkeypatch, "*.*")
+        assert not looked & set(opened)
+        looked |= set(opened)
+    assert len(looked) >= 4
+
+
+def test_a_run_with_nothing_to_do_says_that_no_unit_died(catalog, monkeypatch):
+    """It has no report, and an alert would ring until there is one."""
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    name = name_of(table)
+    assert seen(catalog, monkeypatch, name, tables=[name])["gauges"]["DeadThreadCount"] == 0
+    append(table, {0: [row(1, "a")]})
+    append(table, {0: [row(2, "a")]})
+    assert "DeadThreadCount" not in seen(catalog, monkeypatch, name, tables=[name])["gauges"]

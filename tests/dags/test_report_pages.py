@@ -80,6 +80,7 @@ def test_a_tables_page_names_the_runs_that_worked_on_it(client, topics, tmp_path
     }  # fmt: skip
     for name, report in told.items():
         (tmp_path / "reports" / f"{name}.json").write_text(report.model_dump_json())
+    (tmp_path / "reports" / "no_report.json").write_text('{"phase_one": [7]}')
     page = client.get(f"/tables/{topics[0]}").text
     assert "60 rows removed, not verified" in page
     assert f"{topics[0]}: the catalog is away." in page
@@ -111,3 +112,21 @@ def test_s3_that_refuses_is_a_sentence(client, topics, bucket, monkeypatch):
     # a table's own page has the rest
     answer = client.get(f"/tables/{topics[0]}")
     assert (answer.status_code, "reports_s3 cannot be read" in answer.text) == (200, True)
+
+
+def test_of_a_run_over_many_tables_one_tables_page_reads_its_own_part(client, topics, tmp_path, monkeypatch):
+    """A run may clean thousands, and a page shows thirty runs."""
+    from hardpack_airflow import run_view
+
+    (tmp_path / "reports").mkdir()
+    one = run_report().phase_one[0]
+    many = [one.model_copy(update={"table": f"db.t{n}"}) for n in range(200)]
+    mine = one.model_copy(update={"table": topics[0]})
+    report = run_report(errors=[]).model_copy(update={"phase_one": [*many, mine], "phase_two": [], "verify": []})
+    (tmp_path / "reports" / "one.json").write_text(report.model_dump_json())
+    made = []
+    real = run_view.TableOfRun
+    monkeypatch.setattr(run_view, "TableOfRun", lambda *given: made.append(given[0]) or real(*given))
+    assert "60 rows removed" in client.get(f"/tables/{topics[0]}").text
+    assert made == [topics[0]]
+    assert len(run_view.tables_of(report)) == 201

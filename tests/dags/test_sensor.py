@@ -32,12 +32,12 @@ def looks(monkeypatch, tmp_path):
     return answers
 
 
-def sense(wait=0, **named):
+def sense(wait=0, kind="manual", **named):
     from hardpack_airflow.sensor import DirtyLogsSensor
 
     policy = '{"name": "all", "tables": ["*.*"]}'
     task = DirtyLogsSensor(task_id="sense", policy=policy, tables="db.*", wait=wait, **named)
-    run = SimpleNamespace(run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC))
+    run = SimpleNamespace(run_type=kind, run_after=datetime(2026, 1, 1, tzinfo=UTC))
     return task.execute({"dag_run": run})
 
 
@@ -55,6 +55,17 @@ def test_what_is_not_due_ends_the_task_unless_there_is_time_to_wait(looks):
         sense()
     with pytest.raises(TaskDeferred):
         sense(wait=60)
+
+
+def test_by_hand_a_name_that_matches_nothing_is_a_mistake(looks, monkeypatch):
+    from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+    monkeypatch.setitem(globals(), "REASONS", [])
+    looks.append([])
+    with pytest.raises(AirflowFailException, match=r"db\.\*: no adopted table matches; mend the name or glob"):
+        sense()
+    with pytest.raises(AirflowSkipException):
+        sense(kind="scheduled")
 
 
 def test_bad_input_fails_for_good_and_an_outage_is_tried_again(looks, monkeypatch):

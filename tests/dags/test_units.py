@@ -37,6 +37,21 @@ class Instance:
         self.returned[key] = value
 
 
+class Hook:
+    """Stands for the provider's, which reads when it is made what an application is submitted with."""
+
+    _should_track_driver_status = _is_yarn_cluster_mode = False
+
+    def __init__(self, operator, submit):
+        self.arguments, self._submit = list(operator.application_args), submit
+
+    def _should_track_driver_via_k8s_api(self):
+        return False
+
+    def submit(self, _application):
+        self._submit(self.arguments)
+
+
 @pytest.fixture
 def unit(monkeypatch):
     """Run a verb on a unit whose tables end so."""
@@ -47,8 +62,7 @@ def unit(monkeypatch):
     asked = []
 
     def run(verb, ends, returned=None, try_number=1, after="", reported=False):
-        def execute(self, context):
-            arguments = self.application_args
+        def submit(arguments):
             plans = [json.loads(Path(file).read_text()) for file in arguments[arguments.index("--plan") + 1 :]]
             asked.append("".join(plan["table"] for plan in plans))
             results = []
@@ -65,7 +79,7 @@ def unit(monkeypatch):
             if any("error" in result for result in results):
                 raise AirflowException("spark-submit ended with 1")
 
-        monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+        monkeypatch.setattr(SparkSubmitOperator, "_get_hook", lambda operator: Hook(operator, submit))
         task = HardpackOperator(
             task_id=f"unit.{verb}", verb=verb, fails_in_report=reported,
             unit={"label": "some", "plans": [json.dumps({"table": table}) for table in ends]},
@@ -101,7 +115,7 @@ def test_an_error_in_one_table_does_not_keep_the_others_from_going_on(unit):
     assert (two, ran.asked[-1]) == ([of("a", GOOD), of("b", WRONG), of("c", WRONG)], "ac")
     last = unit("verify", {"a": GOOD, "b": GOOD, "c": GOOD}, {"phase_one": one, "phase_two": two}, reported=True)
     assert (last.run(), last.asked[-1]) == (two, "a")
-    assert last.events == [("hardpack.a", ["phase_one", "phase_two"])]
+    assert last.events == [("iceberg://hardpack/a", ["phase_one", "phase_two"])]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +204,7 @@ def test_a_table_that_cannot_be_maintained_fails_its_task_when_the_others_are_do
 def test_a_guarantee_that_broke_in_one_table_takes_no_event_from_the_others(unit):
     last = unit("verify", {"a": GOOD, "b": REFUSED}, {"phase_one": [of("a", GOOD), of("b", GOOD)]}, reported=True)
     assert last.run() == [of("a", GOOD), of("b", REFUSED)]
-    assert last.events == [("hardpack.a", ["phase_one"])]
+    assert last.events == [("iceberg://hardpack/a", ["phase_one"])]
     # where no report fails for it, the task does
     assert failed(unit("verify", {"a": GOOD, "b": REFUSED})) == [of("a", GOOD), of("b", REFUSED)]
 
@@ -215,7 +229,7 @@ def test_an_application_is_given_the_catalog_of_its_unit_or_its_task(unit):
         ran.run()
         arguments = ran.task.application_args
         assert arguments[arguments.index("--catalog") + 1] == given
-        assert ran.events == [(f"{given}.a", ["phase_one"])]
+        assert ran.events == [(f"iceberg://{given}/a", ["phase_one"])]
 
 
 def test_a_verb_after_one_that_had_nothing_to_do_goes_on(unit):

@@ -162,7 +162,7 @@ def test_who_runs_the_image_cannot_change_its_code():
     owned = re.findall(r"install -d -o airflow [^&\n]*", text)
     folders = {word for line in owned for word in line.split() if word.startswith("/")}
     written = ("adopted", "data_docs", "looks", "plans", "reports", "results", "validations")
-    assert folders == {"/opt/airflow", *(f"/var/lib/hardpack/{name}" for name in written)}
+    assert folders == {"/opt/airflow", "/opt/airflow/passwords", *(f"/var/lib/hardpack/{name}" for name in written)}
     assert re.search(r"^USER 50000$", text, re.MULTILINE)
 
 
@@ -180,3 +180,14 @@ def test_the_policy_asks_for_no_more_than_tables_need():
         actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
         assert not any("*" in action for action in actions)
         assert statement["Resource"] != "*"
+
+
+def test_airflows_parts_read_each_others_logs_and_the_charts_probes_find_the_image():
+    """One secret signs what the API server asks the others for; the chart runs /entrypoint in its pods."""
+    compose = yaml.safe_load((INFRA / "compose" / "compose.yaml").read_text())
+    assert compose["x-airflow"]["environment"]["AIRFLOW__API__SECRET_KEY"] == "${AIRFLOW_SECRET_KEY:?}"
+    assert "ln -s /opt/entrypoint.sh /entrypoint" in (INFRA / "container" / "Containerfile").read_text()
+    values = yaml.safe_load((INFRA / "kubernetes" / "airflow-values.yaml").read_text())
+    for part in ("scheduler", "triggerer", "dagProcessor"):
+        assert values[part]["logGroomerSidecar"] == {"enabled": False}, "its script is in Airflow's own image alone"
+    assert "airflow pools set hardpack 1" in values["migrateDatabaseJob"]["args"][-1]

@@ -58,6 +58,21 @@ class NotAdopted:
     error: Exception
 
 
+@dataclass(frozen=True, slots=True)
+class OthersTable:
+    """A table that another policy is for."""
+
+    policy: str
+
+
+def _of_others(hp: Planner, tables: Sequence[str], policy: str | None) -> dict[str, OthersTable]:
+    """Returns those of some tables that another policy is for."""
+    if policy is None or not hp.policies:
+        return {}
+    owners = {table: hp.policies.of(table) for table in tables}
+    return {table: OthersTable(owner.name) for table, owner in owners.items() if owner and owner.name != policy}
+
+
 class PlanCache:
     """What earlier looks at the tables of one catalog left. For one thread at a time.
 
@@ -85,7 +100,8 @@ class PlanCache:
         partitions: Sequence[Partition] | None = None,
         force: bool = False,
         interval: tuple[int, int] | None = None,
-    ) -> Iterator[tuple[str, Plan | Exception | NotAdopted]]:
+        policy: str | None = None,
+    ) -> Iterator[tuple[str, Plan | Exception | NotAdopted | OthersTable]]:
         """Yields a plan for each adopted table that a name or glob matches, or why there is none.
 
         A table that cannot be read is an error when it is named plainly or was adopted when it was last seen, by this
@@ -106,19 +122,23 @@ class PlanCache:
             partitions: only these logs; None for all.
             force: plan whatever is cleanable.
             interval: only logs whose cleanable head has rows of this time, ms.
+            policy: whose tables are asked for; those of another are told and not opened. None for any.
 
         Raises:
             Unavailable: the catalog does not answer.
         """
         locations = metadata_locations(hp.catalog)
         usual = not (partitions or force or interval)
-        names = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
+        there = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
+        others = _of_others(hp, there, policy)
+        yield from others.items()
+        names = [name for name in there if name not in others]
         adopted = adopted_tables(hp.home, hp.catalog.name)
-        seen = {name: False for name in adopted.difference(names) if any(fnmatchcase(name, p) for p in patterns)}
+        seen = {name: False for name in adopted.difference(there) if any(fnmatchcase(name, p) for p in patterns)}
         strangers: list[tuple[str, Exception]] = []
         for name in names:
-            policy, known = hp.policy_text(name), self._known.get(name)
-            if known and (known.location, known.policy) == (locations.get(name), policy):
+            told, known = hp.policy_text(name), self._known.get(name)
+            if known and (known.location, known.policy) == (locations.get(name), told):
                 if known.plan is None and name not in patterns:
                     continue
                 if known.plan and usual and known.plan.now <= now < known.plan.until:
@@ -138,10 +158,10 @@ class PlanCache:
                     strangers.append((name, error))
                 continue
             if usual and name in locations:
-                self._known[name] = Known(table.metadata_location, policy, plan)
+                self._known[name] = Known(table.metadata_location, told, plan)
             if plan:
                 yield name, plan
-        self._forget(patterns, names)
+        self._forget(patterns, there)
         for name, unread in strangers:
             # where nobody can read any table something else is wrong
             yield name, unread if len(strangers) == len(names) else NotAdopted(unread)

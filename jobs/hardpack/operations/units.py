@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hardpack.compaction.plan import Plan
 from hardpack.failures import of_table
-from hardpack.operations.plan_tables import NotAdopted, PlanCache, Planner
+from hardpack.operations.plan_tables import NotAdopted, OthersTable, PlanCache, Planner
 from hardpack.policy import Policy
 from hardpack.rules.model import Partition
 
@@ -77,9 +77,9 @@ def find_work(
         Unavailable: the catalog does not answer.
     """
     work = Work()
-    for table, plan in cache.plans(hp, patterns, now, partitions, force, interval):
-        if hp.policies and (owner := hp.policies.of(table)) and owner.name != policy.name:
-            (work.errors if table in patterns else work.reasons).append(f"{table}: is cleaned by policy {owner.name}")
+    for table, plan in cache.plans(hp, patterns, now, partitions, force, interval, policy.name):
+        if isinstance(plan, OthersTable):
+            (work.errors if table in patterns else work.reasons).append(f"{table}: is cleaned by policy {plan.policy}")
         elif isinstance(plan, NotAdopted):
             work.reasons.append(f"{table}: passed over, as nobody adopted it and {of_table(table, plan.error)}")
         elif isinstance(plan, Exception):

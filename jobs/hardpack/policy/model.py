@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from hardpack.errors import BadInput
@@ -117,6 +117,11 @@ class Policy(BaseModel):
     def _is_cron(cls, schedule: str) -> str:
         if schedule and not croniter.is_valid(schedule):
             raise ValueError(f"{schedule!r} is no cron expression, expected one as '0 * * * *', or '' for by hand only")
+        try:
+            if schedule:
+                croniter(schedule, 0).get_next()
+        except CroniterBadDateError:
+            raise ValueError(f"{schedule!r} names no day that there is, expected one as '0 * * * *'") from None
         return schedule
 
     @field_validator("timezone")
