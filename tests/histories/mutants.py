@@ -254,6 +254,11 @@ def _nothing_came(real: Any) -> Any:
     return lambda looks, log, one, after: real(looks, log, replace(one, parent=one.base), after)
 
 
+def _never_grows(real: Any) -> Any:
+    """Files of old rows and some new ones are held to be another topic's."""
+    return lambda _: False
+
+
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
@@ -295,6 +300,7 @@ MUTANTS = [
     Mutant("the newest gate read all", verify, "stand_as_read", _newest_alone, ("verify",)),
     Mutant("nothing came during a pass", gate_read, "_stands", _nothing_came, ("verify",)),
     Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
+    Mutant("a MERGE that adds rows makes a new topic", lineage, "_is_grown", _never_grows, ("I6", "state-survives")),
     Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""
