@@ -21,6 +21,7 @@ from hardpack.compaction.plan import chosen
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput, Conflict, GateRefused, HardpackError
 from hardpack.rules.model import LogState, LogView, Partition
+from hardpack.rules.settings import Settings
 from hardpack.spark.commit import CommitChange, Standing
 from hardpack.table.history import CONTROL, Record, carried, summary_of, trusted_states
 from hardpack.table.layout import FIELDS
@@ -67,7 +68,11 @@ def mark_uncleanable(session: TableSession, partitions: Iterable[Partition], rea
     retry_error_callback=lambda _: _give_up(),
 )
 def alter_states(
-    session: TableSession, verb: str, partitions: Iterable[Partition] | None, change: Changed
+    session: TableSession,
+    verb: str,
+    partitions: Iterable[Partition] | None,
+    change: Changed,
+    settings: Settings | None = None,
 ) -> dict[str, LogState]:
     """Changes the states of some logs, and commits them where one has changed.
 
@@ -76,6 +81,7 @@ def alter_states(
         verb: what the commit is called.
         partitions: which logs, None for all.
         change: makes the new state of a log.
+        settings: by which the logs are looked at; None for the table's own.
 
     Returns:
         The states of all logs that were asked for, by partition.
@@ -87,7 +93,7 @@ def alter_states(
     table = session.table
     table.refresh()
     wanted = None if partitions is None else list(partitions)
-    found = chosen(table, session.settings, wanted)
+    found = chosen(table, settings or session.settings, wanted)
     if found.mixed and not found.views and verb == "pause":
         raise BadInput(
             f"{session.name}: no log is known before {len(found.mixed)} files that may hold rows of several are split; "

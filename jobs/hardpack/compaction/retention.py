@@ -42,7 +42,9 @@ class LogPastRetention(LogWork):
         else:
             # rows may arrive below the new log start while the first pass of a log is under way
             state = replace(view.state, seen=(seen[0], 0))
-        return after_retention(replace(state, log_end=view.log_end), self.outcome.log_start)
+        gone = [f.max_offset for segment in self.outcome.deleted for f in segment.files if f.tombstones != 0]
+        state = replace(state, log_end=view.log_end)
+        return after_retention(state, self.outcome.log_start, max(gone, default=-1))
 
     def report(self) -> LogReport:
         """Returns what leaves."""

@@ -20,6 +20,7 @@ from hardpack.rules.settings import Settings
 from hardpack.rules.transactions import held_after
 from hardpack.spark.log_rows import Bounds, LogRows
 from hardpack.table.columns import LogColumns
+from hardpack.table.lineage import was_seen
 from hardpack.table.state import state_with_history
 
 Seen = tuple[int, int]
@@ -226,7 +227,11 @@ class LogToExpire(LogWork):
         """Returns the state without the horizons that were served; late rows stay to be cleaned."""
         view = self.view
         # behind the checkpoint tombstones may have come late to where others have their horizon already
-        all_seen = view.late is None and covered_to(view.state) < self.end
+        met = covered_to(view.state)
+        behind = self.end <= met and any(
+            f.min_offset <= met and f.tombstones != 0 and not was_seen(f, view.state) for f in view.files
+        )
+        all_seen = view.late is None and not behind
         state = replace(view.state, seen=seen, unseen=None) if all_seen else state_with_history(view, seen[0], base)
         after = after_expiry(state, self.ranges, self.markers, facts.expired_to)
         return replace(after, log_end=view.log_end)

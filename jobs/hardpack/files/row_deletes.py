@@ -91,7 +91,7 @@ def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitM
                 vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
                 return {v.referenced_data_file: _below_2_32(what, v.to_vector().to_numpy()) for v in vectors}
             named = pq.read_table(stream, columns=[PATH[0], POSITION[0]], page_checksum_verification=True)
-        paths = named[PATH[0]].combine_chunks().dictionary_encode()
+        paths = named[PATH[0]].dictionary_encode().combine_chunks()
         numbers, found = paths.indices.to_numpy(), named[POSITION[0]].to_numpy()
         order = np.argsort(numbers, kind="stable")
         own = np.split(found[order], np.flatnonzero(np.diff(numbers[order])) + 1)

@@ -14,7 +14,6 @@ from hardpack.operations.alter_properties import alter_properties
 from hardpack.operations.pause import date_anew
 from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
-from hardpack.rules.horizons import horizon_from
 from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_settings, read_settings
 from hardpack.rules.tombstones import NULL
 from hardpack.table.columns import POLICY
@@ -84,7 +83,7 @@ def adopt(
     gone = [PREFIX + k for k, v in settings.items() if v == "" and PREFIX + k in table.properties]
     if POLICY not in table.properties or POLICY in gone:
         # by this property a topic is known, so that its default is written out
-        wanted.setdefault(POLICY, "compact")
+        wanted.setdefault(POLICY, policy.get("cleanup.policy", "compact"))
         gone = [name for name in gone if name != POLICY]
     future = {k: v for k, v in table.properties.items() if k not in gone} | wanted
     result = read_settings(name, future, policy)
@@ -104,7 +103,7 @@ def adopt(
     if not dry_run:
         if _other_tombstones(table, result, wanted[FIELDS], policy):
             # before the settings, so that by no order of things an old horizon is a new tombstone's
-            date_anew(session, horizon_from(session.clock(), result.delete_retention_ms))
+            date_anew(session, result, session.clock())
         _set(session, wanted, gone, [str(view.partition) for view in views])
     return result
 
@@ -114,7 +113,7 @@ def _other_tombstones(table: Table, after: Settings, fields: str, policy: Mappin
     if POLICY not in table.properties or STATE_PROPERTY not in table.properties:
         return False
     before = {**policy, **own_settings(table.properties, policy)}.get("tombstone", NULL)
-    return before != after.tombstone or mean_other_rows(table.properties.get(FIELDS, ""), fields, ("value",))
+    return before != after.tombstone or mean_other_rows(_fields_of_state(table), fields, ("value",))
 
 
 def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: Sequence[str]) -> None:

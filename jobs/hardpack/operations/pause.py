@@ -10,8 +10,9 @@ from pyiceberg.table.snapshots import Snapshot
 from hardpack.compaction.alter_states import alter_states
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.rules.horizons import covered_to, undone_clock
+from hardpack.rules.horizons import covered_to, horizon_from, undone_clock
 from hardpack.rules.model import LogState, LogView, Partition
+from hardpack.rules.settings import Settings
 from hardpack.table.history import horizons_at
 from hardpack.table.log_views import rewritten_unseen
 from hardpack.table.state import read_at, state_with_history
@@ -66,22 +67,24 @@ def resume(
     return alter_states(session, "resume", partitions, resumed)
 
 
-def date_anew(session: TableSession, horizon: int) -> dict[str, LogState]:
+def date_anew(session: TableSession, settings: Settings, now: int) -> dict[str, LogState]:
     """Gives all tombstones that passes have met one delete horizon, as other rows are tombstones from now on.
 
     Args:
-        session: the table's.
-        horizon: ms since the epoch.
+        session: the table's, whose own settings may be wrong.
+        settings: those from now on.
+        now: ms since the epoch.
 
     Returns:
         The logs' states, by partition.
     """
+    horizon = horizon_from(now, settings.delete_retention_ms)
 
     def dated(_: LogView, state: LogState) -> LogState:
         met = max(covered_to(state), (state.checkpoint or 0) - 1)
         return state if state.checkpoint is None else replace(state, horizons=((met, horizon),))
 
-    return alter_states(session, "adopt", None, dated)
+    return alter_states(session, "adopt", None, dated, settings)
 
 
 def remember(session: TableSession) -> dict[str, LogState]:

@@ -297,7 +297,7 @@ def after_expiry(
     horizons: list[Horizon] = []
     for up_to, ms in state.horizons:
         if last in ends and last < up_to and all(before < last for before, _ in horizons):
-            horizons.append((last, NEVER))
+            horizons = [*horizons[: -1 if horizons and horizons[-1][1] == NEVER else None], (last, NEVER)]
         if up_to not in ends:
             horizons.append((up_to, ms))
     return replace(
@@ -308,10 +308,15 @@ def after_expiry(
     )
 
 
-def after_retention(state: LogState, log_start: int) -> LogState:
+def after_retention(state: LogState, log_start: int, expired_to: int = -1) -> LogState:
     """Returns the state when the rows before the new log start are gone.
 
     The checkpoint goes up with it, as in Kafka.
+
+    Args:
+        state: before.
+        log_start: the new one.
+        expired_to: the greatest offset of a tombstone that left, as far as metadata tells; -1 when none did.
     """
     markers = ((ms, tuple(o for o in offsets if o >= log_start)) for ms, offsets in state.markers)
     layout = tuple(b for b in state.layout if b >= log_start)
@@ -324,6 +329,7 @@ def after_retention(state: LogState, log_start: int) -> LogState:
         checkpoint=None if state.checkpoint is None else max(state.checkpoint, log_start),
         log_start=log_start,
         unseen=unseen,
+        expired_to=max(state.expired_to, expired_to),
         horizons=tuple(h for h in state.horizons if h[0] >= log_start),
         markers=tuple((ms, offsets) for ms, offsets in markers if offsets),
         layout=layout if len(layout) > 1 else (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.expressions.literals import literal
@@ -113,7 +113,7 @@ def _decimal(value: Any, kind: DecimalType) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError
     given = Decimal(value)
-    exact = given.quantize(Decimal(1).scaleb(-kind.scale))
+    exact = given.quantize(Decimal(1).scaleb(-kind.scale), context=Context(prec=38))
     if exact != given or len(exact.as_tuple().digits) > kind.precision:
         raise ValueError
     return f"{exact:f}"

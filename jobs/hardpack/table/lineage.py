@@ -159,12 +159,21 @@ class Lineage:
             known, on_read = ON_READ
         late: int | None = file.min_offset
         arrived: int | None = file.min_offset
-        if put and not file.trouble and made_by.summary and made_by.summary.operation == Operation.REPLACE:
+        if put and not file.trouble and self._changed_no_row(made_by):
             # no row of a file of several logs lies before its first, whichever log it is of
             late = _within(file, [gone.min_offset if gone.trouble else o.late for gone, o in put])
             arrived = _within(file, [gone.min_offset if gone.trouble else o.arrived for gone, o in put])
         # of files that left passes may have known other rows than these
         return Origin(None if known else known, late, arrived, True, since, on_read)
+
+    def _changed_no_row(self, snapshot: Snapshot) -> bool:
+        """Returns whether a snapshot says so of itself, and brings no more rows than it takes, whosever they are."""
+        if snapshot.summary is None or snapshot.summary.operation != Operation.REPLACE:
+            return False
+        changes = self.changes(snapshot).values()
+        came = {f.path: f.rows for change in changes for f in change.added}
+        left = {f.path: f.rows for change in changes for f in change.removed}
+        return sum(came.values()) <= sum(left.values())
 
     def changed(self, snapshot: Snapshot, log: Partition) -> Change:
         """Returns what a snapshot did to a log, whether or not one of its files names it."""
@@ -235,8 +244,10 @@ def _is_grown(change: Change) -> bool:
 
 def _of_grown(file: DataFile, change: Change, before: Sequence[Origin]) -> Origin:
     """Tells of a file of such a change; where rows may lie between others, nobody can tell that they do not."""
-    all_behind = _growth(change) == _behind(change)
-    arrived = _within(file, [o.arrived for o in before]) if all_behind else file.min_offset
+    arrived: int | None = file.min_offset
+    if _growth(change) == _behind(change):
+        # behind these files, which need not be behind the log
+        arrived = _within(file, [max(f.max_offset for f in change.removed) + 1, *(o.arrived for o in before)])
     known, on_read = _told(before)
     return Origin(known, file.min_offset, arrived, True, min(o.since for o in before), on_read)
 

@@ -107,10 +107,13 @@ def state_with_history(view: LogView, sequence: int, at: int | None = None) -> L
     Args:
         view: the log at that commit.
         sequence: the commit's sequence number.
-        at: the commit's snapshot, when no pass puts this down.
+        at: the commit's snapshot, where no file is written of which it tells.
     """
     if view.state.snapshot is None:
         return view.state
+    if (before := view.state.unseen) and before.told_at is None and before.arrived is not None:
+        # what a full map left of late rows stands in files of the pass, which count as seen
+        at = None
     return replace(view.state, unseen=Unseen(view.late, view.arrived, sequence, at), log_end=view.log_end)
 
 

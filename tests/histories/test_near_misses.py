@@ -1,0 +1,115 @@
+"""Histories by which a mend of another one would have broken a promise."""
+
+import pytest
+from hardpack.rules.horizons import after_expiry
+from hardpack.rules.model import LogState
+
+from tests.histories import foreign
+from tests.histories.engine import simulated
+from tests.histories.known import CLEAN, DAY, HOUR, NIGHT, RUN, T, _advance, _append, _create, _do
+from tests.histories.steps import Step
+from tests.histories.table_changes import foreign_expire
+from tests.histories.test_between_passes import EXPIRE, ample_map, full_map, offsets, put
+from tests.histories.test_edges import play, rows, said
+from tests.histories.world import World
+
+pytestmark = pytest.mark.histories
+
+
+@pytest.fixture
+def world():
+    with simulated():
+        yield World()
+
+
+def test_rows_that_a_merge_puts_into_a_gap_of_the_log_are_late(world):
+    """Behind the files that it rewrites is not behind the log (invariant 9)."""
+    tab = play(
+        world, _create(delete__retention__ms="0", segment__bytes="160"), _append("a", "x"), _append("x-", "b"),
+        _append("c"), _append("d"), CLEAN, _advance(DAY), EXPIRE, _append("e"), _append("f"), RUN,
+    )  # fmt: skip
+    (old,) = (path for path, found in tab.visible(tab.current).items() if [row.offset for row in found] == [4])
+    again = foreign._row(world, tab, 0, 5, "x", "value", world.clock)
+    merged = [*tab.visible(tab.current)[old], again]
+    tab.commit(world.clock, "overwrite", add=[tab.file(merged, world.clock)], remove=[old])
+    world.look(T)
+    assert said(world).reason.startswith("refused: rows arrived at offset 5, where tombstones up to 6 ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "mend"),
+    [({"hardpack.tombstone": "nonsense"}, {"tombstone": "null"}),
+     ({"hardpack.min.cleanable.dirty.ratio": "7"}, {"min.cleanable.dirty.ratio": "0.5", "tombstone": "ingested=0"})],
+)  # fmt: skip
+def test_adoption_mends_what_is_wrong_though_other_rows_are_tombstones_then(world, wrong, mend):
+    tab = play(world, _create(delete__retention__ms=str(DAY)), _append("a", "b-"), _append("c"), _append("d"), RUN)
+    tab.set_properties(wrong)
+    world.hp.adopt(T, mend)
+    assert said(world).checkpoint
+
+
+def test_phase_two_behind_a_full_map_leaves_the_layout_and_the_horizons_of_the_pass(world):
+    """With nothing late there it is as it was: nothing becomes due, and no horizon is given twice."""
+    full_map(world, ratio="0.9")
+    play(world, _advance(2 * HOUR))
+    put_off = said(world).horizons[-1]
+    before = said(world)
+    play(world, EXPIRE)
+    assert (before.due, said(world).due) == (False, False)
+    assert said(world).horizons[-1] == put_off
+    ample_map(world)
+    play(world, _advance(8 * DAY), NIGHT)
+    foreign_expire(world, world.lake.tabs[T], 1)
+    world.look(T)
+    play(world, _do("clean", force=True))
+    assert said(world).horizon(14) in (put_off[1], None)
+
+
+def test_what_phase_two_has_served_below_a_checkpoint_is_one_entry_however_often():
+    state = LogState(checkpoint=10, horizons=((19, 5),))
+    for checkpoint in (10, 12, 15):
+        state = after_expiry(LogState(checkpoint=checkpoint, horizons=state.horizons), ((0, checkpoint - 1),))
+    assert [up_to for up_to, _ in state.horizons] == [14, 19]
+
+
+def test_a_tombstone_that_retention_took_refuses_a_late_row_of_its_key(world):
+    keep = {"cleanup__policy": "compact,delete", "retention__ms": str(10 * DAY), "segment__bytes": "160"}
+    play(world, _create(delete__retention__ms=str(HOUR), idle__tombstones="expire", **keep))
+    first = Step("append", {"t": T, "logs": {"0": [["x", "tombstone", 3, world.clock]]}})
+    play(
+        world, first, _advance(9 * DAY), _append("b"), _append("c"), _append("d"), _append("e"), CLEAN,
+        _advance(DAY + HOUR), _do("retention"), EXPIRE,
+    )  # fmt: skip
+    assert 6 not in offsets(world)
+    put(world, (2, "x", "value"))
+    assert said(world).reason.startswith("refused: rows arrived at offset 2, where tombstones up to 6 ")
+
+
+def test_a_replace_that_brings_a_row_more_is_not_believed_beside_files_of_several_logs(world):
+    keys = (["a", "x"], ["x-", "b"], ["c"], ["d"])
+    both = [step for names in keys for step in (_append(*names), _append(*names, log=1))]
+    later = [step for name in "ef" for step in (_append(name), _append(name, log=1))]
+    play(world, _create(by_log=False, delete__retention__ms=str(HOUR)), *both, RUN, _advance(DAY), *later, RUN)
+    tab = play(world, _do("mixed", rows=[[key, "value", 1, "now"] for key in "gghh"]))
+    shown = tab.visible(tab.current)
+    every = [row for found in shown.values() for row in found] + [foreign._row(world, tab, 0, 5, "x", "value")]
+    files = [[row for row in every if row.log == log] for log in (0, 1)]
+    files = [tab.file(sorted(found, key=lambda row: row.offset), world.clock) for found in files]
+    tab.commit(world.clock, "replace", add=files, remove=list(shown))
+    world.look(T)
+    assert said(world).reason.startswith("refused: rows arrived")
+
+
+@pytest.mark.parametrize("verb", ["expire_tombstones", "retention"])
+def test_late_rows_that_a_full_map_left_stay_refused_whatever_else_is_done(world, verb):
+    keep = {"cleanup__policy": "compact,delete", "retention__ms": str(DAY // 2), "segment__bytes": "160"}
+    play(world, _create(delete__retention__ms=str(HOUR), idle__tombstones="expire", **keep))
+    first = Step("append", {"t": T, "logs": {"0": [["a", "tombstone", 1, world.clock - DAY]]}})
+    play(world, first, rows(("b", "value", 9)), rows(("c", "value", 1)), rows(("d", "value", 1)), _append("e"), CLEAN)
+    put(world, *((offset, key, "value") for offset, key in zip((6, 7, 8, 9), "pqrs", strict=True)))
+    play(world, _do("settings", log__cleaner__dedupe__buffer__size="48"), CLEAN, _do("settings", late__rows="refuse"))
+    words = "refused: rows arrived below the checkpoint, the first at offset 7"
+    assert said(world).reason.startswith(words)
+    play(world, _advance(2 * HOUR), _do(verb))
+    assert 4 not in offsets(world)
+    assert said(world).reason.startswith(words)
