@@ -232,14 +232,15 @@ def _as_before(file: DataFile, before: Sequence[Origin]) -> Origin:
 def _is_grown(change: Change) -> bool:
     """Returns whether rows that were there before stand in new files with some behind them, as a MERGE leaves them.
 
-    Both begin with the same offset, no time is missing that was the first, and no more rows came than there are offsets
-    behind those that left. A topic that was made anew begins later.
+    They begin no earlier than those that left and before these end in time, and no more came than there are offsets
+    behind these. A topic that was made anew begins when the old one has ended.
     """
-    if not change.removed:
+    if not change.removed or min(f.min_offset for f in change.added) < _span(change)[0]:
         return False
-    (first, now_first), (was, was_first) = (_least(files) for files in (change.added, change.removed))
-    begins = first == was and (was_first is None or (now_first is not None and now_first <= was_first))
-    return begins and 0 <= _growth(change) <= _behind(change)
+    first = min((f.min_timestamp for f in change.added if f.min_timestamp is not None), default=None)
+    last = max((f.max_timestamp for f in change.removed if f.max_timestamp is not None), default=None)
+    overlaps = last is None or (first is not None and first <= last)
+    return overlaps and _growth(change) <= _behind(change)
 
 
 def _of_grown(file: DataFile, change: Change, before: Sequence[Origin]) -> Origin:
@@ -260,12 +261,6 @@ def _growth(change: Change) -> int:
 def _behind(change: Change) -> int:
     """Returns how many offsets lie behind the files that left, up to the last that came."""
     return max(f.max_offset for f in change.added) - max(f.max_offset for f in change.removed)
-
-
-def _least(files: Sequence[DataFile]) -> tuple[int, int | None]:
-    """Returns the first offset and the first time of some files."""
-    times = [f.min_timestamp for f in files if f.min_timestamp is not None]
-    return min(f.min_offset for f in files), min(times, default=None)
 
 
 def _told(before: Sequence[Origin]) -> tuple[bool | None, bool]:
