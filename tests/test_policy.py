@@ -362,6 +362,8 @@ def test_a_policy_that_gets_no_table_is_told_of(first, second, said):
         ("{log.retention.minutes: 10, log.retention.ms: -1}", {"retention.ms": -1}),
         ("log.retention.hours: -2", {"retention.ms": -1}),
         ("log.retention.hours: 9223372036854775807", {"retention.ms": 2**63 - 1}),
+        ("log.roll.hours: 168", {"segment.ms": 168 * 3_600_000}),
+        ("{log.roll.hours: 168, log.roll.ms: 7}", {"segment.ms": 7}),
         ("{log.segment.bytes: 20, segment.bytes: 30}", {"segment.bytes": 30}),
     ],
 )

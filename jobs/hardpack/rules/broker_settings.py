@@ -15,8 +15,11 @@ BROKER_NAMES = {
     "log.segment.bytes": "segment.bytes",
     "log.retention.bytes": "retention.bytes",
 }
-RETENTION = {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": HOUR_MS}
-"""Names of the time that segments stay, with their units in ms; the first that is given counts."""
+TIMES = {
+    "retention.ms": {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": HOUR_MS},
+    "segment.ms": {"log.roll.ms": 1, "log.roll.hours": HOUR_MS},
+}
+"""Times that the broker knows in several units, in ms each; the first that is given counts."""
 ELSEWHERE = {
     "log.cleaner.backoff.ms": "the policy's schedule says how often it looks",
     "log.cleaner.enable": "a policy that has a schedule cleans",
@@ -39,16 +42,18 @@ def as_topic_settings(given: Mapping[str, str]) -> dict[str, str]:
         if name in ELSEWHERE:
             raise ValueError(f"{name} is no setting of a log: {ELSEWHERE[name]}")
     defaults = {own: given[name] for name, own in BROKER_NAMES.items() if name in given}
-    if names := [name for name in RETENTION if name in given]:
-        defaults["retention.ms"] = _millis(names[0], given[names[0]])
-    own = {name: value for name, value in given.items() if name not in BROKER_NAMES and name not in RETENTION}
-    return {**defaults, **own}
+    known = set(BROKER_NAMES)
+    for own, units in TIMES.items():
+        known.update(units)
+        if named := next((name for name in units if name in given), None):
+            defaults[own] = _millis(named, given[named], units[named])
+    return {**defaults, **{name: value for name, value in given.items() if name not in known}}
 
 
-def _millis(name: str, value: str) -> str:
+def _millis(name: str, value: str, unit: int) -> str:
     try:
         number = int(value)
     except ValueError:
         raise ValueError(f"{name} is {value!r}, expected a whole number, or -1 for ever") from None
     # below 0 is for ever, whatever the unit (KafkaConfig.logRetentionTimeMillis)
-    return str(-1 if number < 0 else min(number * RETENTION[name], LONG_MAX))
+    return str(-1 if number < 0 else min(number * unit, LONG_MAX))
