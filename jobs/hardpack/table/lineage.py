@@ -60,6 +60,18 @@ def was_seen(file: DataFile, state: LogState) -> bool:
     return file.came <= read or file.came == made
 
 
+_Question = tuple[str, int, Partition, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What is known of the rows that one commit took from a log; None where it took none."""
+
+    all: Origin | None
+    apart: Origin | None
+    """The same, where those of files of several logs count as late from the first row of such a file on."""
+
+
 class Lineage:
     """The commits that led to the current snapshot, looked through for some logs.
 
@@ -72,7 +84,9 @@ class Lineage:
         self.commits = {s.sequence_number or 0: s for s in ancestors(table)}
         self.oldest = min(self.commits, default=None)
         self.changes = changes
-        self._looked_up: dict[tuple[str, int, Partition, int, int, int], Origin] = {}
+        self._looked_up: dict[_Question, Origin] = {}
+        self._taken: dict[_Question, _Taken] = {}
+        self._changed_no_row: dict[int, bool] = {}
 
     def origin(self, log: Partition, file: DataFile, state: LogState) -> Origin:
         """Tells how a file's rows came to be.
@@ -86,12 +100,12 @@ class Lineage:
         asked = [file]
         while (found := self._known(log, file, state)) is None:
             one = asked[-1]
-            unknown = [gone for gone in self._made_of(log, one) if self._known(log, gone, state) is None]
-            if unknown:
+            if self._known(log, one, state) is not None:
+                asked.pop()
+            elif unknown := self._unknown_before(log, one, state):
                 asked += unknown
             else:
-                self._looked_up[_named(log, one, state)] = self._look_up(log, one, state)
-                asked.pop()
+                self._looked_up[_question(one.path, one.came, log, state)] = self._look_up(log, one, state)
         return found
 
     def _known(self, log: Partition, file: DataFile, state: LogState) -> Origin | None:
@@ -103,18 +117,35 @@ class Lineage:
             # the state holds what there was to tell
             late, arrived = (state.unseen.late, state.unseen.arrived) if state.unseen else (None, None)
             fresh = late is not None or covered_to(state) >= (state.checkpoint or 0)
-            return replace(SEEN, late=_within(file, [late]), arrived=_within(file, [arrived]), fresh=fresh)
+            return replace(SEEN, late=_within(file, late), arrived=_within(file, arrived), fresh=fresh)
         if file.sequence < file.came and file.sequence <= read:
             # a rewrite that says of itself that its rows were there by then
             return SEEN
-        return self._looked_up.get(_named(log, file, state))
+        return self._looked_up.get(_question(file.path, file.came, log, state))
 
-    def _made_of(self, log: Partition, file: DataFile) -> Sequence[DataFile]:
-        """Returns the files that left by the commit that brought a file, all of them older."""
+    def _unknown_before(self, log: Partition, file: DataFile, state: LogState) -> list[DataFile]:
+        """Returns the files that left by the commit that brought one, as far as they have to be looked up first."""
         snapshot = self.commits.get(file.came)
         if snapshot is None or snapshot.summary is None or is_append(snapshot):
-            return ()
-        return [gone for gone in self.changed(snapshot, log).removed if gone.came < file.came]
+            return []
+        if _question("", file.came, log, state) in self._taken:
+            return []
+        return [gone for gone in self._older(log, snapshot) if self._known(log, gone, state) is None]
+
+    def _older(self, log: Partition, snapshot: Snapshot) -> list[DataFile]:
+        """Returns the files that a snapshot took from a log; one that is no older is none that could be told of."""
+        made = snapshot.sequence_number or 0
+        return [gone for gone in self.changed(snapshot, log).removed if gone.came < made]
+
+    def _taken_by(self, log: Partition, snapshot: Snapshot, state: LogState) -> _Taken:
+        """Returns what is known of the rows that a snapshot took, all together; a commit may have taken many files."""
+        question = _question("", snapshot.sequence_number or 0, log, state)
+        if question not in self._taken:
+            left = [(gone, self.origin(log, gone, state)) for gone in self._older(log, snapshot)]
+            # no row of a file of several logs lies before its first, whichever log it is of
+            apart = [replace(o, late=f.min_offset, arrived=f.min_offset) if f.trouble else o for f, o in left]
+            self._taken[question] = _Taken(_together([o for _, o in left]), _together(apart))
+        return self._taken[question]
 
     def _look_up(self, log: Partition, file: DataFile, state: LogState) -> Origin:
         """Tells of a file of which the state says nothing, when those that it was made of are known."""
@@ -132,48 +163,43 @@ class Lineage:
             return SEEN if is_ours(snapshot) else new
         if split_all_rows(snapshot):
             # appends had brought them in files of several logs
-            return replace(new, since=min((f.came for f in change.removed), default=file.came))
-        before = [self.origin(log, gone, state) for gone in change.removed if gone.came < file.came]
+            return replace(new, since=file.came if change.since is None else change.since)
+        before = self._taken_by(log, snapshot, state).all
         if is_ours(snapshot):
             # phase two, which leaves late rows to phase one
-            return _as_before(file, before) if before else SEEN
-        if any(f.trouble for f in change.removed) or (not change.removed and change.deleted is None):
+            return _in_file(before, file) if before else SEEN
+        if change.in_trouble or (not change.removed and change.deleted is None):
             return self._of_no_one_log(log, file, state, snapshot)
-        changed = snapshot.summary.operation != Operation.REPLACE
-        if not (_is_rewrite(change, file) if changed else _is_no_larger(change)):
-            return _of_grown(file, change, before) if changed and _is_grown(change) else new
-        if not changed:
-            return _as_before(file, before)
-        arrived = file.min_offset if _may_bring_more(change) else _within(file, [o.arrived for o in before])
-        since = min([o.since for o in before], default=file.came)
-        known, on_read = _told(before) if before else ON_READ
-        return Origin(known, file.min_offset, arrived, True, since, on_read)
+        if snapshot.summary.operation == Operation.REPLACE:
+            return _in_file(before, file) if before and change.is_no_larger else new
+        return _of_update(file, change, before) or new
 
     def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, made_by: Snapshot) -> Origin:
         """Tells how rows came to be of a file into which a rewrite may have put those of several logs."""
-        change = self.changed(made_by, log)
-        put = [(gone, self.origin(log, gone, state)) for gone in change.removed if gone.came < file.came]
-        since = min([file.came, *(o.since for _, o in put)])
-        known, on_read = _told([o for _, o in put])
-        if change.deleted != 0 and (on_read or known is False):
+        taken, deleted = self._taken_by(log, made_by, state), self.changed(made_by, log).deleted
+        before = taken.all or Origin(False)
+        known, on_read = before.known, before.on_read
+        if deleted != 0 and (on_read or known is False):
             known, on_read = ON_READ
+        since = min(file.came, before.since) if taken.all else file.came
         late: int | None = file.min_offset
         arrived: int | None = file.min_offset
-        if put and not file.trouble and self._changed_no_row(made_by):
-            # no row of a file of several logs lies before its first, whichever log it is of
-            late = _within(file, [gone.min_offset if gone.trouble else o.late for gone, o in put])
-            arrived = _within(file, [gone.min_offset if gone.trouble else o.arrived for gone, o in put])
+        if taken.apart and not file.trouble and self._changes_no_row(made_by):
+            found = _in_file(taken.apart, file)
+            late, arrived = found.late, found.arrived
         # of files that left passes may have known other rows than these
         return Origin(None if known else known, late, arrived, True, since, on_read)
 
-    def _changed_no_row(self, snapshot: Snapshot) -> bool:
+    def _changes_no_row(self, snapshot: Snapshot) -> bool:
         """Returns whether a snapshot says so of itself, and brings no more rows than it takes, whosever they are."""
         if snapshot.summary is None or snapshot.summary.operation != Operation.REPLACE:
             return False
-        changes = self.changes(snapshot).values()
-        came = {f.path: f.rows for change in changes for f in change.added}
-        left = {f.path: f.rows for change in changes for f in change.removed}
-        return sum(came.values()) <= sum(left.values())
+        if snapshot.snapshot_id not in self._changed_no_row:
+            changes = self.changes(snapshot).values()
+            came = {f.path: f.rows for change in changes for f in change.added}
+            left = {f.path: f.rows for change in changes for f in change.removed}
+            self._changed_no_row[snapshot.snapshot_id] = sum(came.values()) <= sum(left.values())
+        return self._changed_no_row[snapshot.snapshot_id]
 
     def changed(self, snapshot: Snapshot, log: Partition) -> Change:
         """Returns what a snapshot did to a log, whether or not one of its files names it."""
@@ -217,112 +243,52 @@ def _read(state: LogState) -> tuple[int, int]:
     return state.seen or ((state.snapshot or (0, 0))[1], 0)
 
 
-def _named(log: Partition, file: DataFile, state: LogState) -> tuple[str, int, Partition, int, int, int]:
+def _question(path: str, came: int, log: Partition, state: LogState) -> _Question:
     """Names a question: the answer depends on nothing else of the state."""
-    return file.path, file.came, log, *_read(state), state.unseen.told_to if state.unseen else 0
+    return path, came, log, *_read(state), state.unseen.told_to if state.unseen else 0
 
 
-def _as_before(file: DataFile, before: Sequence[Origin]) -> Origin:
-    """Tells of a file whose rows are as they were in those that it was made of, at least one."""
-    late, arrived = (_within(file, found) for found in ([o.late for o in before], [o.arrived for o in before]))
-    known, on_read = _told(before)
-    return Origin(known, late, arrived, any(o.fresh for o in before), min(o.since for o in before), on_read)
+def _together(origins: Sequence[Origin]) -> Origin | None:
+    """Returns what is known of the rows of several files as one; None of no file."""
+    if not origins:
+        return None
+    told = {(o.known, o.on_read) for o in origins}
+    # what most keeps the state counts
+    known, on_read = next((a for a in ((True, False), (None, False), ON_READ) if a in told), (False, False))
+    late, arrived = (
+        min((o for o in found if o is not None), default=None)
+        for found in ([o.late for o in origins], [o.arrived for o in origins])
+    )
+    return Origin(known, late, arrived, any(o.fresh for o in origins), min(o.since for o in origins), on_read)
 
 
-def _is_grown(change: Change) -> bool:
-    """Returns whether rows that were there before stand in new files with some behind them, as a MERGE leaves them.
-
-    They begin no earlier than those that left and before these end in time, and no more came than there are offsets
-    behind these. A topic that was made anew begins when the old one has ended.
-    """
-    if not change.removed or min(f.min_offset for f in change.added) < _span(change)[0]:
-        return False
-    first = min((f.min_timestamp for f in change.added if f.min_timestamp is not None), default=None)
-    last = max((f.max_timestamp for f in change.removed if f.max_timestamp is not None), default=None)
-    overlaps = last is None or (first is not None and first <= last)
-    return overlaps and _growth(change) <= _behind(change)
+def _in_file(before: Origin, file: DataFile) -> Origin:
+    """Tells of a file whose rows are as they were in those that it was made of."""
+    return replace(before, late=_within(file, before.late), arrived=_within(file, before.arrived))
 
 
-def _of_grown(file: DataFile, change: Change, before: Sequence[Origin]) -> Origin:
-    """Tells of a file of such a change; where rows may lie between others, nobody can tell that they do not."""
+def _of_update(file: DataFile, change: Change, before: Origin | None) -> Origin | None:
+    """Tells of a file of a commit that changes rows; None where they are held to be others than were there."""
+    if not change.rewrites(file):
+        return _of_grown(file, change, before) if before and change.grows else None
+    if before is None:
+        known, on_read = ON_READ
+        return Origin(known, file.min_offset, None, True, file.came, on_read)
+    arrived = file.min_offset if change.may_bring_more else _within(file, before.arrived)
+    return replace(before, late=file.min_offset, arrived=arrived, fresh=True)
+
+
+def _of_grown(file: DataFile, change: Change, before: Origin) -> Origin:
+    """Tells of a file into which others put new rows beside old ones."""
+    # where rows may lie between others, nobody can tell that they do not
     arrived: int | None = file.min_offset
-    if _growth(change) == _behind(change):
+    if change.grows_behind:
         # behind these files, which need not be behind the log
-        arrived = _within(file, [max(f.max_offset for f in change.removed) + 1, *(o.arrived for o in before)])
-    known, on_read = _told(before)
-    return Origin(known, file.min_offset, arrived, True, min(o.since for o in before), on_read)
+        behind = change.last + 1
+        arrived = _within(file, behind if before.arrived is None else min(behind, before.arrived))
+    return replace(before, late=file.min_offset, arrived=arrived, fresh=True)
 
 
-def _growth(change: Change) -> int:
-    """Returns how many more rows came than were to be seen in the files that left."""
-    return sum(f.rows for f in change.added) - sum(f.rows for f in change.removed) + change.hidden
-
-
-def _behind(change: Change) -> int:
-    """Returns how many offsets lie behind the files that left, up to the last that came."""
-    return max(f.max_offset for f in change.added) - max(f.max_offset for f in change.removed)
-
-
-def _told(before: Sequence[Origin]) -> tuple[bool | None, bool]:
-    """Returns `known` and `on_read` of what some files became: what most keeps the state counts."""
-    told = {(o.known, o.on_read) for o in before}
-    return next((answer for answer in ((True, False), (None, False), ON_READ) if answer in told), (False, False))
-
-
-def _is_no_larger(change: Change) -> bool:
-    """Returns whether a commit that says of itself that it changes no row brings no more rows than it takes."""
-    return 0 < sum(f.rows for f in change.added) <= sum(f.rows for f in change.removed)
-
-
-def _is_rewrite(change: Change, file: DataFile) -> bool:
-    """Returns whether a file holds rows that were there before its commit, as far as counts and bounds can tell.
-
-    The rows of the files that came beside those that left must be no more than these, and lie within their offsets and
-    times.
-    """
-    if not change.removed:
-        # an update that leaves the old rows' files in place names them in deletes
-        return change.deleted is not None and change.deleted >= sum(f.rows for f in change.added)
-    beside = _beside(change)
-    low, high = _span(change)
-    return (
-        any(f.path == file.path for f in beside)
-        and all(low <= f.min_offset and f.max_offset <= high for f in beside)
-        and sum(f.rows for f in beside) <= sum(f.rows for f in change.removed)
-        and _times_within(beside, change.removed)
-    )
-
-
-def _may_bring_more(change: Change) -> bool:
-    """Returns whether a rewrite has more rows than were to be seen in the files that left, some of them hidden."""
-    if not change.hidden:
-        return False
-    return sum(f.rows for f in _beside(change)) > sum(f.rows for f in change.removed) - change.hidden
-
-
-def _beside(change: Change) -> list[DataFile]:
-    """Returns the files that came among the offsets of those that left, at least one."""
-    low, high = _span(change)
-    return [f for f in change.added if f.min_offset <= high and f.max_offset >= low]
-
-
-def _span(change: Change) -> tuple[int, int]:
-    return min(f.min_offset for f in change.removed), max(f.max_offset for f in change.removed)
-
-
-def _times_within(inside: Sequence[DataFile], removed: Sequence[DataFile]) -> bool:
-    early = [f.min_timestamp for f in removed if f.min_timestamp is not None]
-    late = [f.max_timestamp for f in removed if f.max_timestamp is not None]
-    if not early or not late:
-        return all(f.min_timestamp is None for f in inside)
-    return all(
-        (f.min_timestamp is None or f.min_timestamp >= min(early))
-        and (f.max_timestamp is None or f.max_timestamp <= max(late))
-        for f in inside
-    )
-
-
-def _within(file: DataFile, offsets: Sequence[int | None]) -> int | None:
-    """Returns the lowest of some offsets as far as the file's rows can be those; None when they cannot."""
-    there = [o for o in offsets if o is not None and o <= file.max_offset]
-    return max(min(there), file.min_offset) if there else None
+def _within(file: DataFile, offset: int | None) -> int | None:
+    """Returns an offset, the lowest of some rows', as far as the file's rows can be those; None when they cannot."""
+    return None if offset is None or offset > file.max_offset else max(offset, file.min_offset)

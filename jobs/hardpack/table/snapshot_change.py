@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyiceberg.manifest import DataFile as IceFile
@@ -26,9 +27,9 @@ Counts = dict[Partition | None, int | None]
 """Rows by log, None where nobody can tell how many; under None those of which nobody can tell the log."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Change:
-    """What one snapshot did to one log."""
+    """What one snapshot did to one log. What it tells of all its files together is reckoned once."""
 
     added: tuple[DataFile, ...]
     removed: tuple[DataFile, ...]
@@ -36,6 +37,108 @@ class Change:
     """Rows that new row-level deletes take beside those that earlier ones took, None when they do not tell how many."""
     hidden: int = 0
     """Rows of the files that left which earlier deletes had taken, as far as these tell it."""
+
+    @cached_property
+    def in_trouble(self) -> bool:
+        """Whether a file left whose bounds are not the log's."""
+        return any(f.trouble for f in self.removed)
+
+    @cached_property
+    def since(self) -> int | None:
+        """Sequence number of the commit that brought the oldest of the files that left; None where none did."""
+        return min((f.came for f in self.removed), default=None)
+
+    @cached_property
+    def last(self) -> int:
+        """The last offset of the files that left, of which there is at least one."""
+        return max(f.max_offset for f in self.removed)
+
+    @cached_property
+    def is_no_larger(self) -> bool:
+        """Whether rows came, and no more than left, as by a commit that says of itself that it changes no row."""
+        return 0 < self._rows_came <= self._rows_left
+
+    def rewrites(self, file: DataFile) -> bool:
+        """Returns whether a file that came holds rows that were there before, as far as counts and bounds can tell.
+
+        The rows of the files that came beside those that left must be no more than these, and lie within their offsets
+        and times.
+
+        Args:
+            file: one of those that came.
+        """
+        if not self.removed:
+            # an update that leaves the old rows' files in place names them in deletes
+            return self.deleted is not None and self.deleted >= self._rows_came
+        return file.min_offset <= self.last and file.max_offset >= self._first and self._keeps_rows
+
+    @cached_property
+    def may_bring_more(self) -> bool:
+        """Whether a rewrite has more rows than were to be seen in the files that left, some of them hidden."""
+        return bool(self.hidden) and sum(f.rows for f in self._beside) > self._rows_left - self.hidden
+
+    @cached_property
+    def grows(self) -> bool:
+        """Whether rows that were there before stand in new files with some behind them, as a MERGE leaves them.
+
+        They begin no earlier than those that left and before these end in time, and no more came than there are offsets
+        behind these. A topic that was made anew begins when the old one has ended.
+        """
+        if not self.removed or min(f.min_offset for f in self.added) < self._first:
+            return False
+        first = min((f.min_timestamp for f in self.added if f.min_timestamp is not None), default=None)
+        last = max((f.max_timestamp for f in self.removed if f.max_timestamp is not None), default=None)
+        overlaps = last is None or (first is not None and first <= last)
+        return overlaps and self._growth <= self._offsets_behind
+
+    @cached_property
+    def grows_behind(self) -> bool:
+        """Whether as many rows came as there are offsets behind the files that left, so that none lies between."""
+        return self._growth == self._offsets_behind
+
+    @cached_property
+    def _first(self) -> int:
+        return min(f.min_offset for f in self.removed)
+
+    @cached_property
+    def _rows_came(self) -> int:
+        return sum(f.rows for f in self.added)
+
+    @cached_property
+    def _rows_left(self) -> int:
+        return sum(f.rows for f in self.removed)
+
+    @cached_property
+    def _growth(self) -> int:
+        return self._rows_came - self._rows_left + self.hidden
+
+    @cached_property
+    def _offsets_behind(self) -> int:
+        return max(f.max_offset for f in self.added) - self.last
+
+    @cached_property
+    def _beside(self) -> list[DataFile]:
+        """The files that came among the offsets of those that left."""
+        return [f for f in self.added if f.min_offset <= self.last and f.max_offset >= self._first]
+
+    @cached_property
+    def _keeps_rows(self) -> bool:
+        return (
+            all(self._first <= f.min_offset and f.max_offset <= self.last for f in self._beside)
+            and sum(f.rows for f in self._beside) <= self._rows_left
+            and _times_within(self._beside, self.removed)
+        )
+
+
+def _times_within(inside: Iterable[DataFile], removed: Iterable[DataFile]) -> bool:
+    early = min((f.min_timestamp for f in removed if f.min_timestamp is not None), default=None)
+    late = max((f.max_timestamp for f in removed if f.max_timestamp is not None), default=None)
+    if early is None or late is None:
+        return all(f.min_timestamp is None for f in inside)
+    return all(
+        (f.min_timestamp is None or f.min_timestamp >= early) and (f.max_timestamp is None or f.max_timestamp <= late)
+        for f in inside
+    )
 
 
 def change_of(
