@@ -6,7 +6,7 @@ import re
 import pytest
 from hardpack import BadInput, Hardpack
 from hardpack.cli.main import app
-from hardpack.policy import Policies
+from hardpack.policy import Policies, Policy
 from hardpack.policy.file import load_policies, policies_in_force, policy_file
 from hardpack.rules.settings import origins, read_settings
 from typer.testing import CliRunner
@@ -129,6 +129,11 @@ def test_a_wrong_policy_keeps_its_tables_and_holds_up_no_other(write, wrong, wor
     assert "\n" not in problem
     assert found.of("x.z").name == "rest"
     assert found.settings("x.z") == {}
+
+
+@pytest.mark.parametrize("schedule", ["@daily", "0 0 1 1 *", "0 0 1 1 * 0 2040", ""])
+def test_any_time_that_there_will_be_is_a_schedule(schedule):
+    assert Policy(name="a", tables=["x.y"], schedule=schedule).schedule == schedule
 
 
 def test_a_reader_is_named_by_the_policy_of_its_table(write):

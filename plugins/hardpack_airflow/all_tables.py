@@ -103,7 +103,8 @@ def _cron(name: str) -> str:
     from croniter import croniter
     from hardpack.errors import BadInput
 
-    cron = setting(name)
+    # the one of Airflow's names that croniter does not know
+    cron = setting(name).replace("@quarterly", "0 0 1 */3 *")
     if cron and not croniter.is_valid(cron):
         raise BadInput(f"{name} is {cron!r}, expected a cron expression as '0 3 * * *', or nothing for by hand only.")
     return cron

@@ -237,7 +237,7 @@ def _tasks(policy: Policy) -> None:
     units = plan()
     sense >> units
     unit.expand(of=units) >> ReportOperator(
-        task_id="report", policy=policy.name, catalog=policy.catalog, trigger_rule="none_skipped"
+        task_id="report", policy=policy.name, tables=policy.tables, catalog=policy.catalog, trigger_rule="none_skipped"
     )
 
 

@@ -75,11 +75,12 @@ class HardpackOperator(SparkSubmitOperator):
             raise ValueError("HardpackOperator works on a unit or on a table; give it one of these.")
         kwargs.setdefault("conn_id", setting("spark_conn_id"))
         kwargs.setdefault("driver_memory", setting("driver_memory"))
-        kwargs.setdefault("execution_timeout", timedelta(hours=6))
         kwargs.setdefault("name", f"hardpack-{verb}")
         if verb == VERIFY:
             kwargs.setdefault("outlets", [COMPACTED])
         super().__init__(**kwargs)
+        if self.execution_timeout is None and "execution_timeout" not in kwargs:
+            self.execution_timeout = timedelta(hours=6)
         self.verb, self.unit, self.table, self.partitions, self.force = verb, unit, table, list(partitions), force
         self.catalog, self.fails_in_report = catalog, fails_in_report
         self.plans: list[str] = []

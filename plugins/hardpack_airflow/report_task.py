@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 
 from hardpack_airflow.airflow_names import AirflowFailException
-from hardpack_airflow.config import setting, usual_catalog
+from hardpack_airflow.config import globs, setting, usual_catalog
 from hardpack_airflow.handover import results_of
 from hardpack_airflow.links import ReportLink
 from hardpack_airflow.metrics import send
@@ -31,14 +32,15 @@ class ReportOperator(BaseOperator):
     """Writes what the run did, also when all failed, and returns the file's path.
 
     :param policy: whose run it is
+    :param tables: those that the policy names
     :param catalog: where its tables are; empty: the usual one
     """
 
     operator_extra_links = (ReportLink(),)
 
-    def __init__(self, *, policy: str, catalog: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, policy: str, tables: Sequence[str] = (), catalog: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.policy, self.catalog = policy, catalog
+        self.policy, self.tables, self.catalog = policy, list(tables), catalog
 
     def execute(self, context: Context) -> str:
         """Sums up the units; fails with the sentence of each table that could not be cleaned."""
@@ -60,7 +62,7 @@ class ReportOperator(BaseOperator):
             self.log.info("%s", line)
         sent = gauges(results, units_that_died(pulled))
         # units of a run over some tables tell nothing of the others'
-        send(self.policy, sent if kind_of(run) == "scheduled" else {k: v for k, v in sent.items() if k not in died(0)})
+        send(self.policy, sent if self._is_whole(context) else {k: v for k, v in sent.items() if k not in died(0)})
         publish_or_warn([path])
         self._forget(default_home())
         if errors:
@@ -68,6 +70,12 @@ class ReportOperator(BaseOperator):
             ti.xcom_push(key="return_value", value=str(path))
             raise AirflowFailException("; ".join(errors))
         return str(path)
+
+    def _is_whole(self, context: Context) -> bool:
+        """Returns whether a run was over all that the policy is for."""
+        form = context["params"]
+        everything = set(globs(form["tables"])) == set(self.tables) and not form["partitions"]
+        return everything and kind_of(context["dag_run"]) != "backfill"
 
     def _forget(self, home: Path) -> None:
         given = setting("report_days")

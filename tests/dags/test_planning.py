@@ -243,3 +243,8 @@ def test_a_run_with_nothing_to_do_says_that_no_unit_died(catalog, monkeypatch):
     append(table, {0: [row(1, "a")]})
     append(table, {0: [row(2, "a")]})
     assert "DeadThreadCount" not in seen(catalog, monkeypatch, name, tables=[name])["gauges"]
+
+
+def test_a_table_without_a_row_is_told_and_no_mistake(catalog, monkeypatch):
+    name = name_of(new_topic(catalog))
+    assert seen(catalog, monkeypatch, name)["reasons"] == [f"{name}: it has no log yet"]

@@ -1,7 +1,7 @@
 """What a unit's tasks do when some of its tables cannot be cleaned; Spark is not asked."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -310,3 +310,14 @@ def test_spark_is_started_only_for_tables_with_rows_to_read(unit, monkeypatch, v
     assert (ran.run(), ran.asked) == ([of("quiet", GOOD), of("b", GOOD), of("quiet", GOOD)], ["b"])
     ran = unit(verb, {"a": DIES, "c": DIES})
     assert (ran.run(), ran.asked) == ([of("quiet", GOOD), of("quiet", GOOD)], ["b"])
+
+
+def test_a_task_has_a_timeout_unless_its_author_gives_one():
+    from airflow.sdk import DAG
+    from hardpack_airflow.operators import HardpackOperator
+
+    hours = {"mine": timedelta(hours=12)}
+    with DAG("own", default_args={"execution_timeout": hours["mine"]}):
+        assert HardpackOperator(task_id="a", verb="verify", table="x.y").execution_timeout == hours["mine"]
+    assert HardpackOperator(task_id="b", verb="verify", table="x.y").execution_timeout == timedelta(hours=6)
+    assert HardpackOperator(task_id="c", verb="verify", table="x.y", execution_timeout=None).execution_timeout is None

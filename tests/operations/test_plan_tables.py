@@ -157,3 +157,17 @@ def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed, tmp_path):
         (_, seen), *_ = cache.plans(hp, [name], now)
         fresh = Hardpack(catalog).plan(name, now)
         assert (seen.id, seen.logs) == (fresh.id, fresh.logs)
+
+
+def test_tables_of_another_policy_are_not_opened_and_prove_no_outage(catalog, opened, monkeypatch, tmp_path):
+    """A table that nobody can read is alone what a policy for the rest sees."""
+    import hardpack.operations.plan_tables as module
+
+    theirs, broken = name_of(new_topic(catalog)), "t.broken"
+    path = tmp_path / "policies.yaml"
+    path.write_text(f"policies: [{{name: first, tables: [{theirs}]}}, {{name: rest, tables: ['*.*']}}]")
+    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
+    monkeypatch.setattr(module, "find_tables", lambda *_: [theirs, broken])
+    found = dict(PlanCache().plans(Hardpack(catalog), ["*.*"], T0, policy="rest"))
+    assert opened == [broken]
+    assert (type(found[broken]), found[theirs].policy) == (NotAdopted, "first")

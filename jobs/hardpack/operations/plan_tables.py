@@ -131,7 +131,6 @@ class PlanCache:
         usual = not (partitions or force or interval)
         there = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
         others = _of_others(hp, there, policy)
-        yield from others.items()
         names = [name for name in there if name not in others]
         adopted = adopted_tables(hp.home, hp.catalog.name)
         seen = {name: False for name in adopted.difference(there) if any(fnmatchcase(name, p) for p in patterns)}
@@ -162,9 +161,11 @@ class PlanCache:
             if plan:
                 yield name, plan
         self._forget(patterns, there)
+        # where nobody can read any table something else is wrong; of tables of others nobody has tried
+        all_strange = len(strangers) == len(names) and (len(names) > 1 or not others)
         for name, unread in strangers:
-            # where nobody can read any table something else is wrong
-            yield name, unread if len(strangers) == len(names) else NotAdopted(unread)
+            yield name, unread if all_strange else NotAdopted(unread)
+        yield from others.items()
         note_adopted(hp.home, hp.catalog.name, seen)
 
     def _forget(self, patterns: Sequence[str], there: Sequence[str]) -> None:

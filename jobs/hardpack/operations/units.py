@@ -117,6 +117,8 @@ def _reasons(plan: Plan) -> Iterator[str]:
     """Yields a line for each log; of a table with many logs for the most urgent only."""
     if plan.split:
         yield f"{plan.table}: {plan.split}"
+    elif not plan.logs:
+        yield f"{plan.table}: it has no log yet"
     for log in plan.logs[:MOST_REASONS]:
         yield f"{plan.table}/{log.partition}: {log.action}, {log.reason}"
     if rest := plan.logs[MOST_REASONS:]:

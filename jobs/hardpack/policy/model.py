@@ -10,6 +10,7 @@ Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Self
@@ -119,7 +120,7 @@ class Policy(BaseModel):
             raise ValueError(f"{schedule!r} is no cron expression, expected one as '0 * * * *', or '' for by hand only")
         try:
             if schedule:
-                croniter(schedule, 0).get_next()
+                croniter(schedule, time.time()).get_next()
         except CroniterBadDateError:
             raise ValueError(f"{schedule!r} names no day that there is, expected one as '0 * * * *'") from None
         return schedule
