@@ -59,7 +59,7 @@ def test_java_goes_on_silently_without_an_archive_that_does_not_fit(jars):
     assert "warning" not in done.stderr.lower()
 
 
-def test_a_process_of_many_tables_keeps_the_code_that_it_has_compiled(jars):
+def test_a_process_of_much_work_keeps_the_code_that_it_has_compiled(jars):
     options = shlex.split(java_options(jars, short_life=True))
     done = subprocess.run(["java", *options, "-XX:+PrintFlagsFinal", "-version"], capture_output=True, text=True)
     assert re.search(r"ReservedCodeCacheSize\s+= (\d+)", done.stdout)[1] == str(240 << 20)

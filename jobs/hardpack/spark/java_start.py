@@ -10,7 +10,7 @@ from pathlib import Path
 from hardpack.home import default_home, trusted
 
 # better code pays off later than a verb ends: its rows are read and written in Python. Such a Java keeps 48 MB for its
-# code, which two minutes of small passes fill; from then on it throws away and compiles again what it needs
+# code, which many kinds of work fill; from then on it throws away and compiles again what it needs
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 # else Java says on stdout why an archive does not fit, and goes on without
 SILENT = "-Xlog:disable -Xlog:all=error:stderr"
