@@ -15,9 +15,10 @@ from hardpack_airflow.airflow_names import AirflowFailException, schedule
 from hardpack_airflow.config import default_policy
 from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
-from hardpack_airflow.operators import VERBS, VERIFY, HardpackOperator
+from hardpack_airflow.operators import VERIFY, HardpackOperator
 from hardpack_airflow.planning import plan_units
 from hardpack_airflow.readers import readers_asked, readers_told
+from hardpack_airflow.report import VERBS
 from hardpack_airflow.report_task import ReportOperator
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
 

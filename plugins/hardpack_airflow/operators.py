@@ -23,9 +23,8 @@ from hardpack_airflow.lineage import lineage_of
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.planning import run_time, unit_of_table
 from hardpack_airflow.publish import pages_of, publish_or_warn
+from hardpack_airflow.report import VERBS
 
-VERBS = ("phase_one", "phase_two", "verify")
-"""What is done to a unit, in this order."""
 VERIFY = VERBS[-1]
 MAINTAIN = "maintain"
 LEFT = (UNFORESEEN, 5)

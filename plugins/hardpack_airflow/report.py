@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+VERBS = ("phase_one", "phase_two", "verify")
+"""What is done to a unit, in this order."""
 DAY_SECONDS = 86_400
 
 

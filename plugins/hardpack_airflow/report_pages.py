@@ -13,14 +13,13 @@ from hardpack_airflow import stored
 from hardpack_airflow.config import page_path
 from hardpack_airflow.patience import REPORTS
 from hardpack_airflow.rendering import PER_PAGE, is_framed, page, part, said_of
+from hardpack_airflow.report import VERBS
 from hardpack_airflow.run_view import TableOfRun, tables_of, verdict
 
 if TYPE_CHECKING:
     from hardpack.compaction.report import RunReport
 
 router = APIRouter()
-VERBS = ("phase_one", "phase_two", "verify")
-"""Parts of a report that say of each table what was done."""
 
 
 @router.get("/reports")

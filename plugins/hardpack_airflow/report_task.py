@@ -14,11 +14,11 @@ from hardpack_airflow.config import globs, setting, usual_catalog
 from hardpack_airflow.handover import results_of
 from hardpack_airflow.links import ReportLink
 from hardpack_airflow.metrics import send
-from hardpack_airflow.operators import VERBS
 from hardpack_airflow.planning import kind_of, run_time
 from hardpack_airflow.publish import publish_or_warn
 from hardpack_airflow.report import (
     DAY_SECONDS,
+    VERBS,
     forget_reports,
     gauges,
     lines,

@@ -346,7 +346,8 @@ def test_the_installed_package_is_all_that_airflow_is_given(airflow_env, tmp_pat
 import json
 from airflow.providers_manager import ProvidersManager
 from airflow.sdk import conf
-from hardpack_airflow.operators import VERBS, job_file
+from hardpack_airflow.operators import job_file
+from hardpack_airflow.report import VERBS
 from hardpack_airflow.provider import OPTIONS, SECTION
 manager = ProvidersManager()
 manager.initialize_providers_configuration()
@@ -372,19 +373,17 @@ def test_a_wrong_setting_of_the_section_is_a_red_dag_beside_the_others(airflow_e
     code = """
 import json
 from hardpack_airflow import policy_dags
-said = {}
-for name, dag in policy_dags().items():
-    said[name] = dag.tasks[0].task_id, "refused" in dag.tags, dag.doc_md, sorted({t.pool for t in dag.tasks})
+said = {name: ("refused" in dag.tags, dag.doc_md, [t.pool for t in dag.tasks]) for name, dag in policy_dags().items()}
 print("##" + json.dumps(said))
 """
     said = json.loads(python(code, env).split("##")[1])
-    assert [name for name, (_, refused, *_) in said.items() if refused] == ["hardpack", "hardpack_maintenance"]
-    assert "maintenance_schedule is '0 3 * *', expected a cron expression" in said["hardpack_maintenance"][2]
-    assert "spark" in said["hardpack_by_hand"][3]
+    assert [name for name, (refused, *_) in said.items() if refused] == ["hardpack", "hardpack_maintenance"]
+    assert "maintenance_schedule is '0 3 * *', expected a cron expression" in said["hardpack_maintenance"][1]
+    assert "spark" in said["hardpack_by_hand"][2]
     path = tmp_path / "policies.yaml"
     path.write_text("policies: [{name: rest, tables: ['*.*']}]")
     said = json.loads(python(code, env | {"HARDPACK_POLICIES": str(path)}).split("##")[1])
-    assert [name for name, (_, refused, *_) in said.items() if refused] == ["hardpack_maintenance"], "the file replaces"
+    assert [name for name, (refused, *_) in said.items() if refused] == ["hardpack_maintenance"], "the file replaces"
 
 
 def test_what_the_provider_says_is_as_airflow_wants_it():

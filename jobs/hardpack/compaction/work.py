@@ -121,7 +121,7 @@ class LogWork(ABC):
         Args:
             facts: what the log's rows tell.
             base: the snapshot that the pass read.
-            seen: of that.
+            seen: of that snapshot, see `LogState.seen`.
             commit: the time of the commit, ms.
         """
 

@@ -10,7 +10,6 @@ Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Self
@@ -26,6 +25,8 @@ from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, rea
 from hardpack.rules.times import DAY_MS, HOUR_MS
 
 log = logging.getLogger(__name__)
+CRONS_YEARS = 130
+"""From 1970 to beyond 2099, the last year that a cron expression can name."""
 LONGEST_MS = 100 * 365 * DAY_MS
 """More than a timer of Airflow's is given."""
 Glob = Annotated[str, Field(min_length=1)]
@@ -120,7 +121,7 @@ class Policy(BaseModel):
             raise ValueError(f"{schedule!r} is no cron expression, expected one as '0 * * * *', or '' for by hand only")
         try:
             if schedule:
-                croniter(schedule, time.time()).get_next()
+                croniter(schedule, 0, max_years_between_matches=CRONS_YEARS).get_next()
         except CroniterBadDateError:
             raise ValueError(f"{schedule!r} names no day that there is, expected one as '0 * * * *'") from None
         return schedule

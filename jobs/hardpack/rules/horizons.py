@@ -293,16 +293,16 @@ def after_expiry(
     ends = {end for _, end in served}
     gone = set(markers)
     left = ((ms, tuple(o for o in offsets if o not in gone)) for ms, offsets in state.markers)
+    horizons = tuple(h for h in state.horizons if h[0] not in ends)
     last = (state.checkpoint or 0) - 1
-    horizons: list[Horizon] = []
-    for up_to, ms in state.horizons:
-        if last in ends and last < up_to and all(before < last for before, _ in horizons):
-            horizons = [*horizons[: -1 if horizons and horizons[-1][1] == NEVER else None], (last, NEVER)]
-        if up_to not in ends:
-            horizons.append((up_to, ms))
+    behind = tuple(h for h in horizons if h[0] > last)
+    if last in ends and behind:
+        # of two neighbours that are never due the second is enough
+        before = tuple(h for h in horizons if h[0] < last)
+        horizons = (*(before[:-1] if before[-1:] and before[-1][1] == NEVER else before), (last, NEVER), *behind)
     return replace(
         state,
-        horizons=tuple(horizons),
+        horizons=horizons,
         markers=tuple((ms, offsets) for ms, offsets in left if offsets),
         expired_to=max(state.expired_to, expired_to),
     )

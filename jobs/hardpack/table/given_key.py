@@ -92,7 +92,7 @@ def _value(table: Table, column: LogColumn, value: Any) -> Any:
             raise ValueError
         elif isinstance(kind, TimestamptzType):
             # Iceberg knows no letter for UTC
-            value = value.removesuffix("Z") + "+00:00" if value.endswith("Z") else value
+            value = f"{value[:-1]}+00:00" if value.endswith("Z") else value
             literal(value).to(kind)
         elif not isinstance(kind, StringType):
             literal(value).to(kind)

@@ -61,6 +61,7 @@ def was_seen(file: DataFile, state: LogState) -> bool:
 
 
 _Question = tuple[str, int, Partition, int, int, int]
+"""Path of a file, its commit, its log, and of the log's state what an answer depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class _Taken:
 
     all: Origin | None
     apart: Origin | None
-    """The same, where those of files of several logs count as late from the first row of such a file on."""
+    """What is known of them where a row that a file of several logs had counts as late from that file's first on."""
 
 
 class Lineage:
