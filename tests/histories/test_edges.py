@@ -237,12 +237,13 @@ def unclean(world):
     return world.lake.tabs[T]
 
 
-def test_no_pass_is_published_by_a_key_that_the_table_names_no_more(world, unclean):
-    play(world, Step("ambush", {"at": 0, "step": ["settings", {"t": T, "column__key": "ingested"}]}))
+@pytest.mark.parametrize("role", ["key", "value"])
+def test_no_pass_is_published_by_a_key_or_value_that_the_table_names_no_more(world, unclean, role):
+    play(world, Step("ambush", {"at": 0, "step": ["settings", {"t": T, f"column__{role}": "ingested"}]}))
     before = unclean.current.snapshot_id
     with pytest.raises(Conflict, match="mapped to another column meanwhile"):
         world.hp.clean(world.hp.plan(T, world.now))
-    assert unclean.meta.properties["hardpack.fields"].count("key=6") == 1
+    assert unclean.meta.properties["hardpack.fields"].count(f"{role}=6") == 1
     assert unclean.current.snapshot_id == before
     assert (said(world).checkpoint, said(world).horizons) == (None, [])
 

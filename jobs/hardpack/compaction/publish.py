@@ -15,7 +15,7 @@ from hardpack.compaction.work import PassRequest
 from hardpack.errors import Conflict
 from hardpack.spark.commit import CommitChange, Standing
 from hardpack.table.history import commits
-from hardpack.table.layout import FIELDS, bound_fields, mean_other_rows
+from hardpack.table.layout import FIELDS, OFFSETS, bound_fields, mean_other_rows
 from hardpack.table.packing import PassFolder
 from hardpack.table.readers import slowest_readers
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
@@ -64,10 +64,11 @@ def _next_state(ledger: Ledger, standing: Standing, fields: str) -> str:
     work, record = ledger.choice.work, ledger.choice.inputs.record
     if moved := record.why_moved(work.request.base, standing.ancestors):
         raise Conflict(f"{work.name}: {moved}; plan again, nothing was published.")
-    if mean_other_rows(fields, standing.properties.get(FIELDS, "")):
+    # by another value other rows are tombstones, of which the pass has dated none
+    if mean_other_rows(fields, standing.properties.get(FIELDS, ""), (*OFFSETS, "key", "value")):
         raise Conflict(
-            f"{work.name}: partition, offset or key was mapped to another column meanwhile; plan again, nothing was "
-            "published."
+            f"{work.name}: partition, offset, key or value was mapped to another column meanwhile; plan again, nothing "
+            "was published."
         )
     current = read_state(work.name, standing.properties)
     own = {log.name for log in work.logs}
