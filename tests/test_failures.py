@@ -7,7 +7,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from hardpack.cli.log_output import Redacting
 from hardpack.errors import BadInput, Conflict, Unavailable, Unforeseen
-from hardpack.failures import not_measured, of_table, sentence
+from hardpack.failures import as_hardpack_error, not_measured, of_table
 
 TASK = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -42,7 +42,7 @@ class JavaRaised(Exception):
 
 def test_an_error_of_ours_stays_what_it_is():
     ours = Conflict("db.t: the table has moved on.")
-    assert sentence(ours) is ours
+    assert as_hardpack_error(ours) is ours
     assert of_table("db.t", ours) == "db.t: the table has moved on."
 
 
@@ -50,7 +50,7 @@ def test_an_error_of_ours_stays_what_it_is():
     ("kind", "what", "expected"), [("BadInput", "damaged", BadInput), ("Unavailable", "away", Unavailable)]
 )
 def test_an_error_of_ours_in_a_task_comes_back_as_itself(kind, what, expected):
-    found = sentence(RuntimeError(TASK.format(kind=kind, what=what)))
+    found = as_hardpack_error(RuntimeError(TASK.format(kind=kind, what=what)))
     assert type(found) is expected
     assert str(found) == f"db.t: data file s3://lake/x is {what}; restore it."
 
@@ -74,7 +74,7 @@ def test_an_error_of_ours_in_a_task_comes_back_as_itself(kind, what, expected):
     ],
 )
 def test_a_service_that_does_not_answer_may_be_tried_again(error):
-    found = sentence(error)
+    found = as_hardpack_error(error)
     assert isinstance(found, Unavailable)
     assert found.exit_code == 5
     assert "\n" not in str(found)
@@ -88,14 +88,14 @@ def test_a_service_that_does_not_answer_may_be_tried_again(error):
     ],
 )
 def test_a_full_disk_is_named_and_may_be_tried_again(error):
-    found = sentence(error)
+    found = as_hardpack_error(error)
     assert isinstance(found, Unavailable)
     assert str(found).startswith("a disk is full (")
     assert "spark.local.dir" in str(found)
 
 
 def test_a_missing_file_is_bad_input():
-    found = sentence(FileNotFoundError("s3://lake/metadata/m0.avro"))
+    found = as_hardpack_error(FileNotFoundError("s3://lake/metadata/m0.avro"))
     assert isinstance(found, BadInput)
     assert "m0.avro" in str(found)
 
@@ -106,13 +106,13 @@ def test_a_missing_file_is_bad_input():
 def test_a_file_that_java_does_not_find_is_not_always_lost(message):
     """Nobody should restore a table because a machine ran out of file handles or lost an executor's disk."""
     of = "org.apache.spark.SparkException", "x\nCaused by: java.io.FileNotFoundException: "
-    assert isinstance(sentence(JavaRaised(of[0], of[1] + message)), Unforeseen)
-    assert isinstance(sentence(JavaRaised(of[0], of[1] + "File a does not exist")), BadInput)
+    assert isinstance(as_hardpack_error(JavaRaised(of[0], of[1] + message)), Unforeseen)
+    assert isinstance(as_hardpack_error(JavaRaised(of[0], of[1] + "File a does not exist")), BadInput)
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), ValueError(), JavaRaised("java.lang.IllegalStateException", "a\nb")])
 def test_what_nobody_foresaw_is_one_sentence_too(error):
-    found = sentence(error)
+    found = as_hardpack_error(error)
     assert isinstance(found, Unforeseen)
     assert found.exit_code == 1
     assert "\n" not in str(found)
@@ -124,7 +124,7 @@ def test_no_credential_is_said_or_logged(monkeypatch):
     monkeypatch.setenv("PYICEBERG_CATALOG__OTHER__URI", "postgresql+psycopg2://ann:pass-word@db/x")
     error = RuntimeError("hush-hush does not fit, nor does ann:pass-word@db")
     record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "sent %s", ("hush-hush",), (RuntimeError, error, None))
-    for told in (str(sentence(error)), of_table("t", error), Redacting("%(message)s").format(record)):
+    for told in (str(as_hardpack_error(error)), of_table("t", error), Redacting("%(message)s").format(record)):
         assert "***" in told
         assert "hush" not in told
         assert "pass-word" not in told

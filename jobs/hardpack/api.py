@@ -19,7 +19,7 @@ from hardpack.operations.follow_readers import Followed, follow_readers
 from hardpack.operations.known_tables import find_topics
 from hardpack.operations.pause import pause, resume
 from hardpack.operations.readers import Positions, remove_reader, set_reader
-from hardpack.operations.verbs import StandVerbs
+from hardpack.operations.verbs import StatusVerbs
 from hardpack.operations.writers import Writer
 from hardpack.policy import Policies
 from hardpack.policy.file import policies_in_force
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hardpack.spark.jvm_table import JvmTable
 
 
-class Hardpack(StandVerbs, ReadVerbs):
+class Hardpack(StatusVerbs, ReadVerbs):
     """Log compaction for the tables of one catalog.
 
     Examples:
@@ -237,11 +237,10 @@ class Hardpack(StandVerbs, ReadVerbs):
             not_ahead(plan.now, self.clock())
         if plan.split and not dry_run:
             return clean_after_split(lambda: self.session(plan.table), plan)
-        report = clean(self.session(plan.table), plan.without_logs() if plan.split else plan, dry_run)
-        return report.noted(str(plan.split)) if plan.split else report
+        return clean(self.session(plan.table), plan, dry_run)
 
     def set_reader(self, table: str | Table, name: str, positions: Positions, now: int | None = None) -> list[str]:
-        """Puts down how far a named reader is; see `hardpack.operations.readers.set_reader`."""
+        """Records how far a named reader is; see `hardpack.operations.readers.set_reader`."""
         return set_reader(self.session(table), name, positions, self._now(now))
 
     def follow_readers(self, sources: Sequence[ReaderSource], now: int | None = None) -> Iterator[Followed]:

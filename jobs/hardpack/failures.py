@@ -31,7 +31,7 @@ FULL = "No space left on device"
 """As operating systems say it, in Python and in Java."""
 
 
-def sentence(error: Exception) -> HardpackError:
+def as_hardpack_error(error: Exception) -> HardpackError:
     """Turns any exception into an error of hardpack's, which says what failed and what to do.
 
     An error that hardpack raised in a Spark task comes back as itself, a service that did not answer as
@@ -68,7 +68,7 @@ def sentence(error: Exception) -> HardpackError:
 
 def not_measured(table: str, trace: str) -> HardpackError:
     """Returns the error of a validation that could not be done, from what was raised, with its trace."""
-    told = sentence(RuntimeError(trace))
+    told = as_hardpack_error(RuntimeError(trace))
     if isinstance(told, Unforeseen):
         return Unavailable(f"{table}: the guarantees could not be measured ({_first(trace)}); run it again.")
     return type(told)(f"{table}: the guarantees could not be measured, {told}")
@@ -80,7 +80,7 @@ def _first(text: str) -> str:
 
 def of_table(name: str, error: Exception) -> str:
     """Returns what is said of a table that could not be worked on."""
-    return str(error) if isinstance(error, HardpackError) else f"{name}: {sentence(error)}"
+    return str(error) if isinstance(error, HardpackError) else f"{name}: {as_hardpack_error(error)}"
 
 
 def java_error(error: Exception) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import VERIFY, HardpackOperator
 from hardpack_airflow.planning import plan_units
-from hardpack_airflow.readers import readers_asked, readers_told
+from hardpack_airflow.readers import ask_readers_task, fail_if_not_asked_task
 from hardpack_airflow.report import VERBS
 from hardpack_airflow.report_task import ReportOperator
 from hardpack_airflow.sensor import DirtyLogsSensor, asked
@@ -34,8 +34,8 @@ them, the {first} first, in units of bounded size. Then per unit: `phase_one` dr
 tombstones past their delete horizon, `verify` checks the guarantees on the published table. `report` sums up.
 
 A plan that was applied is not applied again, and a log is not cleaned at a time before its last pass, so any task may
-be cleared. A backfill looks at the logs whose cleanable head has rows of its interval; its time is the interval's end,
-from which the horizons of tombstones count.
+be cleared. A backfill looks at the logs whose cleanable head has rows of its interval; its time is the interval's end.
+New delete horizons count from the commit.
 
 Trigger it with *dry run* to read in the log of `plan` what a run would do; nothing is changed then.
 """
@@ -50,7 +50,7 @@ def compaction_dags() -> Iterator[DAG]:
     Raises:
         BadInput: the policy file cannot be read; Airflow shows the sentence as an import error of the DAG file.
     """
-    from hardpack.failures import sentence
+    from hardpack.failures import as_hardpack_error
     from hardpack.policy.file import policies_in_force
 
     found = policies_in_force()
@@ -61,7 +61,8 @@ def compaction_dags() -> Iterator[DAG]:
         try:
             yield compaction_dag(policy)
         except Exception as error:  # whatever it is, the other policies' DAGs are made
-            yield compaction_dag(policy.bare().refused(policy.problem or f"{sentence(error)}", owner=policy.owner))
+            problem = policy.problem or f"{as_hardpack_error(error)}"
+            yield compaction_dag(policy.bare().refused(problem, owner=policy.owner))
 
 
 def made_or_refused(dag_id: str, make: Callable[[], DAG]) -> DAG:
@@ -71,12 +72,12 @@ def made_or_refused(dag_id: str, make: Callable[[], DAG]) -> DAG:
         dag_id: its id.
         make: makes it, by the section `[hardpack]`.
     """
-    from hardpack.failures import sentence
+    from hardpack.failures import as_hardpack_error
 
     try:
         return make()
     except Exception as error:  # whatever it is, the other DAGs of the file are made
-        problem = f"[hardpack] of Airflow's configuration: {sentence(error)}"
+        problem = f"[hardpack] of Airflow's configuration: {as_hardpack_error(error)}"
         with DAG(
             dag_id=dag_id, description="Refused: see its docs", doc_md=f"**Refused**: {problem}", schedule="@daily",
             start_date=datetime(2026, 1, 1), catchup=False, max_active_runs=1, tags=["hardpack", "refused"],
@@ -204,8 +205,8 @@ def _tasks(policy: Policy) -> None:
         trigger_rule="all_done" if policy.readers else "all_success",
     )
     if policy.readers:
-        asked_first = readers_asked(policy)
-        asked_first >> [sense, readers_told()]
+        asked_first = ask_readers_task(policy)
+        asked_first >> [sense, fail_if_not_asked_task()]
     # tasks that read metadata alone leave the pool to those that clean
     spark: dict[str, Any] = {"pool": policy.pool, "execution_timeout": _ms(policy.unit_timeout_ms)}
     spark |= {"conn_id": policy.spark_conn_id} if policy.spark_conn_id else {}

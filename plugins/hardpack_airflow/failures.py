@@ -10,9 +10,9 @@ from hardpack_airflow.airflow_names import AirflowException, AirflowFailExceptio
 
 log = logging.getLogger(__name__)
 UNFORESEEN, REFUSED = 1, 3
-AGAIN = (UNFORESEEN, 4, 5)
+WORTH_ANOTHER_TRY = (UNFORESEEN, 4, 5)
 """Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
-LATE = {
+TIMED_OUT = {
     "look.timeout.ms": "the look at the tables' metadata took longer than {0} allows; see that catalog and storage "
     "answer, or raise {0} in the policy",
     "unit.timeout.ms": "the Spark application took longer than {0} allows, and was ended; see in its log whether it "
@@ -28,9 +28,9 @@ def hopeless(error: Exception) -> bool:
 
 def task_failure(error: Exception) -> AirflowException:
     """Returns what a task raises in the place of an error, with its sentence."""
-    from hardpack.failures import sentence
+    from hardpack.failures import as_hardpack_error
 
-    told = sentence(error)
+    told = as_hardpack_error(error)
     return (AirflowFailException if hopeless(told) else AirflowException)(str(told))
 
 
@@ -39,10 +39,10 @@ def within(setting: str) -> Iterator[None]:
     """Says in the task's log whose time is over, when Airflow ends what is done meanwhile; it says only that it did.
 
     Args:
-        setting: of the policy, one of `LATE`.
+        setting: of the policy, one of `TIMED_OUT`.
     """
     try:
         yield
     except AirflowTaskTimeout:
-        log.error("%s.", LATE[setting].format(setting))
+        log.error("%s.", TIMED_OUT[setting].format(setting))
         raise

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpack_airflow.planning import shortened
-from hardpack_airflow.publish import fetch, publish
+from hardpack_airflow.s3_copy import download, upload
 
 MOST_XCOM = 64_000
 """Characters that a task hands on through XCom."""
@@ -31,7 +31,7 @@ def plans_handed_on(units: Sequence[dict[str, Any]], dag: str, run: str) -> list
     if _is_little(units):
         return list(units)
     files = [_written(PLANS, dag, run, f"{number}", unit["plans"]) for number, unit in enumerate(units)]
-    publish(files)
+    upload(files)
     return [
         {name: value for name, value in unit.items() if name != "plans"}
         | {"label": shortened(unit["label"], SHORT_LABEL), "file": _place(file)}
@@ -60,7 +60,7 @@ def results_handed_on(results: list[dict[str, Any]], dag: str, run: str, task: s
     if _is_little(results):
         return results
     file = _written(RESULTS, dag, run, task, results)
-    publish([file])
+    upload([file])
     return {"file": _place(file)}
 
 
@@ -102,7 +102,7 @@ def _read(place: str) -> list[Any]:
     from hardpack_airflow.airflow_names import AirflowFailException
 
     file = default_home() / place
-    if not file.is_file() and not fetch(file):
+    if not file.is_file() and not download(file):
         raise AirflowFailException(
             f"{file} is not here, which an earlier task of the run has written; let HARDPACK_HOME be one folder for "
             "all workers, or name a place on S3 in [hardpack] reports_s3."

@@ -78,7 +78,7 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
 
 
 def _plan(text: str) -> Plan | None:
-    """Returns a plan, None of the errand of a whole table, which is read."""
+    """Returns a plan, None of the request of a whole table, which is read."""
     from hardpack.compaction.plan import Plan
     from hardpack.errors import BadInput
 

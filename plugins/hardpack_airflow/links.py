@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperatorLink
 
 from hardpack_airflow.config import catalog_query, framed_path, setting
 from hardpack_airflow.handover import results_of
-from hardpack_airflow.publish import pages_of
+from hardpack_airflow.s3_copy import pages_of
 from hardpack_airflow.stored import path_in_docs
 
 

@@ -16,20 +16,20 @@ from airflow.sdk import Context
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting, usual_catalog
-from hardpack_airflow.failures import AGAIN, REFUSED, UNFORESEEN, task_failure, within
+from hardpack_airflow.failures import REFUSED, UNFORESEEN, WORTH_ANOTHER_TRY, task_failure, within
 from hardpack_airflow.handover import plans_of, results_handed_on, results_of
 from hardpack_airflow.idle import done_without_spark
 from hardpack_airflow.lineage import lineage_of
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
 from hardpack_airflow.planning import run_time, unit_of_table
-from hardpack_airflow.publish import pages_of, publish_or_warn
 from hardpack_airflow.report import VERBS
+from hardpack_airflow.s3_copy import pages_of, upload_or_warn
 
 VERIFY = VERBS[-1]
 MAINTAIN = "maintain"
-LEFT = (UNFORESEEN, 5)
+LEAVES_THE_REST = (UNFORESEEN, 5)
 """Exit codes of errors after which an application leaves what it has not begun to another."""
-BARREN = 2
+MOST_FRUITLESS = 2
 """Spark applications in a row in which nothing went well, after which no other is begun."""
 
 
@@ -103,7 +103,7 @@ class HardpackOperator(SparkSubmitOperator):
         done = self._work_on(context, [self.plans[n] for n in going])
         for number, result in zip(going, done, strict=True):
             results[number] = result
-            publish_or_warn(pages_of(result))
+            upload_or_warn(pages_of(result))
         self.results = results
         failures = [result for result in done if "error" in result]
         again = self._may_help(context, failures)
@@ -160,7 +160,7 @@ class HardpackOperator(SparkSubmitOperator):
         """
         codes = {failure["exit_code"] for failure in failures}
         ti = context["ti"]
-        return bool(codes.intersection(AGAIN)) and REFUSED not in codes and ti.try_number <= ti.max_tries
+        return bool(codes.intersection(WORTH_ANOTHER_TRY)) and REFUSED not in codes and ti.try_number <= ti.max_tries
 
     def _work_on(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
         """Returns a result for each plan; Spark is started for those of which rows have to be read."""
@@ -180,8 +180,8 @@ class HardpackOperator(SparkSubmitOperator):
         Of several plans nobody can tell which one it died of, so the next application works on one after the other.
         """
         done: dict[int, dict[str, Any]] = {}
-        barren, one_by_one = 0, False
-        while (left := [n for n in range(len(plans)) if n not in done]) and barren < BARREN:
+        fruitless, one_by_one = 0, False
+        while (left := [n for n in range(len(plans)) if n not in done]) and fruitless < MOST_FRUITLESS:
             found, died = self._submit(context, [plans[n] for n in left], one_by_one)
             some = {left[place]: result for place, result in enumerate(found) if result}
             if died and (one_by_one or len(left) == 1):
@@ -191,7 +191,7 @@ class HardpackOperator(SparkSubmitOperator):
                 some[first] = {"table": table, "error": said, "exit_code": UNFORESEEN}
             one_by_one = one_by_one or bool(died)
             if some:
-                barren = barren + 1 if all("error" in result for result in some.values()) else 0
+                fruitless = fruitless + 1 if all("error" in result for result in some.values()) else 0
             done |= some
         code = next((result["exit_code"] for result in reversed(done.values()) if "error" in result), UNFORESEEN)
         for n in range(len(plans)):
@@ -231,7 +231,8 @@ class HardpackOperator(SparkSubmitOperator):
                 died = str(error).rpartition(". ")[2].rstrip(".")
             found: list[dict[str, Any] | None] = json.loads(result.read_text()) if result.is_file() else []
         # one that ends by itself tells of every plan, or of an error for which it left some to another
-        ended = all(found) and (len(found) == len(plans) or any(one and one.get("exit_code") in LEFT for one in found))
+        left = any(one and one.get("exit_code") in LEAVES_THE_REST for one in found)
+        ended = all(found) and (left or len(found) == len(plans))
         return found, "" if found and ended else died or "no result"
 
     def _tell(self, context: Context, number: int, table: str) -> None:

@@ -10,7 +10,7 @@ from airflow.sdk import get_current_context, task
 
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException
 from hardpack_airflow.config import usual_catalog
-from hardpack_airflow.failures import AGAIN, task_failure, within
+from hardpack_airflow.failures import WORTH_ANOTHER_TRY, task_failure, within
 
 if TYPE_CHECKING:
     from hardpack.policy import Policy
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def readers_asked(policy: Policy) -> Any:
+def ask_readers_task(policy: Policy) -> Any:
     """Returns the task; it fails when one of the readers cannot be asked, after all others were."""
     sources = json.dumps([source.model_dump(mode="json", by_alias=True) for source in policy.readers])
     catalog = policy.catalog
 
     @task(task_id="readers")
     def readers() -> None:
-        """Puts down how far each reader is."""
+        """Records how far each reader is."""
         if get_current_context()["params"]["dry_run"]:
-            raise AirflowSkipException("a dry run puts nothing down")
+            raise AirflowSkipException("a dry run records nothing")
         with within("look.timeout.ms"):
             ask(catalog or usual_catalog(), sources)
 
     return readers()
 
 
-def readers_told() -> Any:
+def fail_if_not_asked_task() -> Any:
     """Returns the task by which a run fails whose readers could not be asked; no other waits for it."""
 
     @task(task_id="readers_asked", trigger_rule="one_failed", retries=0)
@@ -46,7 +46,7 @@ def readers_told() -> Any:
 
 
 def ask(catalog: str, sources: str) -> None:
-    """Asks readers how far they are, and puts it down in their tables.
+    """Asks readers how far they are, and records it in their tables.
 
     Args:
         catalog: its name in pyiceberg's configuration.
@@ -68,5 +68,5 @@ def ask(catalog: str, sources: str) -> None:
     for one in found:
         log.log(logging.ERROR if one.exit_code else logging.INFO, "%s", one.said)
     if failed := [one for one in found if one.exit_code]:
-        kind = AirflowException if any(one.exit_code in AGAIN for one in failed) else AirflowFailException
+        kind = AirflowException if any(one.exit_code in WORTH_ANOTHER_TRY for one in failed) else AirflowFailException
         raise kind("; ".join(one.said for one in failed))

@@ -15,7 +15,6 @@ from hardpack_airflow.handover import results_of
 from hardpack_airflow.links import ReportLink
 from hardpack_airflow.metrics import send
 from hardpack_airflow.planning import kind_of, run_time
-from hardpack_airflow.publish import publish_or_warn
 from hardpack_airflow.report import (
     DAY_SECONDS,
     VERBS,
@@ -26,6 +25,7 @@ from hardpack_airflow.report import (
     units_that_died,
     write_report,
 )
+from hardpack_airflow.s3_copy import upload_or_warn
 
 
 class ReportOperator(BaseOperator):
@@ -63,7 +63,7 @@ class ReportOperator(BaseOperator):
         sent = gauges(results, units_that_died(pulled))
         # units of a run over some tables tell nothing of the others'
         send(self.policy, sent if self._is_whole(context) else {k: v for k, v in sent.items() if k not in died(0)})
-        publish_or_warn([path])
+        upload_or_warn([path])
         self._forget(default_home())
         if errors:
             # a task that fails returns nothing, and its link leads there

@@ -14,7 +14,7 @@ from hardpack_airflow.config import globs, usual_catalog
 from hardpack_airflow.failures import within
 from hardpack_airflow.metrics import send
 from hardpack_airflow.planning import kind_of, plan_units, run_interval, run_time
-from hardpack_airflow.trigger import DirtyLogsTrigger, failed, found, patient
+from hardpack_airflow.trigger import DirtyLogsTrigger, event_of, failed, patient
 
 MOST_SAID = 20
 """Reasons in the sentence of a task that is skipped."""
@@ -50,7 +50,7 @@ class DirtyLogsSensor(BaseSensorOperator):
         question = asked(self.policy, self.tables, self.partitions, self.force, context)
         try:
             with within("look.timeout.ms"):
-                event = found(patient(plan_units)(**question))
+                event = event_of(patient(plan_units)(**question))
         except Exception as error:  # whatever it is, the task fails with its sentence
             event = failed(error)
         if self.wait > 0 and not ("failure" in event or event["due"] or event["errors"]):

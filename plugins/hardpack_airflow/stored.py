@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from hardpack_airflow import publish
+from hardpack_airflow import s3_copy
 
 REPORTS, DOCS = "reports", "data_docs"
 
@@ -24,12 +24,12 @@ def read(folder: str, path: str) -> bytes | None:
             return file.read_bytes()
     except (OSError, ValueError):  # a name that no file can have
         return None
-    return publish.read(f"{folder}/{file.relative_to(root).as_posix()}")
+    return s3_copy.read(f"{folder}/{file.relative_to(root).as_posix()}")
 
 
 def newest_reports() -> list[str]:
     """Returns the names of the runs' reports, without `.json`, the newest first."""
-    times = publish.found(f"{REPORTS}/")
+    times = s3_copy.uploaded(f"{REPORTS}/")
     for file in (_home() / REPORTS).glob("*.json"):
         with suppress(FileNotFoundError):  # old reports go while this looks
             times[f"{REPORTS}/{file.name}"] = file.stat().st_mtime
@@ -46,7 +46,7 @@ def newest_docs(number: int, table: str = "") -> list[tuple[str, str]]:
     from hardpack.compaction.data_docs import is_of, newest_first, newest_pages
 
     paths = {path for _, path in newest_pages(_home() / DOCS, number, table)}
-    elsewhere = (name.removeprefix(f"{DOCS}/") for name in publish.found(f"{DOCS}/validations/"))
+    elsewhere = (name.removeprefix(f"{DOCS}/") for name in s3_copy.uploaded(f"{DOCS}/validations/"))
     paths |= {path for path in elsewhere if path.endswith(".html") and is_of(path, table)}
     return newest_first(paths)[:number]
 

@@ -112,9 +112,9 @@ class TableCache:
             self._look_at_all()
             self.problem = ""
         except Exception as error:  # the page says it; the next request tries again
-            from hardpack.failures import sentence
+            from hardpack.failures import as_hardpack_error
 
-            self.problem = f"{sentence(error)}"
+            self.problem = f"{as_hardpack_error(error)}"
             log.warning("the tables could not be looked at: %s", self.problem)
         finally:
             self.looked = time.time()

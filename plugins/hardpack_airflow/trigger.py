@@ -27,7 +27,7 @@ patient = retry(
 """Makes a look try again while the catalog does not answer."""
 
 
-def found(seen: dict[str, Any]) -> dict[str, Any]:
+def event_of(seen: dict[str, Any]) -> dict[str, Any]:
     """Returns the event of a look. It says what is due and why; plans are made anew by the next task.
 
     It goes through Airflow's database, so of very many reasons it has the first.
@@ -41,9 +41,9 @@ def found(seen: dict[str, Any]) -> dict[str, Any]:
 
 def failed(error: Exception) -> dict[str, Any]:
     """Returns the event of a look that raised: its sentence, and whether another try cannot help."""
-    from hardpack.failures import sentence
+    from hardpack.failures import as_hardpack_error
 
-    return {"failure": f"{sentence(error)}", "hopeless": hopeless(error)}
+    return {"failure": f"{as_hardpack_error(error)}", "hopeless": hopeless(error)}
 
 
 class DirtyLogsTrigger(BaseTrigger):
@@ -80,5 +80,5 @@ class DirtyLogsTrigger(BaseTrigger):
                 yield TriggerEvent(failed(error))
                 return
             if seen["units"] or seen["errors"] or time.monotonic() >= deadline:
-                yield TriggerEvent(found(seen))
+                yield TriggerEvent(event_of(seen))
                 return

@@ -1,6 +1,6 @@
 """What hardpack adds to a table's metadata: python -m tests.benchmarks.metadata_size --logs 10000 --passes 200.
 
-Every pass is of every log: it moves the checkpoint, gives new tombstones a horizon and puts down its report, through
+Every pass is of every log: it moves the checkpoint, gives new tombstones a horizon and records its report, through
 the code that a pass uses. No row is cleaned and no snapshot expires. Segments are as `--segments` says before the first
 pass; each pass finds one more in every log.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from hardpack.compaction.alter_states import _commit
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.demo.topic import create_topic
-from hardpack.rules.horizons import Copied, after_clean
+from hardpack.rules.horizons import Reach, after_clean
 from hardpack.rules.model import LogState
 from hardpack.table.packing import PassFolder
 from hardpack.table.state import (
@@ -67,7 +67,7 @@ def _pass(table: Table, layouts: dict[str, tuple[int, ...]], now: int, plan: str
     after = {}
     for log, layout in layouts.items():
         state, end = states.get(log, LogState()), layout[-1]
-        copied = Copied(state.checkpoint or layout[0], end, end, end)
+        copied = Reach(state.checkpoint or layout[0], end, end, end)
         after[log] = replace(after_clean(state, copied, end + 1000, now, now + DAY_MS), layout=layout, seen=seen)
         # phase two serves what is due
         after[log] = replace(after[log], horizons=tuple(h for h in after[log].horizons if h[1] > now))

@@ -65,7 +65,7 @@ class Lived:
         """Rows and superseded ones since when."""
 
     def live(self, appends: int, every: int) -> Table:
-        """Append each half hour, look each `every` ms, and put down what happens."""
+        """Append each half hour, look each `every` ms, and record what happens."""
         for at in range(appends):
             now = T0 + at * HOUR // 2
             self._append(at, now)

@@ -35,11 +35,11 @@ def submit(tmp_path, monkeypatch):
         context.defaultParallelism = slots
         files = [tmp_path / f"{n}.json" for n in range(len(tables))]
         for file, table in zip(files, tables, strict=True):
-            file.write_text(json.dumps({"table": table, "now": 1}) if table else "no errand")
+            file.write_text(json.dumps({"table": table, "now": 1}) if table else "no request")
         result = tmp_path / "result.json"
         monkeypatch.setattr(sys, "argv", ["job", *options, "--result", str(result), "--plan", *map(str, files)])
         with pytest.raises(SystemExit) as ended:
-            run_job(lambda hp, errand: verb(errand.table), "what it does", read_table_request)
+            run_job(lambda hp, request: verb(request.table), "what it does", read_table_request)
         assert len({id(hp.spark) for hp in opened}) <= 1
         return ended.value.code, json.loads(result.read_text())
 
@@ -68,7 +68,7 @@ def test_an_error_ends_the_work_on_its_own_plan_alone(submit):
         Conflict.exit_code, GateRefused.exit_code, BadInput.exit_code, None,
     ]  # fmt: skip
     assert results[1]["data_docs"] == ["/page.html"]
-    assert "is no errand" in results[2]["error"]
+    assert "is no request" in results[2]["error"]
 
 
 @pytest.mark.parametrize(

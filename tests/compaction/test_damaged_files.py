@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from hardpack.errors import BadInput
-from hardpack.failures import sentence
+from hardpack.failures import as_hardpack_error
 from py4j.protocol import Py4JJavaError
 
 from tests.topics import T0, append, name_of, new_topic, row
@@ -41,7 +41,7 @@ def test_it_is_named(hp, catalog, step, damage):
     before = table.current_snapshot()
     with pytest.raises((BadInput, Py4JJavaError)) as raised:
         getattr(hp, step)(name_of(table), now=LATER)
-    told = sentence(raised.value)
+    told = as_hardpack_error(raised.value)
     assert type(told) is BadInput
     assert re.search(r"is (missing|damaged) \(.*; restore it", str(told))
     assert table.refresh().current_snapshot() == before

@@ -15,7 +15,7 @@ def view(spans, checkpoint, late):
     files = [
         DataFile(f"{low}-{at}", 1, length + 1, low, low + length, 0, 0, 0, 0) for at, (low, length) in enumerate(spans)
     ]
-    return LogView(0, to_segments(files), LogState(checkpoint=checkpoint, log_end=100), late=late)
+    return LogView(0, to_segments(files), LogState(checkpoint=checkpoint, log_end=100), unseen_from=late)
 
 
 def passed(log, removed, rows):
@@ -70,7 +70,9 @@ def test_what_lies_between_files_that_are_passed_over_and_others_is_looked_at():
 def settling(late=(), came=lambda at: 9 if at % 20 else 7, tombstones=lambda at: 0):
     """A log of 100 files of ten rows each, and what the pass before the last had settled of it."""
     files = [
-        DataFile(f"{at}", 1, 10, at, at + 9, 0, 0, tombstones(at), 0, came=8 if at in late else came(at))
+        DataFile(
+            f"{at}", 1, 10, at, at + 9, 0, 0, tombstones(at), 0, file_sequence_number=8 if at in late else came(at)
+        )
         for at in range(0, 1000, 10)
     ]
     return LogView(0, to_segments(files), LogState(checkpoint=950, log_end=1000)), {"0": Settled(900, 7, 9)}

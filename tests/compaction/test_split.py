@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hardpack import BadInput, GateRefused, faults
 from hardpack.compaction import split as splitting
-from hardpack.failures import sentence
+from hardpack.failures import as_hardpack_error
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.history import SPLIT_SUMMARY, summary_of
 from py4j.protocol import Py4JJavaError
@@ -113,7 +113,7 @@ def test_a_row_that_names_no_log_is_refused_and_nothing_is_left_behind(hp, catal
     commit(table, [((), cells)])
     with pytest.raises((BadInput, Py4JJavaError)) as raised:
         hp.clean(hp.plan(name, now=T0))
-    told = sentence(raised.value)
+    told = as_hardpack_error(raised.value)
     assert isinstance(told, BadInput)
     assert f"{name}: 1 rows of data file" in str(told)
     assert "have no '_kafka_metadata.partition', expected the log's in each" in str(told)

@@ -40,13 +40,13 @@ def topic(hp, catalog):
 def test_late_rows_are_seen_and_cleaned_from_there_again(hp, topic):
     append(topic, {0: [row(0, "a"), row(3, "c", None), row(4, "b")]})
     append(topic, {0: [row(11, "y")]})
-    assert view_of(topic).late == 0
+    assert view_of(topic).unseen_from == 0
     plan = hp.plan(name_of(topic), now=T0 + 1)
     assert (plan.logs[0].first_dirty, plan.logs[0].action) == (0, "clean")
     report = hp.clean(plan)
     assert offsets(topic) == [2, 3, 4, 10, 11]
     assert report.logs[0].duplicate == 1
-    assert view_of(topic).late is None
+    assert view_of(topic).unseen_from is None
     assert hp.verify(name_of(topic), now=T0 + 1).success
 
 
@@ -59,14 +59,16 @@ def test_late_rows_that_come_while_a_pass_runs_are_seen_after_it(hp, spark, topi
     meanwhile(lambda: append(topic.refresh(), {0: [row(4, "b")]}))
     hp.clean(plan)
     assert offsets(topic) == [2, 3, 4, 10, 11, 12, 13]
-    assert view_of(topic).late == 4
+    assert view_of(topic).unseen_from == 4
     spark.sql(
         f"CALL hardpack.system.expire_snapshots(table => '{name}', older_than => TIMESTAMP '2100-01-01 00:00:00')"
     )
-    assert view_of(topic).late == 4, "what the pass wrote itself does not come late, even when its snapshot is gone"
+    assert view_of(topic).unseen_from == 4, (
+        "what the pass wrote itself does not come late, even when its snapshot is gone"
+    )
     cleaned(hp, topic, T0 + 2)
     assert offsets(topic) == [2, 3, 10, 11, 12, 13]
-    assert view_of(topic).late is None
+    assert view_of(topic).unseen_from is None
     assert hp.verify(name, now=T0 + 2).success
 
 
@@ -74,15 +76,15 @@ def test_phase_two_leaves_late_rows_to_phase_one(hp, topic):
     """Invariants 5 and 9: it would forget that they came late, and the tombstone of their key would be gone."""
     name = name_of(topic)
     append(topic, {0: [row(0, "c", "old")]})
-    assert view_of(topic).late == 0
+    assert view_of(topic).unseen_from == 0
     plan = hp.plan(name, now=T0 + 100)
     assert "tombstones" not in plan.logs[0].reason
     assert hp.expire_after(plan).snapshot is None
     assert offsets(topic) == [0, 1, 2, 3, 10]
-    assert view_of(topic).late == 0
+    assert view_of(topic).unseen_from == 0
     cleaned(hp, topic, T0 + 100, force=True)
     assert offsets(topic) == [1, 2, 3, 10]
-    assert view_of(topic).late is None
+    assert view_of(topic).unseen_from is None
 
 
 def test_retention_does_not_forget_late_rows(hp, catalog):
@@ -92,16 +94,16 @@ def test_retention_does_not_forget_late_rows(hp, catalog):
         append(table, {0: [row(first, f"k{first}"), row(first + 1, f"k{first + 1}")]}, at=T0 + first * 1000)
     cleaned(hp, table)
     append(table, {0: [row(6, "k4")]}, at=T0 + 6000)
-    assert view_of(table).late == 6
+    assert view_of(table).unseen_from == 6
     assert hp.apply_retention(name_of(table), now=T0 + 2000).snapshot is not None
     assert offsets(table) == [4, 5, 6, 8, 9]
-    assert view_of(table).late == 6
+    assert view_of(table).unseen_from == 6
 
 
 def test_late_rows_are_seen_where_a_file_reaches_across_the_checkpoint(hp, topic):
     append(topic, {0: [row(5, "b"), row(12, "y")]})
     append(topic, {0: [row(13, "y")]})
-    assert view_of(topic).late == 5
+    assert view_of(topic).unseen_from == 5
 
 
 def test_a_late_tombstone_waits_its_own_time(hp, topic):
@@ -145,7 +147,7 @@ def test_a_bin_pack_brings_no_late_rows(hp, spark, topic):
     spark.sql(
         f"CALL hardpack.system.rewrite_data_files(table => '{name_of(topic)}', options => map('rewrite-all','true'))"
     )
-    assert view_of(topic).late is None
+    assert view_of(topic).unseen_from is None
 
 
 @pytest.mark.parametrize("version", ["2", "3"])

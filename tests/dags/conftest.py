@@ -47,7 +47,7 @@ def topics(catalog):
 @pytest.fixture
 def bucket(monkeypatch):
     import boto3
-    from hardpack_airflow.publish import _patient_client
+    from hardpack_airflow.s3_copy import _patient_client
     from moto import mock_aws
 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):

@@ -9,7 +9,7 @@ from tests.topics import append, name_of, new_topic, row
 pytestmark = pytest.mark.dags
 
 
-def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_errand(catalog, tmp_path, monkeypatch):
+def test_a_table_that_nobody_adopted_and_nobody_can_read_is_no_work(catalog, tmp_path, monkeypatch):
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
     from hardpack import Hardpack

@@ -85,7 +85,7 @@ def test_a_due_tombstone_is_left_to_spark(table, cold, done):
 
 
 def test_a_check_of_rows_that_no_gate_has_read_is_left_to_spark(catalog, cold, done, read_before):
-    """One of two tables is left to Spark, and so is the errand to check a whole table, which is no plan."""
+    """One of two tables is left to Spark, and so is the request to check a whole table, which is no plan."""
     plans = [cold.plan(name_of(table), T0).to_json() for table in (read_before, with_a_pass(catalog, judged=False))]
     whole = json.dumps({"table": name_of(read_before), "now": T0})
     known, *others = done("verify", *plans, whole)

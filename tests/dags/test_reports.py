@@ -105,21 +105,21 @@ def test_every_unit_that_did_not_reach_the_end_is_told_of(units, stopped):
 
 
 def test_reports_are_copied_to_s3_when_a_place_is_named(home, bucket, monkeypatch):
-    from hardpack_airflow.publish import pages_of, publish, publish_or_warn
+    from hardpack_airflow.s3_copy import pages_of, upload, upload_or_warn
 
     page = home / "data_docs" / "validations" / "s" / "page.html"
     page.parent.mkdir(parents=True)
     page.write_text("<p>fine</p>")
-    assert publish([page]) == []
+    assert upload([page]) == []
     monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://audit/lake/")
     assert pages_of({"data_docs": str(page)}) == pages_of({"data_docs": [str(page)]}) == [page]
-    assert publish([page]) == ["s3://audit/lake/data_docs/validations/s/page.html"]
+    assert upload([page]) == ["s3://audit/lake/data_docs/validations/s/page.html"]
     found = bucket.get_object(Bucket="audit", Key="lake/data_docs/validations/s/page.html")
     assert (found["ContentType"], found["Body"].read()) == ("text/html", b"<p>fine</p>")
     monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "audit/lake")
     with pytest.raises(ValueError, match="expected s3://BUCKET"):
-        publish([Path(page)])
+        upload([Path(page)])
     said = []
-    monkeypatch.setattr("hardpack_airflow.publish.log.warning", lambda *words: said.append(words[0] % words[1:]))
-    publish_or_warn([page])
+    monkeypatch.setattr("hardpack_airflow.s3_copy.log.warning", lambda *words: said.append(words[0] % words[1:]))
+    upload_or_warn([page])
     assert said[0].startswith("reports and pages were not copied: ValueError: [hardpack] reports_s3")

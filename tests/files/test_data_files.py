@@ -73,7 +73,7 @@ def test_living_rows_of_a_group_become_one_file(topic):
     (entry,) = entries_of(files, [RewriteInput(one, dead(1, 4)), RewriteInput(other, dead(0))], 10**9)
     assert rows_in(files, [entry]) == [(o, f"k{o}".encode()) for o in (0, 2, 3, 6, 7)]
     assert entry["record-count"] == 5
-    assert ContentFile(entry).told(files.schema.find_field("value").field_id) == (1, b"v", b"v")
+    assert ContentFile(entry).column_metrics(files.schema.find_field("value").field_id) == (1, b"v", b"v")
     bounds = [
         int.from_bytes(bytes.fromhex(numbers(entry, n, files, "offset")), "little")
         for n in ("lower-bounds", "upper-bounds")

@@ -120,7 +120,7 @@ def _expired(rows: Mapping[Place, Row], log: Any, at: Columns) -> Dead:
 
 
 def _dead(rows: Mapping[Place, Row], log: Any, at: Columns) -> Dead:
-    first, end = log.reach.first_dirty, log.reach.checkpoint
+    first, end = log.reach.first_dirty, log.reach.map_end
     dead: Dead = {}
     seen: dict[int, Row] = {}
     for place, row in sorted(rows.items(), key=lambda entry: (entry[1].offset, entry[1].rid)):
@@ -220,8 +220,8 @@ def map_ends(rows: Any, live: Any, bounded: Mapping[str, int], bases: Mapping[st
             continue
         own = [LogRow(r.offset, None if r[at.key] is None else str(r[at.key]).encode(), None)
                for r in rows.rows if r.log == int(name)]  # fmt: skip
-        end = build_offset_map(own, bases[name], bound.first_dirty, bound.checkpoint, max_keys=bounded[name]).end
-        if end < bound.checkpoint - 1:
+        end = build_offset_map(own, bases[name], bound.first_dirty, bound.map_end, max_keys=bounded[name]).end
+        if end < bound.map_end - 1:
             ends[name] = end
     return ends
 

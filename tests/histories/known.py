@@ -175,7 +175,7 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         [_create(), _append("a"), _do("negative", log=0, key="a"), _do("negative", log=0, key="b"), _append("c"),
          _append("a", log=1), _append("a", log=1), RUN],
     ),
-    "what was put down of rows that a rollback took is asked for again": (
+    "what was recorded of rows that a rollback took is asked for again": (
         {"I6"},
         [_create(), _append("c-"), _append("d"), RUN, PACK_ALL, _advance(7 * DAY), _append("e"), NIGHT,
          _do("rollback", back=3)],
@@ -215,7 +215,7 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         [_create(), _append("a"), _append("b"), _append("c"), RUN, _append("d"), _append("e"),
          Step("ambush", {"at": 1, "step": ["set_snapshot", {"t": T, "pick": 5}]}), _do("set_snapshot", pick=1), CLEAN],
     ),
-    "what is put down of one line of snapshots does not land on another": (
+    "what is recorded of one line of snapshots does not land on another": (
         {"I9"},
         [_create(version=3), _append("c"), _append("a"), RUN, PACK_ALL, _late(20, "c"),
          Step("ambush", {"at": 0, "step": ["set_snapshot", {"t": T, "pick": 0}]}), NIGHT],
@@ -337,7 +337,7 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
          _do("mixed", rows=[["d", "value", 2, "now"], ["c", "value", 1, "now"]]),
          _do("apply", slot=1, expire=False)],
     ),
-    "what others rewrote while a pass ran is put down before its history expires": (
+    "what others rewrote while a pass ran is recorded before its history expires": (
         {"horizon-once"},
         [_create(delete__retention__ms=LONG_MAX, active__segment="none"),
          Step("ambush", {"at": 0, "step": ["binpack", {"t": T, "mode": "replace", "share": 60}]}),

@@ -59,7 +59,7 @@ def _by_data_sequence(real: Any) -> Any:
     """A rewrite of others is held to bring nothing, whatever went into it."""
 
     def origin(self: Any, log: Any, file: Any, state: Any) -> Any:
-        found = self.commits.get(file.came)
+        found = self.commits.get(file.file_sequence_number)
         ours = found is None or is_append(found) or is_ours(found)
         return real(self, log, file, state) if ours else SEEN
 
@@ -77,7 +77,7 @@ def _start_recorded(real: Any) -> Any:
 
 def _start_stays(real: Any) -> Any:
     """Rows that are put before it do not make a log start smaller."""
-    return property(lambda self: real.fget(replace(self, late=None)))
+    return property(lambda self: real.fget(replace(self, unseen_from=None)))
 
 
 def _all_removed_is_anew(real: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Named readers: put down, listed, and waited for by the tombstones that they have not passed."""
+"""Named readers: recorded, listed, and waited for by the tombstones that they have not passed."""
 
 import json
 
@@ -181,7 +181,7 @@ def test_a_reader_that_is_put_down_during_phase_two_keeps_its_tombstones(hp, mea
     name = name_of(table)
     hp.clean(hp.plan(name, T0))
     meanwhile(lambda: hp.set_reader(name, "late", Positions("", {"0": 1}), T0))
-    with pytest.raises(Conflict, match="reader late was put down in partition 0 meanwhile"):
+    with pytest.raises(Conflict, match="reader late was recorded in partition 0 meanwhile"):
         hp.expire_tombstones(name, T0 + HOUR)
     assert offsets(table) == [1, 2, 3]
 

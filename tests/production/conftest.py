@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hardpack.failures import sentence
+from hardpack.failures import as_hardpack_error
 
 from tests.conftest import CATALOG, ROOT
 
@@ -90,5 +90,5 @@ def failure_of(hp, plan):
     try:
         hp.clean(plan)
     except Exception as error:
-        return sentence(error)
+        return as_hardpack_error(error)
     raise AssertionError("the pass went well")

@@ -91,10 +91,10 @@ def test_runs_hold_all_hit_files_and_a_byte_moves_only_into_twice_its_file(drawn
         assert all(2 * f.bytes <= size for f in run if f.path not in living)
 
 
-def test_files_of_different_homes_never_become_one():
+def test_files_of_different_iceberg_partitions_never_become_one():
     """As in hours: a small file beside a hit one stays when it lies in another Iceberg partition."""
-    files = [replace(data_file(i * 10, i * 10 + 9, size=100), home=home) for i, home in enumerate("aabba")]
+    files = [replace(data_file(i * 10, i * 10 + 9, size=100), iceberg_partition=home) for i, home in enumerate("aabba")]
     segments = to_segments(files)
     runs = files_to_rewrite([segments], {"f10": 100, "f20": 100, "f40": 100})
-    assert [{file.home for file in run} for run in runs] == [{"a"}, {"b"}, {"a"}]
+    assert [{file.iceberg_partition for file in run} for run in runs] == [{"a"}, {"b"}, {"a"}]
     assert [[file.path for file in run] for run in runs] == [["f0", "f10"], ["f20", "f30"], ["f40"]]

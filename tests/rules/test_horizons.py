@@ -6,7 +6,7 @@ import pytest
 from hardpack.rules.horizons import (
     NEVER,
     UNDATED,
-    Copied,
+    Reach,
     after_clean,
     after_expiry,
     due,
@@ -25,7 +25,7 @@ from hardpack.rules.times import LONG_MAX
 
 
 def cleaned(state, low, high, end, now, retention, emptied=(), copied_to=None):
-    reach = Copied(low, high, high if copied_to is None else copied_to, high)
+    reach = Reach(low, high, high if copied_to is None else copied_to, high)
     return after_clean(state, reach, end, now, now + retention, emptied=emptied)
 
 
@@ -105,7 +105,7 @@ def test_a_late_tombstone_has_a_horizon_of_its_own_and_moves_no_other():
 
 def test_a_pass_over_late_rows_leaves_the_other_horizons_as_they_are():
     state = LogState(checkpoint=20, log_end=30, horizons=((9, 100), (19, 200)))
-    reach = Copied(4, 25, 25, 25)
+    reach = Reach(4, 25, 25, 25)
     after = after_clean(state, reach, 30, 1000, 1500, late_tombstones=[(4, 4)])
     found = {o: horizon_of(after, o) for o in (0, 4, 5, 9, 19, 24)}
     assert found == {0: 100, 4: 1500, 5: 100, 9: 100, 19: 200, 24: 1500}
@@ -114,8 +114,8 @@ def test_a_pass_over_late_rows_leaves_the_other_horizons_as_they_are():
 def test_the_checkpoint_stays_when_late_rows_fill_the_offset_map():
     """Invariant 6; what the pass did not come to is remembered instead."""
     state = LogState(checkpoint=20, log_end=30)
-    after = after_clean(state, Copied(4, 8, 10, 25), 30, 1000, 1500, arrived=True)
-    assert (after.checkpoint, after.unseen.late, after.unseen.arrived) == (20, 8, 8)
+    after = after_clean(state, Reach(4, 8, 10, 25), 30, 1000, 1500, late_rows=True)
+    assert (after.checkpoint, after.unseen.unseen_from, after.unseen.late_from) == (20, 8, 8)
 
 
 def test_a_range_without_a_tombstone_needs_no_entry():
@@ -137,7 +137,7 @@ def test_a_horizon_at_the_end_of_time_stays_there():
 def test_a_horizon_at_the_end_of_time_is_not_taken_for_one_that_was_never_given():
     never = horizon_from(1000, LONG_MAX)
     state = LogState(checkpoint=10, horizons=((9, never),), unseen=Unseen(None, None, 3))
-    assert after_clean(state, Copied(10, 15, 15, 20), 20, 2000, 9000).horizons == ((9, never), (14, 9000))
+    assert after_clean(state, Reach(10, 15, 15, 20), 20, 2000, 9000).horizons == ((9, never), (14, 9000))
 
 
 def test_where_no_tombstone_ever_goes_the_list_does_not_grow():
@@ -156,8 +156,8 @@ def test_what_a_clock_in_the_future_gave_counts_from_now_once_it_is_undone():
 
 def test_tombstones_before_the_first_late_row_need_not_wait_for_it():
     state = LogState(checkpoint=20, horizons=((9, 50), (19, 50)))
-    assert due(LogView(0, (), state, late=5), 100) == (((0, 4),), ())
-    assert due(LogView(0, (), state, late=0), 100) == ((), ())
+    assert due(LogView(0, (), state, unseen_from=5), 100) == (((0, 4),), ())
+    assert due(LogView(0, (), state, unseen_from=0), 100) == ((), ())
     assert due(LogView(0, (), state), 100) == (((0, 9), (10, 19)), ())
 
 

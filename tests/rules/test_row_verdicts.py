@@ -107,7 +107,7 @@ def test_a_tombstone_goes_by_its_horizon_whatever_lies_where_no_pass_may_go():
 
 
 def test_a_tombstone_waits_while_rows_came_late():
-    log = replace(view(*THREE, checkpoint=20, log_end=30, horizons=((19, 1),)), late=3)
+    log = replace(view(*THREE, checkpoint=20, log_end=30, horizons=((19, 1),)), unseen_from=3)
     found = one(ExplainedRow(15, tombstone=True), log, **{"idle.tombstones": "expire"})
     assert (found.becomes, "came late" in found.reason) == ("waits", True)
 

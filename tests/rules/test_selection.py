@@ -11,7 +11,7 @@ from hardpack.rules.times import LONG_MAX
 
 def data_file(low, high, size=100, early=1000, late=None, path=None, came=0):
     late = early if late is None else late
-    return DataFile(path or f"f{low}", size, high - low + 1, low, high, early, late, 0, 0, came=came)
+    return DataFile(path or f"f{low}", size, high - low + 1, low, high, early, late, 0, 0, file_sequence_number=came)
 
 
 def view(*files, **state):
@@ -116,7 +116,7 @@ def test_a_file_that_others_put_across_the_checkpoint_counts_by_its_offsets():
 def test_a_row_that_comes_late_into_a_large_segment_is_no_half_of_it():
     files = data_file(0, 99, size=1000), data_file(95, 95, size=10, came=8)
     log = view(*files, data_file(100, 109, came=9), checkpoint=100, log_end=110, seen=(4, 5), snapshot=(1, 5))
-    decision = decide(replace(log, late=95), Settings(), now=10_000)
+    decision = decide(replace(log, unseen_from=95), Settings(), now=10_000)
     assert (decision.first_dirty, decision.clean_bytes, decision.cleanable_bytes) == (95, 959, 51)
 
 
@@ -152,7 +152,7 @@ def test_rows_put_before_the_first_are_of_the_log():
     log = view(data_file(4, 9), data_file(10, 19), checkpoint=10, log_end=20)
     assert log.log_start == 4
     assert replace(log, state=replace(log.state, log_start=10)).log_start == 10
-    assert replace(log, late=2, state=replace(log.state, log_start=10)).log_start == 2
+    assert replace(log, unseen_from=2, state=replace(log.state, log_start=10)).log_start == 2
 
 
 @pytest.mark.parametrize("value", [0, 1, 2**63 - 1])

@@ -49,7 +49,7 @@ def test_every_row_is_in_a_file_of_its_log_by_rising_offset(catalog, monkeypatch
     for one in new:
         metadata = pq.read_table(one.path.removeprefix("file://"))["_kafka_metadata"].to_pylist()
         (log,) = {row["partition"] for row in metadata}
-        assert columns.log.of([value_by_bounds(c, one.told(c.field_id)) for c in columns.log.columns]) == log
+        assert columns.log.of([value_by_bounds(c, one.column_metrics(c.field_id)) for c in columns.log.columns]) == log
         found.setdefault(log, []).extend(row["offset"] for row in metadata)
     assert found == {log: sorted(offsets) for log, offsets in logs.items()}
 

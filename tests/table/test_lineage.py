@@ -57,13 +57,13 @@ def rewritten(table, change=lambda rows: rows):
 
 def test_rows_that_arrive_below_the_checkpoint_are_late(topic):
     append(topic, {0: [row(2, "b")]})
-    assert (view_of(topic).late, view_of(topic).arrived) == (2, 2)
+    assert (view_of(topic).unseen_from, view_of(topic).late_from) == (2, 2)
 
 
 def test_late_rows_stay_late_when_others_rewrite_their_file(topic):
     append(topic, {0: [row(2, "a"), row(3, "e")]})
     topic.delete("offset = 3 and value is not null")
-    assert view_of(topic).arrived == 2
+    assert view_of(topic).late_from == 2
 
 
 def test_a_rewrite_of_all_rows_forgets_nothing_and_is_looked_at_again(topic):
@@ -71,7 +71,7 @@ def test_a_rewrite_of_all_rows_forgets_nothing_and_is_looked_at_again(topic):
     rewritten(topic)
     view = view_of(topic)
     assert (view.state.checkpoint, view.state.horizons, view.state.expired_to) == (4, ((3, T0 + 100),), 0)
-    assert (view.late, view.arrived) == (0, None)
+    assert (view.unseen_from, view.late_from) == (0, None)
 
 
 def test_rows_that_replace_all_others_are_a_log_of_their_own(topic):
@@ -99,7 +99,7 @@ def test_what_no_snapshot_tells_any_more_is_cleaned_again(topic):
     expired(topic)
     after = view_of(topic)
     assert after.state.checkpoint == before.state.checkpoint == 4
-    assert after.late == before.late == 0
+    assert after.unseen_from == before.unseen_from == 0
 
 
 def test_what_history_tells_is_kept_in_the_state_before_it_expires(topic):
@@ -109,7 +109,7 @@ def test_what_history_tells_is_kept_in_the_state_before_it_expires(topic):
     remember(session_of(topic))
     expired(topic)
     after = view_of(topic)
-    assert (after.late, after.arrived) == (before.late, before.arrived) == (0, None)
+    assert (after.unseen_from, after.late_from) == (before.unseen_from, before.late_from) == (0, None)
     snapshots = len(topic.snapshots())
     remember(session_of(topic))
     assert len(topic.refresh().snapshots()) == snapshots, "nothing is new, so nothing is written"

@@ -90,7 +90,7 @@ def test_a_log_lies_in_many_hours_and_a_file_joins_those_of_its_own(catalog):
     for hour in range(3):
         HOURLY.append(table, {0: log("a", "b", start=2 * hour, at=T0 + hour * HOUR)})
     (view,) = read_logs(table.refresh(), mapped(HOURLY))
-    assert len({f.home for f in view.files}) == 3
+    assert len({f.iceberg_partition for f in view.files}) == 3
 
 
 def test_bounds_that_are_equal_name_the_log_under_any_spec(cold, catalog):

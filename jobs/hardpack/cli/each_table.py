@@ -16,7 +16,7 @@ from hardpack.api import Hardpack
 from hardpack.cli.console import err
 from hardpack.cli.options import print_json, say
 from hardpack.errors import BadInput
-from hardpack.failures import sentence
+from hardpack.failures import as_hardpack_error
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -64,7 +64,7 @@ def each_table(
                 result = work(name)
             except Exception as error:  # one table must not stop the others
                 logging.getLogger("hardpack").info("the trace:", exc_info=error)
-                refusal = sentence(error)
+                refusal = as_hardpack_error(error)
                 codes.append(refusal.exit_code)
                 told.append({"table": name, "error": f"{refusal}", "exit_code": refusal.exit_code})
                 say(refusal)

@@ -27,7 +27,7 @@ from hardpack.cli.render import (
 )
 from hardpack.cli.what_if_output import what_if_table
 from hardpack.errors import BadInput, HardpackError
-from hardpack.failures import sentence
+from hardpack.failures import as_hardpack_error
 from hardpack.operations.status import LogStatus
 from hardpack.operations.what_if import TRIED, tried_values
 from hardpack.rules.times import HOUR_MS
@@ -41,7 +41,8 @@ app = typer.Typer(
     "guarantees; `read` gives its rows by offset as a consumer sees them, `seek` finds one; `explain` tells why a "
     "key's rows are still there, `doctor` whether catalog, storage and Spark work "
     "together.\n\nExit codes: 0 done or nothing to do, "
-    "1 what nobody foresaw, 2 bad input, 3 a guarantee does not hold, 4 conflict, 5 a service did not answer.",
+    "1 what nobody foresaw, 2 bad input, 3 a guarantee does not hold, 4 conflict, 5 a service did not answer, "
+    "6 an expectation of your own failed.",
 )
 
 
@@ -85,7 +86,7 @@ def status(
             logs += hp.status(table, now)
         except Exception as error:  # one broken table must not hide the others
             logging.getLogger("hardpack").info("the trace:", exc_info=error)
-            refused.append(sentence(error))
+            refused.append(as_hardpack_error(error))
     show(logs, as_json, status_table)
     for refusal in refused:
         say(refusal)
@@ -246,6 +247,6 @@ def main() -> None:
         app()
     except Exception as error:
         logging.getLogger("hardpack").info("the trace:", exc_info=error)
-        told = sentence(error)
+        told = as_hardpack_error(error)
         say(told)
         sys.exit(told.exit_code)

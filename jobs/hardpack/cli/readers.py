@@ -38,7 +38,7 @@ def put_down(
     ] = None,
     now: Now = None,
 ) -> None:
-    """Put down how far a reader has come, by an offset, a consumer group or a Spark stream's checkpoint.
+    """Record how far a reader has come, by an offset, a consumer group or a Spark stream's checkpoint.
 
     Tombstones wait for it in the logs that have an offset of it. Run this as often as the reader moves.
     """

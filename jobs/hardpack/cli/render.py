@@ -122,7 +122,7 @@ def readers_table(readers: Iterable[ReaderStatus]) -> Table:
     """Returns how far each reader is."""
     return grid(
         "",
-        ("reader", "log", "goes on at", "log end", "behind", "put down", "from", "tombstones wait"),
+        ("reader", "log", "goes on at", "log end", "behind", "recorded", "from", "tombstones wait"),
         (
             (
                 r.reader, f"{r.table}/{r.partition}", r.position, unknown(r.log_end),

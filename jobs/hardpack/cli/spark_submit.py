@@ -21,7 +21,7 @@ from hardpack.cli.log_output import begin_logging
 from hardpack.cli.task_process import end_with
 from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput, ExpectationFailed, GateRefused, Unavailable, Unforeseen
-from hardpack.failures import of_table, sentence
+from hardpack.failures import as_hardpack_error, of_table
 from hardpack.table.redaction import redacted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class TableRequest(BaseModel):
 
 
 def read_table_request(path: Path) -> TableRequest:
-    """Returns an errand from a file.
+    """Returns what to do with one table, from a file.
 
     Raises:
         BadInput: it is none.
@@ -66,7 +66,7 @@ def read_table_request(path: Path) -> TableRequest:
     try:
         return TableRequest.model_validate_json(path.read_text())
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} is no errand ({error}); it holds table, now and perhaps dry_run as JSON.") from None
+        raise BadInput(f"{path} is no request ({error}); it holds table, now and perhaps dry_run as JSON.") from None
 
 
 def read_plan_or_table(path: Path) -> Plan | TableRequest:
@@ -218,7 +218,7 @@ def _done(
         hp = connect()
         report = verb(hp, work)
     except Exception as error:
-        told = sentence(error)
+        told = as_hardpack_error(error)
         text = redacted(of_table(table, error) if table else str(told))
         logging.getLogger("hardpack").error("%s", text, exc_info=error if isinstance(told, Unforeseen) else None)
         if isinstance(told, Unforeseen):

@@ -1,4 +1,4 @@
-"""Changes of logs' states alone: pauses, marks, and what is put down between passes.
+"""Changes of logs' states alone: pauses, marks, and what is recorded between passes.
 
 Each is a snapshot that adds nothing: catalogs compare a table's snapshot when they swap its metadata, and not its
 properties, so that of two changes at once none is lost, on any catalog.
@@ -22,7 +22,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput, Conflict, GateRefused, HardpackError
 from hardpack.rules.model import LogState, LogView, Partition
 from hardpack.rules.settings import Settings
-from hardpack.spark.commit import CommitChange, Standing
+from hardpack.spark.commit import CommitChange, TableAtCommit
 from hardpack.table.history import CONTROL, Record, carried, summary_of, trusted_states
 from hardpack.table.layout import FIELDS
 from hardpack.table.packing import PassFolder
@@ -154,10 +154,10 @@ def _commit_by_jvm(session: TableSession, summary: dict[str, str], state: str) -
     """
     table, record, base = session.table, Record.of(session.table), session.base
 
-    def properties(standing: Standing) -> dict[str, str]:
-        if moved := record.why_moved(base, standing.ancestors):
+    def properties(at_commit: TableAtCommit) -> dict[str, str]:
+        if moved := record.why_moved(base, at_commit.ancestors):
             raise Conflict(f"{session.name}: {moved}; try again.")
-        if standing.properties.get(STATE_PROPERTY) != table.properties.get(STATE_PROPERTY):
+        if at_commit.properties.get(STATE_PROPERTY) != table.properties.get(STATE_PROPERTY):
             raise Conflict(f"{session.name}: somebody else changed the state of its logs meanwhile; try again.")
         return {STATE_PROPERTY: state}
 

@@ -97,7 +97,7 @@ def _facts(session: TableSession, work: PassWork, rows: LogRows) -> dict[str, Lo
         return {}
     copied, markers = cache(lambda: rows.copied([log.bounds for log in logs])), Markers()
     if rows.transactions:
-        _refuse_missing_markers(session, logs, rows.standing)
+        _refuse_missing_markers(session, logs, rows.deduplicated)
         held = {log.name: log.view.state.last_batch for log in logs if log.view.state.last_batch}
         markers = find_markers(copied(), held)
     spark, name = session.jvm.spark, session.jvm.name
@@ -183,7 +183,7 @@ def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[Key
     merge_on_read, deleted = inputs.files.merge_on_read, inputs.deleted
     for log in _to_clean(inputs.work):
         reach = log.reach
-        near = [f for f in log.view.files if f.min_offset < reach.checkpoint]
+        near = [f for f in log.view.files if f.min_offset < reach.map_end]
         tail = {f.path for f in near if f.max_offset < reach.first_dirty}
         stays = merge_on_read or bool(deleted)
         telling = {f.path for f in near if f.path not in tail and f.tombstones != 0} if stays else set[str]()
@@ -197,7 +197,7 @@ def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[Key
                     file=inputs.data_files[file.path],
                     log=log.name,
                     first_dirty=reach.first_dirty,
-                    checkpoint=reach.checkpoint,
+                    map_end=reach.map_end,
                     tail=file.path in tail,
                     skipped=skipped.serialize() if skipped else b"",
                     tombstones=file.path in telling,

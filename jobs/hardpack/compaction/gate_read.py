@@ -117,7 +117,7 @@ def _stands(looks: _Looks, log: str, one: LastPass, after: int | None) -> bool:
             return False
     # an orphan removal by others, or an upload that was lost, leaves no trace in metadata
     made = looks.table.snapshot_by_id(one.made)
-    written = (f.path for f in files if made and f.came == made.sequence_number)
+    written = (f.path for f in files if made and f.file_sequence_number == made.sequence_number)
     return all(looks.table.io.new_input(path).exists() for path in written)
 
 

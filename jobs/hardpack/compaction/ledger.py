@@ -119,7 +119,7 @@ class _Outcome:
             bytes_after=sum(f.bytes for f in left) + size,
             bytes_read=sum(f.bytes for f in hit),
             bytes_written=size,
-            latest_to=after.unseen.late if after.unseen else None,
+            latest_to=after.unseen.unseen_from if after.unseen else None,
             expired=log.expired,
             tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
             files_rewritten=len(hit),

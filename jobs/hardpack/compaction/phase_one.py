@@ -43,6 +43,8 @@ def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassRepor
     request = PassRequest(plan.table, "one", plan.id, plan.now, plan.snapshot, lambda: plan.time_at(session.clock()))
     if done := applied_before(session.table, request):
         return done
+    if plan.split and dry_run:
+        return request.report().noted(str(plan.split))
     entries = {str(p.partition): p for p in plan.doing("clean")}
     if not entries or plan.snapshot is None:
         return request.report()
@@ -147,7 +149,7 @@ def _with_map_ends(logs: Sequence[LogToClean], rows: LogRows) -> list[LogToClean
     heads = rows.copied([log.bounds for log in logs if log.name in bounded])
     bases = {log.name: [s.base_offset for s in log.view.segments] for log in logs}
     ends = map_ends(heads, live_rows(heads, rows.transactions), bounded, bases)
-    return [replace(log, map_end=ends.get(log.name)) for log in logs]
+    return [replace(log, last_mapped=ends.get(log.name)) for log in logs]
 
 
 def with_last_stable(

@@ -21,7 +21,7 @@ from hardpack.rules.times import LONG_MAX, plus
 from hardpack.table.columns import table_name
 from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
 
-NEWER = ("segment_ms", "horizon_readers", "horizon_readers_limit_ms")
+SETTINGS_SINCE_VERSION_1 = ("segment_ms", "horizon_readers", "horizon_readers_limit_ms")
 """Settings that came after plans of version 1."""
 Action = Literal["clean", "expire", "none"]
 
@@ -47,6 +47,7 @@ class LogPlan(BaseModel):
     ratio: float
     overdue_ms: int
     expired: tuple[Range, ...]
+    """Offsets whose tombstones' horizon has passed, for who reads the plan; phase two looks again when it runs."""
     uncleanable: bool = False
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
     held: bool = False
@@ -138,10 +139,6 @@ class Plan(BaseModel):
         """Returns whether a log is of those planned, or may be once files are split."""
         return self.partitions is None or str(partition) in map(str, self.partitions)
 
-    def without_logs(self) -> Self:
-        """Returns the plan of nothing."""
-        return self.model_copy(update={"logs": (), "split": None})
-
     @property
     def bytes(self) -> int:
         """Bytes that a pass over its logs, and a split before it, may have to read."""
@@ -185,7 +182,11 @@ class Plan(BaseModel):
     @property
     def _newer_settings(self) -> set[str]:
         """Settings that older versions do not know, as far as they are what older versions did."""
-        return {name for name in NEWER if getattr(self.settings, name) == Settings.model_fields[name].default}
+        return {
+            name
+            for name in SETTINGS_SINCE_VERSION_1
+            if getattr(self.settings, name) == Settings.model_fields[name].default
+        }
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -13,7 +13,7 @@ from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import PassRequest
 from hardpack.errors import Conflict
-from hardpack.spark.commit import CommitChange, Standing
+from hardpack.spark.commit import CommitChange, TableAtCommit
 from hardpack.table.history import commits
 from hardpack.table.layout import FIELDS, OFFSETS, bound_fields, mean_other_rows
 from hardpack.table.packing import PassFolder
@@ -43,7 +43,7 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
     change = CommitChange(
         remove=[tasks[path].file() for run in choice.rewrite for path in run],
         add=staged.java_files,
-        properties=lambda standing: {STATE_PROPERTY: _next_state(ledger, standing, fields)},
+        properties=lambda at_commit: {STATE_PROPERTY: _next_state(ledger, at_commit, fields)},
         summary={
             PLAN_SUMMARY: f"{request.phase}:{request.plan}",
             PASS_SUMMARY: folder.kept(report.summary_json()),
@@ -59,34 +59,34 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
     return report.model_copy(update={"snapshot": snapshot, "data_docs": gate.page if gate else ""})
 
 
-def _next_state(ledger: Ledger, standing: Standing, fields: str) -> str:
+def _next_state(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> str:
     """Returns the table's state with the pass's logs moved on, refused when the pass no longer fits what stands."""
     work, record = ledger.choice.work, ledger.choice.inputs.record
-    if moved := record.why_moved(work.request.base, standing.ancestors):
+    if moved := record.why_moved(work.request.base, at_commit.ancestors):
         raise Conflict(f"{work.name}: {moved}; plan again, nothing was published.")
     # by another value other rows are tombstones, of which the pass has dated none
-    if mean_other_rows(fields, standing.properties.get(FIELDS, ""), (*OFFSETS, "key", "value")):
+    if mean_other_rows(fields, at_commit.properties.get(FIELDS, ""), (*OFFSETS, "key", "value")):
         raise Conflict(
             f"{work.name}: partition, offset, key or value was mapped to another column meanwhile; plan again, nothing "
             "was published."
         )
-    current = read_state(work.name, standing.properties)
+    current = read_state(work.name, at_commit.properties)
     own = {log.name for log in work.logs}
-    known = {log for log in current.keys() | own if record.stands(log, state_of(current, log))}
+    known = {log for log in current.keys() | own if record.is_unchanged(log, state_of(current, log))}
     if changed := sorted(own - known):
         raise Conflict(
             f"{work.name}: another pass cleaned partition {changed[0]} meanwhile, or somebody paused or resumed it; "
             "plan again, nothing was published."
         )
-    readers = slowest_readers(work.name, standing.properties, work.settings)
+    readers = slowest_readers(work.name, at_commit.properties, work.settings)
     if early := next((log for log in work.logs if log.name in readers and log.takes_from(readers[log.name])), None):
         raise Conflict(
-            f"{work.name}: reader {readers[early.name].name} was put down in partition {early.name} meanwhile, where "
+            f"{work.name}: reader {readers[early.name].name} was recorded in partition {early.name} meanwhile, where "
             "tombstones have to wait for it; plan again, nothing was published."
         )
     current |= {log: state for log, state in record.trusted.items() if log in known}
     after = ledger.states(work.request.commit_time())
-    return write_state({**current, **{log: made_by(state, standing.made) for log, state in after.items()}})
+    return write_state({**current, **{log: made_by(state, at_commit.made) for log, state in after.items()}})
 
 
 def applied_before(table: Table, request: PassRequest) -> PassReport | None:

@@ -85,7 +85,7 @@ class PassReport(BaseModel):
     data_docs: str = ""
     logs: tuple[LogReport, ...] = ()
     notes: tuple[str, ...] = ()
-    """Why planned logs were not cleaned after all."""
+    """Remarks for people, such as why a planned log was left out."""
 
     def summary_json(self) -> str:
         """Returns what the snapshot's summary keeps."""

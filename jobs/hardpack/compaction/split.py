@@ -231,7 +231,7 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
     spans, rows = dict[Partition, tuple[int, int]](), Counter[Partition]()
     for file, _ in new:
         # we cut no bounds of these columns
-        log = columns.log.of([value_by_bounds(c, file.told(c.field_id), None) for c in columns.log.columns])
+        log = columns.log.of([value_by_bounds(c, file.column_metrics(c.field_id), None) for c in columns.log.columns])
         if log is None:
             raise GateRefused(f"{name}: a file of one log does not prove it; report it with the table's metadata.")
         rows[log] += file.rows
@@ -268,7 +268,7 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
 
 def _offsets(offset: LogColumn, file: ContentFile) -> tuple[int, int]:
     """Returns the least and the greatest offset of a file that was written here, 0 and -1 where no row has one."""
-    _, low, high = file.told(offset.field_id)
+    _, low, high = file.column_metrics(offset.field_id)
     if low is None or high is None:
         return 0, -1
     return int.from_bytes(low, "little", signed=True), int.from_bytes(high, "little", signed=True)

@@ -62,8 +62,8 @@ def verify(
     note = "" if passes.spans else "no pass of these logs is in the table's history, so there is nothing to compare"
     for (base, end, until), logs in spans.items():
         did = _plan_of(table, end)
-        snapshot, standing = current.snapshot_id if current else end, [_standing(p) for p in logs]
-        compared = [((snapshot, snapshot), standing)]
+        snapshot, unchanged = current.snapshot_id if current else end, [_nothing_removed(p) for p in logs]
+        compared = [((snapshot, snapshot), unchanged)]
         if base is None or any(table.snapshot_by_id(s) is None for s in (base, until) if s is not None):
             lost = "is not told by the catalog" if base is None else "has expired"
             which = "the snapshot" if base is None else f"snapshot {base}"
@@ -168,7 +168,7 @@ def _plan_of(table: Table, snapshot: int) -> str:
     return f"phase {phase}, plan {plan}, snapshot {snapshot}" if plan else f"snapshot {snapshot}"
 
 
-def _standing(entry: LogReport) -> LogReport:
+def _nothing_removed(entry: LogReport) -> LogReport:
     """Returns what can be promised without the rows before: nothing was removed from the snapshot against itself."""
     return entry.model_copy(update={cause.name: 0 for cause in CAUSES})
 
@@ -213,7 +213,7 @@ def _compare(
         rows_taken = jvm.delete_manifests(current) and _others_deleted(jvm, before, after, wrote)
         if rows_taken or before.keys() - after.keys() - jvm.removed_files(current):
             # others took files or rows while the pass ran: what it removed can no longer be told from what they did
-            before, logs = after, [_standing(entry) for entry in logs]
+            before, logs = after, [_nothing_removed(entry) for entry in logs]
     after = {path: task for path, task in after.items() if path not in waiting}
     shared = before.keys() & after.keys()
     if jvm.delete_manifests(base) or jvm.delete_manifests(current):

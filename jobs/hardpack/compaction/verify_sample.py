@@ -56,7 +56,7 @@ class Settled:
         return [f for f in view.files if f.max_offset < below]
 
     def _knew(self, file: DataFile) -> bool:
-        return file.came <= self.read or file.came == self.made
+        return file.file_sequence_number <= self.read or file.file_sequence_number == self.made
 
 
 def passed_over(

@@ -13,7 +13,7 @@ from typing import Any
 from hardpack.compaction.report import PassReport, Phase
 from hardpack.rules.causes import Cause
 from hardpack.rules.grouping import group_segments
-from hardpack.rules.horizons import Copied, Range, after_clean, after_expiry, covered_to, due, horizon_from
+from hardpack.rules.horizons import Range, Reach, after_clean, after_expiry, covered_to, due, horizon_from
 from hardpack.rules.model import LogState, LogView, Segment, SlowestReader
 from hardpack.rules.selection import Decision, decide
 from hardpack.rules.settings import Settings
@@ -50,7 +50,7 @@ class PassRequest:
     clock: Callable[[], int] | None = None
     """Tells how late it is at any later time, as `now` does; None when time stands still."""
     notes: tuple[str, ...] = ()
-    """Why planned logs are not cleaned after all."""
+    """Remarks for people, such as why a planned log was left out."""
 
     def report(self, **outcome: Any) -> PassReport:
         """Makes the report of the pass.
@@ -131,8 +131,8 @@ class LogToClean(LogWork):
     """A log in phase one (Kafka's LogToClean)."""
 
     force: bool = False
-    map_end: int | None = None
-    """Last offset that the offset map covers, None until it is known to be the round's last."""
+    last_mapped: int | None = None
+    """Last offset that the offset map covers, None until it is known; then it is the last below the bound."""
 
     @cached_property
     def decision(self) -> Decision:
@@ -140,23 +140,23 @@ class LogToClean(LogWork):
         return decide(self.view, self.settings, self.now, self.force)
 
     @cached_property
-    def reach(self) -> Copied:
+    def reach(self) -> Reach:
         """How far phase one goes."""
         decision = self.decision
-        end = decision.bound - 1 if self.map_end is None else self.map_end
+        end = decision.bound - 1 if self.last_mapped is None else self.last_mapped
         behind = (s.base_offset for s in self.view.segments if s.base_offset > end)
-        return Copied(decision.first_dirty, end + 1, next(behind, self.view.log_end), decision.bound)
+        return Reach(decision.first_dirty, end + 1, next(behind, self.view.log_end), decision.bound)
 
     @property
     def bounds(self) -> Bounds:
         """How far phase one goes, as Spark's jobs take it."""
         r = self.reach
-        return Bounds(self.view.partition, r.first_dirty, r.checkpoint, r.copied_to, r.first_uncleanable)
+        return Bounds(self.view.partition, r.first_dirty, r.map_end, r.copied_to, r.bound)
 
     @cached_property
     def groups(self) -> list[list[Segment]]:
         """The segments that become one, of those that Kafka would copy: they begin before the map's end."""
-        copied = tuple(s for s in self.view.segments if s.base_offset < self.reach.checkpoint)
+        copied = tuple(s for s in self.view.segments if s.base_offset < self.reach.map_end)
         left = self.view.segments[len(copied) :]
         following = left[0].base_offset if left else None
         return group_segments(copied, self.settings.segment_bytes, self.decision.bound, following)
@@ -172,11 +172,11 @@ class LogToClean(LogWork):
         horizon = horizon_from(max(self.now, commit), self.settings.delete_retention_ms)
         state = after_clean(
             view.state, reach, view.log_end, self.now, horizon, view.files, facts.late_tombstones, facts.emptied,
-            view.arrived is not None,
+            view.late_from is not None,
         )  # fmt: skip
         if state.unseen:
-            state = replace(state, unseen=replace(state.unseen, told_to=seen[0]))
-        held = held_after(facts.last_batch, view.state.last_batch, reach.first_uncleanable)
+            state = replace(state, unseen=replace(state.unseen, known_to=seen[0]))
+        held = held_after(facts.last_batch, view.state.last_batch, reach.bound)
         return replace(state, layout=self._layout, last_batch=held, seen=seen)
 
     @property
@@ -231,7 +231,7 @@ class LogToExpire(LogWork):
         behind = self.end <= met and any(
             f.min_offset <= met and f.tombstones != 0 and not was_seen(f, view.state) for f in view.files
         )
-        all_seen = view.late is None and not behind
+        all_seen = view.unseen_from is None and not behind
         state = replace(view.state, seen=seen, unseen=None) if all_seen else state_with_history(view, seen[0], base)
         after = after_expiry(state, self.ranges, self.markers, facts.expired_to)
         return replace(after, log_end=view.log_end)

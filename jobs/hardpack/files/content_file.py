@@ -28,10 +28,10 @@ class ContentFile:
 
     entry: Mapping[str, Any]
     """Iceberg's JSON of it."""
-    sequence: int = 0
-    """Data sequence number; 0 where nothing asks for it."""
+    data_sequence_number: int = 0
+    """0 where nothing asks for it."""
 
-    def told(self, field_id: int) -> tuple[int | None, bytes | None, bytes | None]:
+    def column_metrics(self, field_id: int) -> tuple[int | None, bytes | None, bytes | None]:
         """Returns how many rows have no value in a column, and its lower and upper bound; None for what is not told."""
         nulls, low, high = (
             dict(zip(found["keys"], found["values"], strict=True)).get(field_id) if found else None
@@ -71,8 +71,8 @@ class ContentFile:
         return values
 
     @property
-    def home(self) -> tuple[int, str]:
-        """Spec id and partition values: files of one home may become one file."""
+    def iceberg_partition(self) -> tuple[int, str]:
+        """Spec id and partition values: files of one Iceberg partition may become one file."""
         return self.spec_id, repr(self.partition)
 
     @property
@@ -109,7 +109,7 @@ class ContentFile:
         Args:
             columns: the table's.
         """
-        told = self.told(columns.value.field_id) if columns.value else (0, None, None)
+        told = self.column_metrics(columns.value.field_id) if columns.value else (0, None, None)
         return columns.tombstones(self.rows, *told)
 
     def deletes(self, location: str, size: int, rows: int, blob: tuple[int, int] | None = None) -> ContentFile:

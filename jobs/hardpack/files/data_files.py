@@ -215,7 +215,7 @@ class DataFiles:
             if first is not None:
                 own = pa.array(range(first + at, first + at + len(batch)), pa.int64())
                 ids = pc.coalesce(batch[ROW_ID.name], own)
-                seen = pc.coalesce(batch[LAST_UPDATED.name], pa.scalar(file.sequence, pa.int64()))
+                seen = pc.coalesce(batch[LAST_UPDATED.name], pa.scalar(file.data_sequence_number, pa.int64()))
                 batch = batch.set_column(batch.num_columns - 2, ROW_ID.name, ids)
                 batch = batch.set_column(batch.num_columns - 1, LAST_UPDATED.name, seen)
             at += len(batch)

@@ -213,9 +213,9 @@ def longs(column: pa.Array) -> NDArray[np.int64]:
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
-def living_mask(rows: int, unread: bytes) -> Mask:
+def living_mask(rows: int, skipped: bytes) -> Mask:
     """Returns which rows of a file are read, from the bitmap of those that are not; an empty text leaves none out."""
     mask = np.ones(rows, bool)
-    if unread:
-        mask[np.asarray(BitMap.deserialize(unread).to_array(), np.int64)] = False
+    if skipped:
+        mask[np.asarray(BitMap.deserialize(skipped).to_array(), np.int64)] = False
     return mask

@@ -42,7 +42,7 @@ class KeyScanFile:
     file: ContentFile
     log: str
     first_dirty: int
-    checkpoint: int
+    map_end: int
     tail: bool
     """Whether every row of the file lies below the first dirty offset."""
     skipped: bytes = b""
@@ -76,7 +76,7 @@ def read_keys(
     some: Iterable[KeyScanFile],
     near: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Iterator[tuple[HashedRows, dict[int, BitMap]]]:
-    """Yields rows of some files below the checkpoint, part by part, and by file the positions of those without a key.
+    """Yields rows before the offset map's end part by part, and by file the positions of those without a key.
 
     Without offsets, all 0, when `near` is given: that is for files of the tail.
 
@@ -127,7 +127,7 @@ def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: boo
     for batch in files.read(file.file, [*names.keys, offset, names.control, value]):
         keys, without = keys_of(batch, names)
         offsets = longs(batch[offset.name]) if offset else np.zeros(len(batch), np.int64)
-        inside = readable[at : at + len(batch)] & (offsets < file.checkpoint)
+        inside = readable[at : at + len(batch)] & (offsets < file.map_end)
         if names.control:
             inside &= nulls_of(batch[names.control.name])
         positions = np.arange(at, at + len(batch), dtype=np.uint64)

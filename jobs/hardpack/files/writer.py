@@ -44,7 +44,7 @@ RISING = "hardpack.offsets-rising"
 def write_files(
     files: DataFiles, rows: Iterable[pa.RecordBatch], like: ContentFile, target_bytes: int
 ) -> list[ContentFile]:
-    """Write rows as new data files, which no snapshot knows of, in the home of another file.
+    """Write rows as new data files, which no snapshot knows of, in the Iceberg partition of another file.
 
     Args:
         files: the table's.

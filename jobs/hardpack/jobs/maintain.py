@@ -6,6 +6,6 @@ from hardpack.cli.spark_submit import read_table_request, run_job
 if __name__ == "__main__":
     short_life.run(
         lambda: run_job(
-            lambda hp, errand: hp.maintain(errand.table, errand.now, errand.dry_run), __doc__, read_table_request
+            lambda hp, request: hp.maintain(request.table, request.now, request.dry_run), __doc__, read_table_request
         )
     )

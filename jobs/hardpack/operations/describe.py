@@ -39,7 +39,7 @@ class LogDescription(BaseModel):
     markers: int
     """Transaction markers whose rows are all gone, which wait for their horizon."""
     expired_to: int
-    """Greatest offset below which a tombstone may have been removed, -1 for none."""
+    """Greatest offset of a tombstone that may have been removed, -1 for none."""
     late: int | None
     """Lowest offset below the checkpoint that no pass has seen as it is now."""
     paused: int
@@ -113,7 +113,7 @@ def _log(view: LogView) -> LogDescription:
         horizons=state.horizons,
         markers=sum(len(offsets) for _, offsets in state.markers),
         expired_to=state.expired_to,
-        late=view.late,
+        late=view.unseen_from,
         paused=state.paused,
         uncleanable=state.uncleanable,
         last_pass=state.snapshot[0] if state.snapshot else None,

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from hardpack.clock import moment
 from hardpack.demo.topic import COLUMNS, create_topic
 from hardpack.errors import BadInput
-from hardpack.failures import sentence
+from hardpack.failures import as_hardpack_error
 from hardpack.operations.installation import installed
 from hardpack.table.catalog import open_table
 from hardpack.table.redaction import without_secrets
@@ -113,7 +113,7 @@ class Doctor:
                 try:
                     findings.append(Finding(check=check, well=True, found=step()))
                 except Exception as error:  # whatever it is, the report says it
-                    told = sentence(error)
+                    told = as_hardpack_error(error)
                     code = told.exit_code
                     findings.append(Finding(check=check, well=False, found=self._safe(str(told))))
                     break
@@ -228,7 +228,7 @@ class Doctor:
         except Exception as error:
             if not self.location:
                 return ""  # nothing was made, as far as anybody knows, and the findings say why
-            return f"{self.name} could not be removed ({sentence(error)}); drop it and delete {self.location}."
+            return f"{self.name} could not be removed ({as_hardpack_error(error)}); drop it and delete {self.location}."
         finally:
             if self.own_namespace:
                 with suppress(Exception):  # an empty namespace does no harm

@@ -1,4 +1,4 @@
-"""Asking the readers that a policy names how far they are, so that nobody has to put it down by hand."""
+"""Asking the readers that a policy names how far they are, so that nobody has to record it by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hardpack.compaction.session import TableSession
-from hardpack.failures import of_table, sentence
+from hardpack.failures import as_hardpack_error, of_table
 from hardpack.operations.readers import Positions, group_offsets, logs_of, may_be_of, set_reader
 from hardpack.operations.stream_checkpoint import checkpoint_positions
 from hardpack.rules.model import LogView
@@ -36,11 +36,11 @@ class Followed:
 def follow_readers(
     open_session: Callable[[str], TableSession], sources: Sequence[ReaderSource], now: int
 ) -> Iterator[Followed]:
-    """Puts down how far each reader is; one that cannot be asked holds up no other.
+    """Records how far each reader is; one that cannot be asked holds up no other.
 
     A source is asked only where its answer counts: while tombstones or markers of the table wait, or where the reader
     has no position in one of its logs. So a table at rest is not written to. Before anybody is asked, those without a
-    position are put down at 0, so that no delete goes before them.
+    position are recorded at 0, so that no delete goes before them.
 
     Args:
         open_session: opens a table by its name.
@@ -60,7 +60,7 @@ def follow_readers(
             yield Followed(source.table, source.name, _follow(open_session(source.table), source, now))
         except Exception as error:  # whatever it is, its sentence says which reader waits in vain
             said = f"{of_table(source.table, error)} Reader {source.name} could not be asked."
-            yield Followed(source.table, source.name, redacted(said), sentence(error).exit_code)
+            yield Followed(source.table, source.name, redacted(said), as_hardpack_error(error).exit_code)
 
 
 def _ignored(session: TableSession) -> bool:

@@ -1,4 +1,4 @@
-"""What a person tells a log: pause, resume, other tombstones. And what is put down before history expires."""
+"""What a person tells a log: pause, resume, other tombstones. And what is recorded before history expires."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def remember(session: TableSession) -> dict[str, LogState]:
 def _there_by(view: LogView, current: Snapshot) -> tuple[int, int] | None:
     """Returns a commit and the time by which rows without a timestamp were there.
 
-    What was put down stays until the last of these rows has left.
+    What was recorded stays until the last of these rows has left.
     """
     timeless, known = view.timeless, view.state.there_by
-    if known is None or all(f.came > known[0] for f in timeless):
+    if known is None or all(f.file_sequence_number > known[0] for f in timeless):
         known = current.sequence_number or 0, current.timestamp_ms
     return known if timeless else None

@@ -1,4 +1,4 @@
-"""Named readers, which tombstones wait for: put down by hand, from a consumer group or from a Spark stream."""
+"""Named readers, which tombstones wait for: recorded by hand, from a consumer group or from a Spark stream."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReaderStatus(BaseModel):
     log_end: int | None
     """None where the table has no such log yet."""
     at: int
-    """When the position was put down."""
+    """When the position was recorded."""
     source: str
     waited_for: bool
     """Whether tombstones past their horizon wait for it now."""
@@ -55,7 +55,7 @@ class Positions:
 
 
 def set_reader(session: TableSession, name: str, found: Positions, now: int) -> list[str]:
-    """Puts down how far a reader has come. Logs that are not named stay as they are.
+    """Records how far a reader has come. Logs that are not named stay as they are.
 
     Args:
         session: the table's.
@@ -93,7 +93,7 @@ def set_reader(session: TableSession, name: str, found: Positions, now: int) -> 
 
 
 def _known(text: str | None) -> Position | None:
-    """Returns a position that was put down; none where it cannot be read, as it is put down anew."""
+    """Returns a position that was recorded; none where it cannot be read, as it is recorded anew."""
     try:
         return Position.model_validate_json(text) if text else None
     except ValidationError:
@@ -151,7 +151,7 @@ def _waited_for(view: LogView, settings: Settings, reader: str, offset: int, now
 
 
 def logs_of(session: TableSession, partitions: Sequence[Partition] | None = None) -> list[LogView]:
-    """Returns a table's logs, also where a reader's position cannot be read, as it may be put down anew.
+    """Returns a table's logs, also where a reader's position cannot be read, as it may be recorded anew.
 
     Args:
         session: the table's.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hardpack.operations.what_if import WhatIf
 
 
-class StandVerbs(ABC):
+class StatusVerbs(ABC):
     """How the tables of one catalog stand. No verb of these starts a JVM or changes a table."""
 
     @abstractmethod

@@ -94,7 +94,7 @@ class _Walk:
         self.files |= {file.path: file for file in change.added}
 
     def measure(self, change: Change, report: LogReport) -> None:
-        """Put down what a phase one did."""
+        """Record what a phase one did."""
         if not self.passes:
             self.checkpoint = report.checkpoint_before
         first, end = report.checkpoint_before or 0, report.checkpoint_after or 0
@@ -120,7 +120,7 @@ class _Walk:
         )
 
     def expire(self, report: LogReport) -> None:
-        """Put down what a phase two took."""
+        """Record what a phase two took."""
         if self.passes:
             last = self.passes[-1]
             self.passes[-1] = replace(last, expired_rows=last.expired_rows + report.rows_before - report.rows_after)

@@ -11,7 +11,7 @@ OFFSET_SPAN = 2**31 - 1
 
 
 def group_segments(
-    segments: Sequence[Segment], segment_bytes: int, first_uncleanable: int, following: int | None = None
+    segments: Sequence[Segment], segment_bytes: int, bound: int, following: int | None = None
 ) -> list[list[Segment]]:
     """Returns the neighbours that become one segment, greedily from the first.
 
@@ -21,14 +21,14 @@ def group_segments(
     Args:
         segments: those a pass copies, in offset order.
         segment_bytes: most bytes of a group.
-        first_uncleanable: end of the round, which bounds the last segment's offsets.
+        bound: end of the round, which bounds the last segment's offsets.
         following: base offset of the segment after them, when the pass ends before the round's end.
     """
     groups: list[list[Segment]] = []
     size = 0
     for at, segment in enumerate(segments):
         after = segments[at + 1].base_offset if at + 1 < len(segments) else following
-        last = (first_uncleanable if after is None else after) - 1
+        last = (bound if after is None else after) - 1
         group = groups[-1] if groups else None
         if (
             group is not None
@@ -67,7 +67,7 @@ def _runs(files: Sequence[DataFile], living: Mapping[str, int], fixed: Collectio
     sizes = [living.get(f.path, f.bytes) for f in files]
 
     def joins(at: int, beside: int, size: int) -> bool:
-        if files[at].home != files[beside].home:
+        if files[at].iceberg_partition != files[beside].iceberg_partition:
             return False
         return files[at].path in living or (sizes[at] <= size and files[at].path not in fixed)
 
@@ -80,7 +80,7 @@ def _runs(files: Sequence[DataFile], living: Mapping[str, int], fixed: Collectio
             if end < len(files) and joins(end, start, size):
                 size += sizes[end]
                 end += 1
-            elif runs and start == runs[-1][1] and files[start].home == files[start - 1].home:
+            elif runs and start == runs[-1][1] and files[start].iceberg_partition == files[start - 1].iceberg_partition:
                 start, _, before = runs.pop()
                 size += before
             elif start > 0 and joins(start - 1, start, size):

@@ -23,7 +23,7 @@ NEVER = UNDATED - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class Reach:
     """How far a phase one went. Offsets.
 
     Kafka recopies whole segments, so with a full offset map `copied_to` lies behind the checkpoint: what is in
@@ -31,9 +31,9 @@ class Copied:
     """
 
     first_dirty: int
-    checkpoint: int
+    map_end: int
     copied_to: int
-    first_uncleanable: int
+    bound: int
 
 
 def horizon_from(commit: int, delete_retention_ms: int) -> int:
@@ -185,9 +185,9 @@ def due(log: LogView, now: int) -> tuple[tuple[Range, ...], tuple[int, ...]]:
     their keys may be among these (invariant 9). A tombstone before it deletes none of them.
     """
     ranges, markers = due_ranges(log.state, now, log.slowest), due_markers(log.state, now, log.slowest)
-    if log.late is None:
+    if log.unseen_from is None:
         return ranges, markers
-    return tuple((low, min(high, log.late - 1)) for low, high in ranges if low < log.late), ()
+    return tuple((low, min(high, log.unseen_from - 1)) for low, high in ranges if low < log.unseen_from), ()
 
 
 def waiting_for_reader(log: LogView, now: int) -> bool:
@@ -217,14 +217,14 @@ def in_ranges(ranges: tuple[Range, ...], offset: int) -> bool:
 
 def after_clean(
     state: LogState,
-    copied: Copied,
+    copied: Reach,
     log_end: int,
     now: int,
     horizon: int,
     files: Collection[DataFile] | None = None,
     late_tombstones: Collection[Range] = (),
     emptied: Collection[int] = (),
-    arrived: bool = False,
+    late_rows: bool = False,
 ) -> LogState:
     """Returns the state that phase one leaves: checkpoint at the map's end, a horizon for what was met first.
 
@@ -237,7 +237,7 @@ def after_clean(
         files: of the log before the pass, None when nobody knows where tombstones may be.
         late_tombstones: offsets, among those that earlier passes covered, of tombstones that came since.
         emptied: offsets of the transaction markers without a row left.
-        arrived: whether rows came late that are no rewrite of rows that were there.
+        late_rows: whether rows came late that are no rewrite of rows that were there.
     """
     end = copied.copied_to - 1
     # what an earlier pass saw coming late and did not come to
@@ -260,10 +260,10 @@ def after_clean(
         last["given"] = horizon
         if horizon <= now:
             last["markers"] = new
-    checkpoint, unseen = copied.checkpoint, None
+    checkpoint, unseen = copied.map_end, None
     if state.checkpoint is not None and checkpoint < state.checkpoint <= log_end:
         # rows came late and the offset map is full before it is through with them; a checkpoint never goes back
-        unseen = Unseen(checkpoint, checkpoint if arrived else None)
+        unseen = Unseen(checkpoint, checkpoint if late_rows else None)
         checkpoint = state.checkpoint
     return replace(
         state,
@@ -322,8 +322,10 @@ def after_retention(state: LogState, log_start: int, expired_to: int = -1) -> Lo
     layout = tuple(b for b in state.layout if b >= log_start)
     unseen = state.unseen
     if unseen is not None:
-        late, arrived = (None if o is None else max(o, log_start) for o in (unseen.late, unseen.arrived))
-        unseen = replace(unseen, late=late, arrived=arrived)
+        unseen_from, late_from = (
+            None if o is None else max(o, log_start) for o in (unseen.unseen_from, unseen.late_from)
+        )
+        unseen = replace(unseen, unseen_from=unseen_from, late_from=late_from)
     return replace(
         state,
         checkpoint=None if state.checkpoint is None else max(state.checkpoint, log_start),

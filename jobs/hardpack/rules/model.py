@@ -32,18 +32,18 @@ class DataFile:
     """Rows with a null key, None when the metadata does not count them."""
     modified: int = 0
     """When it was committed, as far as the table still knows."""
-    sequence: int = 0
+    data_sequence_number: int = 0
     """Iceberg's data sequence number."""
     added_by: int | None = None
     """The snapshot that added it."""
     row_deletes: bool = False
     """Whether row-level deletes may lie on it, so that not all its rows are there."""
-    came: int = 0
+    file_sequence_number: int = 0
     """Sequence number of the commit that brought the file; a rewrite may keep an older data sequence number."""
     trouble: str = ""
     """Why nobody can place its rows in the log; empty when somebody can. Its offsets mean nothing then."""
-    home: str = ""
-    """Names its partition spec and values: only files of one home can become one."""
+    iceberg_partition: str = ""
+    """Names its partition spec and values: only files of one Iceberg partition can become one."""
 
     @property
     def timed(self) -> bool:
@@ -95,14 +95,14 @@ class Segment:
 class Unseen:
     """Rows below a checkpoint that no pass has taken into account yet. Offsets; None where there is no such row."""
 
-    late: int | None = None
+    unseen_from: int | None = None
     """The lowest of them: cleaning begins there again."""
-    arrived: int | None = None
+    late_from: int | None = None
     """The lowest that is not a rewrite of rows that were there before; a deleted key could come back by it."""
-    told_to: int = 0
+    known_to: int = 0
     """Sequence number of the last commit that this takes into account."""
-    told_at: int | None = None
-    """The snapshot of that commit, where this was put down between two passes; None when the last pass did."""
+    known_at: int | None = None
+    """The snapshot of that commit, where this was written between two passes; None when the last pass did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class LogState:
     last_batch: tuple[int, int] | None = None
     """`(offset, producer id)` of the transactional row that ended the last round; see `rules.transactions`."""
     expired_to: int = -1
-    """Greatest offset below which a tombstone may have been removed."""
+    """Greatest offset of a tombstone that may have been removed, -1 for none."""
     paused: int = 0
     """How often the log was paused and not resumed."""
     uncleanable: str = ""
@@ -142,7 +142,8 @@ class LogState:
     empty: bool = False
     """Whether the last pass left the log without a row."""
     last_clean: dict[str, Any] = field(default_factory=dict)
-    """What the last phase one left: `now`, and what it gave a horizon, `horizon_up_to` and `markers`."""
+    """What the last phase one left: its `now`, the horizon `given`, and where that had passed already the entries
+    `horizons` and the offsets `markers` that have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +171,10 @@ class LogView:
     state: LogState
     last_stable: int | None = None
     """Last stable offset: rows from here on are not decided yet; None when all are."""
-    late: int | None = None
+    unseen_from: int | None = None
     """Lowest offset, below the checkpoint or what retention left, that no pass has seen as it is now: of rows that
     arrived late or that others rewrote."""
-    arrived: int | None = None
+    late_from: int | None = None
     """The lowest of these that is no rewrite of rows that were there before."""
     slowest: SlowestReader | None = None
     """Whom tombstones wait for; None where they wait for nobody."""
@@ -182,7 +183,7 @@ class LogView:
     def log_start(self) -> int:
         """First offset of the log; compaction does not move it, and rows that are put before it make it smaller."""
         if self.state.log_start is not None:
-            return self.state.log_start if self.late is None else min(self.state.log_start, self.late)
+            return self.state.log_start if self.unseen_from is None else min(self.state.log_start, self.unseen_from)
         return min([*(s.base_offset for s in self.segments[:1]), *self.state.layout[:1]], default=0)
 
     @property
@@ -257,27 +258,30 @@ def to_segments(
     last record again, are two: else none of a chain of them could ever be cleaned.
     """
     runs: list[list[DataFile]] = []
-    homes: list[int] = []
+    indexes: list[int] = []
     end = -1
     for file in sorted(files, key=lambda f: (f.min_offset, f.max_offset, f.path)):
-        own = layout if file.came <= left_at else ()
-        home = _home(own, file.min_offset)
-        if runs and (file.min_offset < end or (home >= 0 and home == homes[-1])):
+        own = layout if file.file_sequence_number <= left_at else ()
+        index = _layout_index(own, file.min_offset)
+        if runs and (file.min_offset < end or (index >= 0 and index == indexes[-1])):
             runs[-1].append(file)
         else:
             runs.append([file])
-            homes.append(home)
+            indexes.append(index)
         if file.max_offset > end:
-            end, homes[-1] = file.max_offset, _home(own, file.max_offset)
-    return tuple(Segment.of(run, _base(layout if run[0].came <= left_at else (), run[0].min_offset)) for run in runs)
+            end, indexes[-1] = file.max_offset, _layout_index(own, file.max_offset)
+    return tuple(
+        Segment.of(run, _base(layout if run[0].file_sequence_number <= left_at else (), run[0].min_offset))
+        for run in runs
+    )
 
 
-def _home(layout: tuple[int, ...], offset: int) -> int:
+def _layout_index(layout: tuple[int, ...], offset: int) -> int:
     """Index of the layout's segment that holds the offset, -1 outside."""
     at = bisect_right(layout, offset) - 1
     return at if at < len(layout) - 1 else -1
 
 
 def _base(layout: tuple[int, ...], offset: int) -> int | None:
-    at = _home(layout, offset)
+    at = _layout_index(layout, offset)
     return layout[at] if at >= 0 else None

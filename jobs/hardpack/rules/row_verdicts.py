@@ -48,7 +48,7 @@ def row_verdicts(rows: Sequence[ExplainedRow], view: LogView, settings: Settings
     decision = decide(view, settings, now)
     _, bounded_by = first_uncleanable_offset(view, settings, decision.first_dirty, now)
     standing = sorted(r.offset for r in rows if not (r.aborted or r.repeated))
-    return [_fate(row, standing, _Log(view, settings, now, decision, bounded_by)) for row in rows]
+    return [_verdict_of(row, standing, _Log(view, settings, now, decision, bounded_by)) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class _Log:
         return RowVerdict("waits", f"{what}; no phase one is due: {self.decision.reason}")
 
 
-def _fate(row: ExplainedRow, standing: Sequence[int], log: _Log) -> RowVerdict:
+def _verdict_of(row: ExplainedRow, standing: Sequence[int], log: _Log) -> RowVerdict:
     decision = log.decision
     if row.repeated or row.aborted:
         what = "its transaction was aborted" if row.aborted else "another row stands for its offset"
@@ -102,7 +102,7 @@ def _tombstone(row: ExplainedRow, log: _Log) -> RowVerdict:
         )
     if horizon > log.now:
         return RowVerdict("waits", f"{what}; its delete horizon has not passed", horizon)
-    if log.view.late is not None and row.offset >= log.view.late:
+    if log.view.unseen_from is not None and row.offset >= log.view.unseen_from:
         return RowVerdict(
             "waits", f"{what}; rows came late, which phase one looks at before any tombstone goes", horizon
         )

@@ -54,7 +54,7 @@ def first_dirty_offset(log: LogView) -> int:
     """Returns where the head begins: at the checkpoint, else at the log start, and no later than the first late row."""
     checkpoint = checkpoint_of(log)
     start = log.log_start if checkpoint is None else checkpoint
-    return start if log.late is None else min(start, log.late)
+    return start if log.unseen_from is None else min(start, log.unseen_from)
 
 
 def closed_segments(log: LogView, settings: Settings, now: int) -> tuple[Segment, ...]:
@@ -181,7 +181,7 @@ def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
         return True
     made = log.state.seen[1] or log.state.seen[0]
     full = bool(log.state.layout) and log.state.layout[-1] > dirty
-    return full and log.late is None and all(f.came <= made for f in segment.files)
+    return full and log.unseen_from is None and all(f.file_sequence_number <= made for f in segment.files)
 
 
 def _stuck(log: LogView, settings: Settings, dirty: int, now: int) -> str:
@@ -219,8 +219,8 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
     uncleanable, bounded_by = first_uncleanable_offset(log, settings, dirty, now)
     end = floored(log, settings, uncleanable, now)
     clean, cleanable = _bytes_around(log, dirty, end)
-    late = overdue(log, settings, dirty, now)
-    draft = Decision(dirty, uncleanable, end, clean, cleanable, late, False, "")
+    overdue_ms = overdue(log, settings, dirty, now)
+    draft = Decision(dirty, uncleanable, end, clean, cleanable, overdue_ms, False, "")
     if held := _held(log, draft, settings, now):
         return replace(draft, reason=held, held=True)
     due, reason = _verdict(log, draft, settings, now, bounded_by, force)
@@ -277,7 +277,7 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
         return True, f"overdue by {d.overdue_ms} ms under max.compaction.lag.ms"
     if force:
         return True, f"forced at dirty ratio {d.ratio:.3f}"
-    waits = log.late is not None and due_ranges(log.state, now, log.slowest) != due(log, now)[0]
+    waits = log.unseen_from is not None and due_ranges(log.state, now, log.slowest) != due(log, now)[0]
     if waits and settings.idle_tombstones == "expire":
         # phase two leaves tombstones alone until phase one has looked at late rows
         return True, "rows came late, and tombstones past their horizon wait for them"
@@ -330,13 +330,13 @@ def refused_late_rows(log: LogView, settings: Settings) -> str:
     A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
     row would bring its key back (invariant 9).
     """
-    if log.arrived is None:
+    if log.late_from is None:
         return ""
     if settings.late_rows == "refuse":
-        return f"refused: rows arrived below the checkpoint, the first at offset {log.arrived} (late.rows=refuse)"
-    if log.arrived <= log.state.expired_to:
+        return f"refused: rows arrived below the checkpoint, the first at offset {log.late_from} (late.rows=refuse)"
+    if log.late_from <= log.state.expired_to:
         return (
-            f"refused: rows arrived at offset {log.arrived}, where tombstones up to {log.state.expired_to} have been "
+            f"refused: rows arrived at offset {log.late_from}, where tombstones up to {log.state.expired_to} have been "
             "removed, so a deleted key could come back; delete the rows, or resume with --trust-late-rows"
         )
     return ""

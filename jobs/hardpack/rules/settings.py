@@ -39,7 +39,9 @@ class Settings(BaseModel):
     )
     min_cleanable_dirty_ratio: float = Field(0.5, ge=0, le=1, description="clean when the ratio is above this")
     min_compaction_lag_ms: Long = Field(0, ge=0, description="least time a row stays uncompacted")
-    max_compaction_lag_ms: Long = Field(LONG_MAX, ge=1, description="greatest time until a row may be compacted")
+    max_compaction_lag_ms: Long = Field(
+        LONG_MAX, ge=1, description="a log whose oldest dirty segment is older is due, whatever its ratio"
+    )
     delete_retention_ms: Long = Field(DAY_MS, ge=0, description="how long a tombstone stays after its first cleaning")
     segment_bytes: Long = Field(512 * 1024 * 1024, ge=14, description="size of the files written and merged to")
     segment_ms: Long | None = Field(
@@ -110,12 +112,12 @@ class Settings(BaseModel):
     key_filter_min_rows: Long = Field(
         100_000,
         ge=1,
-        description="clean files of at least so many rows get a filter of their keys; as large as can be for none",
+        description="clean files of at least so many rows get a filter of their keys; set very high, none does",
     )
     audit_rows: Long = Field(
         1_000_000,
         ge=1,
-        description="rows up to which the gate reads all; of more it, and the check of a run, a sample that large",
+        description="most rows of which the gate reads all; of more it, and a run's check, reads a sample that large",
     )
 
     maintenance: Literal["on", "off"] = Field(

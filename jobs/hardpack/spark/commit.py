@@ -61,7 +61,7 @@ def commit_tries(table: str, properties: Mapping[str, str]) -> Retrying:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TableAtCommit:
     """What a commit is compared and set against.
 
     `properties` are the table's, `made` id and sequence number of the snapshot to be, `ancestors` the ids of the
@@ -102,7 +102,7 @@ class CommitChange:
 
     remove: Iterable[Any]
     add: Iterable[Any]
-    properties: Callable[[Standing], dict[str, str]]
+    properties: Callable[[TableAtCommit], dict[str, str]]
     summary: dict[str, str]
     vectors: Sequence[Any] = ()
     replaced: Sequence[Any] = ()
@@ -216,7 +216,7 @@ class Commits:
             operations = self._java.operations()
             current = operations.current()
             made = int(snapshot.snapshotId()), int(snapshot.sequenceNumber())
-            fresh = change.properties(Standing(strings(self._jvm, current.properties()), made, ancestors))
+            fresh = change.properties(TableAtCommit(strings(self._jvm, current.properties()), made, ancestors))
             changed = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
             changed = changed.setProperties(self._map(fresh)).build()
             faults.reach("before swap")

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 class Bounds:
     """What a pass may touch of one log. Offsets.
 
-    The offset map covers `[first_dirty, checkpoint)`, the segments below `copied_to` are those that Kafka would copy,
+    The offset map covers `[first_dirty, map_end)`, the segments below `copied_to` are those that Kafka would copy,
     and `bound` is where the round ends. `expired` are the offsets of due tombstones.
     """
 
     partition: Partition
     first_dirty: int
-    checkpoint: int
+    map_end: int
     copied_to: int
     bound: int
     expired: tuple[Range, ...] = ()
@@ -58,15 +58,15 @@ def log_rows(
 
 
 def with_bounds(rows: DataFrame, bounds: Iterable[Bounds]) -> DataFrame:
-    """Returns the rows with their log's bounds beside them: first_dirty, checkpoint, copied_to, bound, expired."""
+    """Returns the rows with their log's bounds beside them: first_dirty, map_end, copied_to, bound, expired."""
     from pyspark.sql import functions as F
 
     limits = rows.sparkSession.createDataFrame(
         [
-            (str(b.partition), b.first_dirty, b.checkpoint, b.copied_to, b.bound, [list(r) for r in b.expired])
+            (str(b.partition), b.first_dirty, b.map_end, b.copied_to, b.bound, [list(r) for r in b.expired])
             for b in bounds
         ],
-        "p string, first_dirty long, checkpoint long, copied_to long, bound long, expired array<array<long>>",
+        "p string, first_dirty long, map_end long, copied_to long, bound long, expired array<array<long>>",
     )
     return rows.join(F.broadcast(limits), "p")
 
@@ -95,7 +95,7 @@ class LogRows:
         return self.read()
 
     @property
-    def standing(self) -> DataFrame:
+    def deduplicated(self) -> DataFrame:
         """The rows without those for which another one stands."""
         if self.repeated is None:
             return self.all
@@ -104,5 +104,5 @@ class LogRows:
     def copied(self, bounds: Sequence[Bounds]) -> DataFrame:
         """Returns what a pass may copy, with its bounds: rows below `copied_to`, and control rows wherever they are."""
         if self.transactions:
-            return with_bounds(self.standing, bounds).where("o < copied_to or control is not null")
-        return with_bounds(below(self.standing, max(b.copied_to for b in bounds)), bounds).where("o < copied_to")
+            return with_bounds(self.deduplicated, bounds).where("o < copied_to or control is not null")
+        return with_bounds(below(self.deduplicated, max(b.copied_to for b in bounds)), bounds).where("o < copied_to")

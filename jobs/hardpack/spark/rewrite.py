@@ -92,7 +92,7 @@ def write_anew(
         write: makes the new files of a group.
     """
     # files of different specs or partition values cannot become one
-    tasks = [list(same) for group in groups for _, same in groupby(group, key=lambda file: file.file.home)]
+    tasks = [list(same) for group in groups for _, same in groupby(group, key=lambda file: file.file.iceberg_partition)]
     if not tasks:
         return []
     if runs_here((file.file.rows, file.file.bytes) for task in tasks for file in task):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardpack.errors import BadInput, HardpackError, Unavailable
-from hardpack.failures import FULL, java_error, sentence
+from hardpack.failures import FULL, as_hardpack_error, java_error
 from hardpack.home import default_home, trusted
 from hardpack.spark.catalog_conf import CATALOGS, spark_conf
 from hardpack.spark.java_start import MADE_AT_EXIT, found_by, java_options
@@ -187,7 +187,7 @@ def _not_started(error: Exception, master: str) -> HardpackError:
 
     why = java_error(error)[1] or type(error).__name__
     if FULL in str(error):
-        return sentence(error)
+        return as_hardpack_error(error)
     if SparkContext._gateway is None:
         return BadInput(
             f"Spark does not start ({why}); it needs Java 17 or 21 on PATH or JAVA_HOME; --verbose shows more."

@@ -159,7 +159,7 @@ class Record:
             return "passes that a rollback had undone are in the table's past again"
         return ""
 
-    def stands(self, log: str, state: LogState) -> bool:
+    def is_unchanged(self, log: str, state: LogState) -> bool:
         """Returns whether a log's state is still the one that was read.
 
         What any commit of ours makes of that one counts as the same.
@@ -221,13 +221,15 @@ class _Past:
         return state.snapshot[0] in self.elsewhere | self.mapped_otherwise or self._lacks(*state.snapshot)
 
     def as_far_as_told(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
-        """Returns the states without what was put down of rows that are not in the past.
+        """Returns the states without what was recorded of rows that are not in the past.
 
         History is asked for these again.
         """
         return {
             log: replace(state, unseen=None)
-            if (unseen := state.unseen) and unseen.told_at is not None and self._lacks(unseen.told_at, unseen.told_to)
+            if (unseen := state.unseen)
+            and unseen.known_at is not None
+            and self._lacks(unseen.known_at, unseen.known_to)
             else state
             for log, state in states.items()
         }

@@ -31,9 +31,9 @@ class Origin:
 
     known: bool | None = True
     """Whether rows that the last pass knew are among them; None where no snapshot tells any more."""
-    late: int | None = None
+    unseen_from: int | None = None
     """The lowest that the pass has not seen as it is now."""
-    arrived: int | None = None
+    late_from: int | None = None
     """The lowest of these that is no rewrite of a row that was there before."""
     fresh: bool = False
     """Whether tombstones may be among them that no pass gave a horizon."""
@@ -57,7 +57,7 @@ def was_seen(file: DataFile, state: LogState) -> bool:
         state: of the log; one that no pass has left has seen nothing.
     """
     read, made = state.seen or ((state.snapshot or (0, 0))[1], 0)
-    return file.came <= read or file.came == made
+    return file.file_sequence_number <= read or file.file_sequence_number == made
 
 
 _Question = tuple[str, int, Partition, int, int, int]
@@ -106,37 +106,43 @@ class Lineage:
             elif unknown := self._unknown_before(log, one, state):
                 asked += unknown
             else:
-                self._looked_up[_question(one.path, one.came, log, state)] = self._look_up(log, one, state)
+                self._looked_up[_question(one.path, one.file_sequence_number, log, state)] = self._look_up(
+                    log, one, state
+                )
         return found
 
     def _known(self, log: Partition, file: DataFile, state: LogState) -> Origin | None:
         """Returns what the state tells of a file, or what was looked up before; None where it has to be looked up."""
         if was_seen(file, state):
             return SEEN
-        read, told_to = _read(state)[0], state.unseen.told_to if state.unseen else 0
-        if file.came <= told_to:
+        read, known_to = _read(state)[0], state.unseen.known_to if state.unseen else 0
+        if file.file_sequence_number <= known_to:
             # the state holds what there was to tell
-            late, arrived = (state.unseen.late, state.unseen.arrived) if state.unseen else (None, None)
-            fresh = late is not None or covered_to(state) >= (state.checkpoint or 0)
-            return replace(SEEN, late=_within(file, late), arrived=_within(file, arrived), fresh=fresh)
-        if file.sequence < file.came and file.sequence <= read:
+            unseen_from, late_from = (
+                (state.unseen.unseen_from, state.unseen.late_from) if state.unseen else (None, None)
+            )
+            fresh = unseen_from is not None or covered_to(state) >= (state.checkpoint or 0)
+            return replace(
+                SEEN, unseen_from=_within(file, unseen_from), late_from=_within(file, late_from), fresh=fresh
+            )
+        if file.data_sequence_number < file.file_sequence_number and file.data_sequence_number <= read:
             # a rewrite that says of itself that its rows were there by then
             return SEEN
-        return self._looked_up.get(_question(file.path, file.came, log, state))
+        return self._looked_up.get(_question(file.path, file.file_sequence_number, log, state))
 
     def _unknown_before(self, log: Partition, file: DataFile, state: LogState) -> list[DataFile]:
         """Returns the files that left by the commit that brought one, as far as they have to be looked up first."""
-        snapshot = self.commits.get(file.came)
+        snapshot = self.commits.get(file.file_sequence_number)
         if snapshot is None or snapshot.summary is None or is_append(snapshot):
             return []
-        if _question("", file.came, log, state) in self._taken:
+        if _question("", file.file_sequence_number, log, state) in self._taken:
             return []
         return [gone for gone in self._older(log, snapshot) if self._known(log, gone, state) is None]
 
     def _older(self, log: Partition, snapshot: Snapshot) -> list[DataFile]:
         """Returns the files that a snapshot took from a log; one that is no older is none that could be told of."""
         made = snapshot.sequence_number or 0
-        return [gone for gone in self.changed(snapshot, log).removed if gone.came < made]
+        return [gone for gone in self.changed(snapshot, log).removed if gone.file_sequence_number < made]
 
     def _taken_by(self, log: Partition, snapshot: Snapshot, state: LogState) -> _Taken:
         """Returns what is known of the rows that a snapshot took, all together; a commit may have taken many files."""
@@ -144,14 +150,14 @@ class Lineage:
         if question not in self._taken:
             left = [(gone, self.origin(log, gone, state)) for gone in self._older(log, snapshot)]
             # no row of a file of several logs lies before its first, whichever log it is of
-            apart = [replace(o, late=f.min_offset, arrived=f.min_offset) if f.trouble else o for f, o in left]
+            apart = [replace(o, unseen_from=f.min_offset, late_from=f.min_offset) if f.trouble else o for f, o in left]
             self._taken[question] = _Taken(_together([o for _, o in left]), _together(apart))
         return self._taken[question]
 
     def _look_up(self, log: Partition, file: DataFile, state: LogState) -> Origin:
         """Tells of a file of which the state says nothing, when those that it was made of are known."""
-        snapshot = self.commits.get(file.came)
-        new = Origin(False, file.min_offset, file.min_offset, True, file.came)
+        snapshot = self.commits.get(file.file_sequence_number)
+        new = Origin(False, file.min_offset, file.min_offset, True, file.file_sequence_number)
         if snapshot is None:
             # nobody tells any more, so the state is kept and the rows are cleaned again
             return Origin(None, file.min_offset, file.min_offset, True)
@@ -164,7 +170,7 @@ class Lineage:
             return SEEN if is_ours(snapshot) else new
         if split_all_rows(snapshot):
             # appends had brought them in files of several logs
-            return replace(new, since=file.came if change.since is None else change.since)
+            return replace(new, since=file.file_sequence_number if change.since is None else change.since)
         before = self._taken_by(log, snapshot, state).all
         if is_ours(snapshot):
             # phase two, which leaves late rows to phase one
@@ -182,14 +188,14 @@ class Lineage:
         known, on_read = before.known, before.on_read
         if deleted != 0 and (on_read or known is False):
             known, on_read = ON_READ
-        since = min(file.came, before.since) if taken.all else file.came
-        late: int | None = file.min_offset
-        arrived: int | None = file.min_offset
+        since = min(file.file_sequence_number, before.since) if taken.all else file.file_sequence_number
+        unseen_from: int | None = file.min_offset
+        late_from: int | None = file.min_offset
         if taken.apart and not file.trouble and self._changes_no_row(made_by):
             found = _in_file(taken.apart, file)
-            late, arrived = found.late, found.arrived
+            unseen_from, late_from = found.unseen_from, found.late_from
         # of files that left passes may have known other rows than these
-        return Origin(None if known else known, late, arrived, True, since, on_read)
+        return Origin(None if known else known, unseen_from, late_from, True, since, on_read)
 
     def _changes_no_row(self, snapshot: Snapshot) -> bool:
         """Returns whether a snapshot says so of itself, and brings no more rows than it takes, whosever they are."""
@@ -244,9 +250,9 @@ def _read(state: LogState) -> tuple[int, int]:
     return state.seen or ((state.snapshot or (0, 0))[1], 0)
 
 
-def _question(path: str, came: int, log: Partition, state: LogState) -> _Question:
+def _question(path: str, file_sequence_number: int, log: Partition, state: LogState) -> _Question:
     """Names a question: the answer depends on nothing else of the state."""
-    return path, came, log, *_read(state), state.unseen.told_to if state.unseen else 0
+    return path, file_sequence_number, log, *_read(state), state.unseen.known_to if state.unseen else 0
 
 
 def _together(origins: Sequence[Origin]) -> Origin | None:
@@ -256,16 +262,16 @@ def _together(origins: Sequence[Origin]) -> Origin | None:
     told = {(o.known, o.on_read) for o in origins}
     # what most keeps the state counts
     known, on_read = next((a for a in ((True, False), (None, False), ON_READ) if a in told), (False, False))
-    late, arrived = (
+    unseen_from, late_from = (
         min((o for o in found if o is not None), default=None)
-        for found in ([o.late for o in origins], [o.arrived for o in origins])
+        for found in ([o.unseen_from for o in origins], [o.late_from for o in origins])
     )
-    return Origin(known, late, arrived, any(o.fresh for o in origins), min(o.since for o in origins), on_read)
+    return Origin(known, unseen_from, late_from, any(o.fresh for o in origins), min(o.since for o in origins), on_read)
 
 
 def _in_file(before: Origin, file: DataFile) -> Origin:
     """Tells of a file whose rows are as they were in those that it was made of."""
-    return replace(before, late=_within(file, before.late), arrived=_within(file, before.arrived))
+    return replace(before, unseen_from=_within(file, before.unseen_from), late_from=_within(file, before.late_from))
 
 
 def _of_update(file: DataFile, change: Change, before: Origin | None) -> Origin | None:
@@ -274,20 +280,20 @@ def _of_update(file: DataFile, change: Change, before: Origin | None) -> Origin 
         return _of_grown(file, change, before) if before and change.grows else None
     if before is None:
         known, on_read = ON_READ
-        return Origin(known, file.min_offset, None, True, file.came, on_read)
-    arrived = file.min_offset if change.may_bring_more else _within(file, before.arrived)
-    return replace(before, late=file.min_offset, arrived=arrived, fresh=True)
+        return Origin(known, file.min_offset, None, True, file.file_sequence_number, on_read)
+    late_from = file.min_offset if change.may_bring_more else _within(file, before.late_from)
+    return replace(before, unseen_from=file.min_offset, late_from=late_from, fresh=True)
 
 
 def _of_grown(file: DataFile, change: Change, before: Origin) -> Origin:
     """Tells of a file into which others put new rows beside old ones."""
     # where rows may lie between others, nobody can tell that they do not
-    arrived: int | None = file.min_offset
+    late_from: int | None = file.min_offset
     if change.grows_behind:
         # behind these files, which need not be behind the log
         behind = change.last + 1
-        arrived = _within(file, behind if before.arrived is None else min(behind, before.arrived))
-    return replace(before, late=file.min_offset, arrived=arrived, fresh=True)
+        late_from = _within(file, behind if before.late_from is None else min(behind, before.late_from))
+    return replace(before, unseen_from=file.min_offset, late_from=late_from, fresh=True)
 
 
 def _within(file: DataFile, offset: int | None) -> int | None:

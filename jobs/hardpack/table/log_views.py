@@ -212,26 +212,35 @@ def _view(
     if judged and lineage.replaced(partition, files, state, waiting):
         state, origins = started_anew(state), []
     unseen, passed = state.unseen, max(state.checkpoint or 0, state.log_start or 0)
-    late = [_below(o.late, passed) for o in origins] + [unseen.late if unseen else None]
-    arrived = [_below(o.arrived, passed) for o in origins]
-    if unseen and unseen.told_at is None:
+    unseen_froms = [_below(o.unseen_from, passed) for o in origins] + [unseen.unseen_from if unseen else None]
+    late_froms = [_below(o.late_from, passed) for o in origins]
+    if unseen and unseen.known_at is None:
         # what a pass has seen and left; what history told goes with its file
-        arrived.append(unseen.arrived)
+        late_froms.append(unseen.late_from)
     left_at = max(state.seen) if state.seen else LONG_MAX
     if before is None:
-        return LogView(partition, to_segments(files, state.layout, left_at), state, None, _least(late), _least(arrived))
+        return LogView(
+            partition, to_segments(files, state.layout, left_at), state, None, _least(unseen_froms), _least(late_froms)
+        )
     end = max([before.segments[-1].last_offset, *state.layout[-1:]])
     if min(f.min_offset for f in files) > end:
         segments = before.segments + to_segments(files, state.layout, left_at)
     else:
         segments = to_segments([*before.files, *files], state.layout, left_at)
-    return LogView(partition, segments, state, None, _least([before.late, *late]), _least([before.arrived, *arrived]))
+    return LogView(
+        partition,
+        segments,
+        state,
+        None,
+        _least([before.unseen_from, *unseen_froms]),
+        _least([before.late_from, *late_froms]),
+    )
 
 
 def _no_younger(file: DataFile, state: LogState) -> DataFile:
-    """Returns the file with the time by which it was there, where its commit has expired since that was put down."""
+    """Returns the file with the time by which it was there, where its commit has expired since that was recorded."""
     sequence, ms = state.there_by or (-1, 0)
-    return replace(file, modified=min(file.modified, ms)) if file.came <= sequence else file
+    return replace(file, modified=min(file.modified, ms)) if file.file_sequence_number <= sequence else file
 
 
 def _of_no_row(log: Partition, state: LogState, mixed: Sequence[DataFile], lineage: Lineage) -> LogState:
@@ -268,7 +277,9 @@ def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile
         return []
     lineage = Lineage(table, _changes(table, ManifestReader(table, settings)))
     origins = [(f, lineage.origin(view.partition, f, view.state)) for f in near]
-    return [f for f, origin in origins if origin.fresh and (origin.late is None or origin.late <= covered)]
+    return [
+        f for f, origin in origins if origin.fresh and (origin.unseen_from is None or origin.unseen_from <= covered)
+    ]
 
 
 def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
@@ -283,7 +294,7 @@ def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
 
     def lacks(view: LogView) -> bool:
         copied = max(covered_to(view.state), (view.state.checkpoint or 0) - 1)
-        return any(f.row_deletes or f.came not in harmless for f in view.files if f.max_offset > copied)
+        return any(f.row_deletes or f.file_sequence_number not in harmless for f in view.files if f.max_offset > copied)
 
     return [view for view in views if lacks(view)]
 
@@ -300,9 +311,12 @@ def rewritten_unseen(table: Table, view: LogView) -> bool:
     state = view.state
     # what came while the pass ran it has not seen
     read, made = state.seen or (0, 0)
-    known = max(read, state.unseen.told_to if state.unseen else 0)
+    known = max(read, state.unseen.known_to if state.unseen else 0)
     commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
-    return any((found := commits.get(f.came)) and not is_append(found) and f.came != made for f in view.files)
+    return any(
+        (found := commits.get(f.file_sequence_number)) and not is_append(found) and f.file_sequence_number != made
+        for f in view.files
+    )
 
 
 def _changes(

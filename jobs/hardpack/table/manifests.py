@@ -287,7 +287,7 @@ class ManifestReader:
     def _home(self, file: IceFile) -> str:
         fields = self.specs[file.spec_id].fields
         if len(fields) == len([at for at in self._log_at[file.spec_id] if at is not None]):
-            # of one log all files of this spec share a home
+            # of one log all files of this spec share an Iceberg partition
             return self._plain_homes[file.spec_id]
         return str([file.spec_id, *(file.partition[at] for at in range(len(fields)))])
 

@@ -1,7 +1,7 @@
 """Named readers of a table: how far each has come in each log, in table properties `hardpack.reader.NAME:LOG`.
 
 A reader is whoever has to see the deletes: a consumer group of the topic, a Spark stream of the table, a nightly job.
-A property is of one reader and one log, so that of two that are put down at once none is lost.
+A property is of one reader and one log, so that of two that are recorded at once none is lost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Position(BaseModel):
     offset: Offset
     """At which it goes on."""
     at: int
-    """When this was put down, ms."""
+    """When this was recorded, ms."""
     source: str = ""
     """Where it was taken from; empty where somebody gave it."""
 

@@ -46,7 +46,7 @@ class Change:
     @cached_property
     def since(self) -> int | None:
         """Sequence number of the commit that brought the oldest of the files that left; None where none did."""
-        return min((f.came for f in self.removed), default=None)
+        return min((f.file_sequence_number for f in self.removed), default=None)
 
     @cached_property
     def last(self) -> int:

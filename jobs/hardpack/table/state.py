@@ -111,10 +111,10 @@ def state_with_history(view: LogView, sequence: int, at: int | None = None) -> L
     """
     if view.state.snapshot is None:
         return view.state
-    if (before := view.state.unseen) and before.told_at is None and before.arrived is not None:
+    if (before := view.state.unseen) and before.known_at is None and before.late_from is not None:
         # what a full map left of late rows stands in files of the pass, which count as seen
         at = None
-    return replace(view.state, unseen=Unseen(view.late, view.arrived, sequence, at), log_end=view.log_end)
+    return replace(view.state, unseen=Unseen(view.unseen_from, view.late_from, sequence, at), log_end=view.log_end)
 
 
 def log_to_json(state: LogState) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "uncleanable": state.uncleanable,
         "snapshot": list(state.snapshot or ()),
         "seen": list(state.seen or ()),
-        "unseen": [unseen.late, unseen.arrived, unseen.told_to, *_given(unseen.told_at)] if unseen else [],
+        "unseen": [unseen.unseen_from, unseen.late_from, unseen.known_to, *_given(unseen.known_at)] if unseen else [],
         "there_by": list(state.there_by or ()),
         "empty": state.empty or None,
     }

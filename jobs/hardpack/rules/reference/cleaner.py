@@ -142,10 +142,10 @@ def _merged(
     return out
 
 
-def last_of_round(rows: tuple[Row, ...], first_uncleanable: int) -> tuple[int, int] | None:
+def last_of_round(rows: tuple[Row, ...], bound: int) -> tuple[int, int] | None:
     """Returns the transactional row that ends the round, whose batch Kafka keeps even when it is emptied."""
     last = rows[-1] if rows else None
-    if last is None or last.offset + 1 != first_uncleanable or not last.transactional or last.control is not None:
+    if last is None or last.offset + 1 != bound or not last.transactional or last.control is not None:
         return None
     return last.offset, last.producer if last.producer is not None else -1
 

@@ -20,11 +20,11 @@ def build_offset_map(
     rows: Iterable[Row],
     bases: Iterable[int],
     first_dirty: int,
-    first_uncleanable: int,
+    bound: int,
     aborted: frozenset[int] = frozenset(),
     max_keys: int | None = None,
 ) -> OffsetMap:
-    """Walk `[first_dirty, first_uncleanable)` in order and put every keyed row, tombstones included.
+    """Walk `[first_dirty, bound)` in order and put every keyed row, tombstones included.
 
     Control rows, aborted rows and keyless rows are passed over. When the map holds `max_keys` keys and one more keyed
     row comes, even one whose key is there, the walk stops. The map's end is then the last row put or the last batch
@@ -34,16 +34,16 @@ def build_offset_map(
         rows: of one log; those outside the range do not matter.
         bases: base offsets of the log's segments.
         first_dirty: where to start.
-        first_uncleanable: base offset of the segment to stop before.
+        bound: base offset of the segment to stop before.
         aborted: offsets of aborted rows.
         max_keys: room of the map, None for any number.
     """
     latest: dict[bytes, int] = {}
-    edges = sorted(b for b in bases if first_dirty < b < first_uncleanable)
+    edges = sorted(b for b in bases if first_dirty < b < bound)
     end = batch = -1
     last = first_dirty - 1
     for row in sorted(rows, key=lambda r: r.offset):
-        if not first_dirty <= row.offset < first_uncleanable:
+        if not first_dirty <= row.offset < bound:
             continue
         begins = row.offset if row.batch is None else row.batch
         if begins != batch:
@@ -56,4 +56,4 @@ def build_offset_map(
             latest[row.key] = row.offset
             end = max(end, row.offset)
         last = row.offset
-    return OffsetMap(latest, first_uncleanable - 1)
+    return OffsetMap(latest, bound - 1)

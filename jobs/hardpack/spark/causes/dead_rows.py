@@ -87,7 +87,7 @@ def duplicates(repeated: DataFrame) -> DataFrame:
     """Returns the rows that share their offset with the one that stands for it, up to the map's end."""
     from pyspark.sql import functions as F
 
-    return _caused(repeated.where("o < checkpoint"), F.lit(DUPLICATE.name))
+    return _caused(repeated.where("o < map_end"), F.lit(DUPLICATE.name))
 
 
 def expired_tombstones(rows: DataFrame) -> DataFrame:

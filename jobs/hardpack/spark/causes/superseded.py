@@ -52,7 +52,7 @@ def find_superseded(
     Args:
         spark: the session.
         files: reads the table's files.
-        scanned: the files with rows below their log's checkpoint, in order of log and offset; their numbers count up.
+        scanned: the files with rows before their offset map's end, by log and offset; their numbers count up.
         columns: what to read.
         filters: of clean files, to be used and made.
     """
@@ -83,7 +83,7 @@ def _meet_keys(
     if not scanned:
         return []
     buckets = max(1, min(-(-_rows(scanned) // ROWS_PER_BUCKET), 65_536))
-    # what another task's tombstone erases must be told from what is superseded
+    # what another task's tombstone deletes must be told from what is superseded
     settle = not any(k.tombstones for k in scanned)
     if here:
         progress = _progress(None, files, READING, scanned)

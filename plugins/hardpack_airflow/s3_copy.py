@@ -20,7 +20,7 @@ def pages_of(report: dict[str, Any]) -> list[Path]:
     return [Path(page) for page in ([pages] if isinstance(pages, str) else pages)]
 
 
-def publish(files: Iterable[Path]) -> list[str]:
+def upload(files: Iterable[Path]) -> list[str]:
     """Copy files to S3, each at its path within the home; nothing when no place is set.
 
     Credentials, region and endpoint are those that boto3 finds by itself (environment, profile, role).
@@ -46,7 +46,7 @@ def publish(files: Iterable[Path]) -> list[str]:
     return there
 
 
-def fetch(file: Path) -> bool:
+def download(file: Path) -> bool:
     """Bring a file of the home back from S3, where another machine has copied it.
 
     Returns:
@@ -94,7 +94,7 @@ def read(name: str) -> bytes | None:
     return answer
 
 
-def found(beginning: str) -> dict[str, float]:
+def uploaded(beginning: str) -> dict[str, float]:
     """Returns the files of the home that S3 has, with when each was copied, in seconds since the epoch.
 
     Args:
@@ -156,9 +156,9 @@ def _joined(prefix: str, name: str) -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-def publish_or_warn(files: Iterable[Path]) -> None:
+def upload_or_warn(files: Iterable[Path]) -> None:
     """Copy files to S3; that they cannot be copied is no reason to stop or to do the work again."""
     try:
-        publish(files)
+        upload(files)
     except Exception as error:  # whatever it is, the work is done
         log.warning("reports and pages were not copied: %s: %s", type(error).__name__, error)
