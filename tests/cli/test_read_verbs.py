@@ -57,6 +57,17 @@ def test_json(topic):
     }  # fmt: skip
 
 
+def test_nothing_is_written_of_what_cannot_be_read(topic, monkeypatch, capsys):
+    def refused(*_, **__):
+        raise BadInput("no")
+        yield
+
+    monkeypatch.setattr("hardpack.reading.reader.TopicReader.read", refused)
+    for output in Output:
+        said = CliRunner().invoke(cli.app, ["read", topic, "-o", output])
+        assert (str(said.exception), said.stdout) == ("no", "")
+
+
 @pytest.mark.parametrize("limit", [0, 2, None])
 def test_arrow_and_parquet(topic, limit):
     more = () if limit is None else ("--limit", str(limit))
@@ -99,6 +110,7 @@ def test_seek(topic):
     assert run("seek", topic, "-p", "0", "--offset", "12", "--json") == "null\n"
     assert "has no such row; it has offsets from 0 to before 12" in run("seek", topic, "-p", "0", "--offset", "12")
     shown = run("seek", topic, "-p", "0", "--offset", "0")
+    assert f"{T0}, 2020-09-13 12:26:40Z" in shown
     assert "bytes read" in shown
     assert ".parquet" in shown.replace("\n", "")
 

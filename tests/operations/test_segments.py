@@ -48,6 +48,28 @@ def test_it_is_shown(catalog, lake, monkeypatch):
     assert all(path.endswith(".parquet") for segment in told for path in segment["files"])
 
 
+def in_trouble(catalog):
+    """A log with a row whose offset nobody can have written, and one that is well."""
+    table = new_topic(catalog)
+    append(table, {0: [row(5, "a")], 1: [row(0, "b")]})
+    append(table, {0: [row(-3, "a")]})
+    return table
+
+
+def test_rows_that_nobody_can_place_are_said_to_be_in_trouble(catalog, lake, cold, monkeypatch):
+    table = in_trouble(catalog)
+    bad, *_, good = cold.segments(name_of(table), T0)
+    assert (bad.base_offset, bad.last_offset, bad.part) == (None, None, "in trouble")
+    assert "expected an offset from 0 to" in bad.trouble
+    assert (good.partition, good.base_offset, good.part, good.trouble) == (1, 0, "active", "")
+    told, well = cold.describe(name_of(table)).logs
+    assert (told.trouble, well.trouble) == (bad.trouble, "")
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
+    for verb in ("segments", "describe"):
+        said = CliRunner().invoke(app, [verb, name_of(table)], env={"COLUMNS": "300"})
+        assert "expected an offset from 0 to" in " ".join(said.stdout.split())
+
+
 @pytest.mark.spark
 def test_what_a_pass_cleaned_is_clean(catalog, hp):
     table = superseded_once(catalog)

@@ -1,6 +1,7 @@
 """Rows that Spark deletes under merge-on-read are not read, nor found, on formats v2 and v3."""
 
 import pytest
+from hardpack.errors import BadInput
 from hardpack.reading.reader import TopicReader
 from hardpack.table.columns import settings_of
 
@@ -38,4 +39,7 @@ def test_what_a_pass_left_is_read(catalog, spark, hp):
     assert (reader.beginning_offsets(), reader.end_offsets()) == ({"0": 0}, {"0": 30})
     assert hp.seek(topic.name, 0, offset=0).offset == topic.offsets[0]
     assert hp.seek(topic.name, 0, time=T0 + 1) is None
+    for both_or_none in ({}, {"offset": 1, "time": T0}):
+        with pytest.raises(BadInput, match="either an offset or a time"):
+            hp.seek(topic.name, 0, **both_or_none)
     assert next(hp.read(topic.name, [0], start=25))["offset"].to_pylist() == [o for o in topic.offsets if o >= 25]

@@ -83,8 +83,9 @@ def segments_table(segments: Iterable[SegmentStatus]) -> Table:
         ("log", "base offset", "last offset", "rows", "size", "files", "first time", "last time", "tombstones", "part"),
         (
             (
-                f"{s.table}/{s.partition}", s.base_offset, s.last_offset, s.rows, decimal(s.bytes), len(s.files),
-                moment(s.first_timestamp), moment(s.largest_timestamp), unknown(s.tombstones), s.part,
+                f"{s.table}/{s.partition}", unknown(s.base_offset), unknown(s.last_offset), s.rows, decimal(s.bytes),
+                len(s.files), moment(s.first_timestamp), moment(s.largest_timestamp), unknown(s.tombstones),
+                f"{s.part}: {s.trouble}" if s.trouble else s.part,
             )
             for s in segments
         ),
@@ -105,7 +106,7 @@ def description_tables(described: TableDescription) -> list[Table]:
                 str(log.partition), log.log_start, log.log_end, _offset(log.checkpoint),
                 "\n".join(f"up to {offset:,}: {moment(at)}" for offset, at in log.horizons) or "-",
                 _offset(log.expired_to + 1 or None), _offset(log.late),
-                log.uncleanable or (f"paused {log.paused} times" if log.paused else "-"),
+                log.trouble or log.uncleanable or (f"paused {log.paused} times" if log.paused else "-"),
             )
             for log in described.logs
         ),
@@ -296,7 +297,7 @@ def found_table(table: str, found: Found) -> Table:
     """Returns where a row is."""
     cells = {
         "offset": found.offset,
-        "timestamp": moment(found.timestamp if found.timestamp >= 0 else None),
+        "timestamp": f"{found.timestamp}, {moment(found.timestamp)}" if found.timestamp >= 0 else "-",
         "row group": found.row_group,
         "page": found.page,
         "row": found.row,

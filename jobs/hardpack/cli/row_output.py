@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import StrEnum
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from hardpack.errors import BadInput
@@ -42,7 +43,7 @@ def write_rows(rows: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int | N
         limit: most rows, None for all.
         output: how.
     """
-    some = rows if limit is None else _first(rows, limit)
+    some = _begun(rows if limit is None else _first(rows, limit))
     try:
         if output in (Output.ARROW, Output.PARQUET):
             _write_binary(some, schema, output)
@@ -82,6 +83,12 @@ def _first(rows: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatc
         limit -= min(limit, len(batch))
         if not limit:
             return
+
+
+def _begun(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Returns the rows once there is a first one, so that nothing is written when they cannot be read."""
+    rest = iter(rows)
+    return chain(list(islice(rest, 1)), rest)
 
 
 class _Whole:

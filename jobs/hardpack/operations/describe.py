@@ -44,6 +44,9 @@ class LogDescription(BaseModel):
     """Lowest offset below the checkpoint that no pass has seen as it is now."""
     paused: int
     uncleanable: str
+    """Why a refused pass marked it; empty when none did."""
+    trouble: str
+    """Why nobody can place rows of it, so that its offsets tell of the others alone; empty when somebody can."""
     last_pass: int | None
     """Id of the snapshot that the last pass made."""
 
@@ -116,5 +119,6 @@ def _log(view: LogView) -> LogDescription:
         late=view.unseen_from,
         paused=state.paused,
         uncleanable=state.uncleanable,
+        trouble=view.trouble,
         last_pass=state.snapshot[0] if state.snapshot else None,
     )

@@ -12,7 +12,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.rules.model import LogView, Partition, Segment
 from hardpack.rules.selection import Decision, closed_segments, decide
 
-Part = Literal["clean", "dirty", "too young", "active"]
+Part = Literal["clean", "dirty", "too young", "active", "in trouble"]
 
 
 class SegmentStatus(BaseModel):
@@ -22,9 +22,9 @@ class SegmentStatus(BaseModel):
 
     table: str
     partition: Partition
-    base_offset: int
-    """Where it began; compaction may have taken its first rows since."""
-    last_offset: int
+    base_offset: int | None
+    """Where it began; compaction may have taken its first rows since. None of one in trouble."""
+    last_offset: int | None
     rows: int
     bytes: int
     first_timestamp: int | None
@@ -35,7 +35,10 @@ class SegmentStatus(BaseModel):
     """None when the table's metadata does not count them."""
     part: Part
     """Clean: below the checkpoint. Dirty: a pass may clean it. Too young: from the first uncleanable offset on, by
-    `min.compaction.lag.ms` or an open transaction. Active: the newest, which is never cleaned."""
+    `min.compaction.lag.ms` or an open transaction. Active: the newest, until it counts as closed. In trouble: nobody
+    can place its rows in the log, of which nothing is cleaned then."""
+    trouble: str
+    """Why it is in trouble; empty of any other."""
     files: tuple[str, ...]
 
 
@@ -64,17 +67,19 @@ def _segments(table: str, view: LogView, closed: int, decision: Decision) -> Ite
     for number, segment in enumerate(view.segments):
         counts = [file.tombstones for file in segment.files]
         known = [count for count in counts if count is not None]
+        trouble = next((file.trouble for file in segment.files if file.trouble), "")
         yield SegmentStatus(
             table=table,
             partition=view.partition,
-            base_offset=segment.base_offset,
-            last_offset=segment.last_offset,
+            base_offset=None if trouble else segment.base_offset,
+            last_offset=None if trouble else segment.last_offset,
             rows=sum(file.rows for file in segment.files),
             bytes=segment.bytes,
             first_timestamp=segment.first_timestamp,
             largest_timestamp=segment.largest_timestamp,
             tombstones=sum(known) if len(known) == len(counts) else None,
-            part=_part(segment, number >= closed, decision),
+            part="in trouble" if trouble else _part(segment, number >= closed, decision),
+            trouble=trouble,
             files=tuple(file.path for file in segment.files),
         )
 

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hardpack.errors import BadInput
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
@@ -59,7 +61,7 @@ class ReadVerbs(ABC):
     def seek(
         self, table: str, partition: Partition, offset: int | None = None, time: int | None = None
     ) -> Found | None:
-        """Returns the first row of a log at or after an offset, or else of a time or later; None where there is none.
+        """Returns the first row of a log at or after an offset, or of a time or later; None where there is none.
 
         Args:
             table: its name.
@@ -68,12 +70,12 @@ class ReadVerbs(ABC):
             time: ms since the epoch, instead of the offset.
 
         Raises:
-            BadInput: a wrong table or setting, or a partition that it has not.
+            BadInput: both an offset and a time or neither, a wrong table or setting, or a partition that it has not.
         """
+        if (offset is None) == (time is None):
+            raise BadInput(f"{table}: expected either an offset or a time to seek.")
         reader = self.reader(table, [partition])
-        if time is not None:
-            return reader.offset_for_time(partition, time)
-        return reader.seek(partition, offset or 0)
+        return reader.offset_for_time(partition, time) if time is not None else reader.seek(partition, offset or 0)
 
     def bootstrap(self, table: str, partitions: Sequence[Partition] | None = None) -> Bootstrap:
         """Returns a table's state and where to go on in Kafka after it; see `TopicReader.bootstrap`."""
