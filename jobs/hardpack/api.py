@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hardpack.clock import clock, not_ahead
-from hardpack.compaction.plan import Plan, make_plan
+from hardpack.compaction.plan import Plan
 from hardpack.compaction.planned import clean_or_replan
+from hardpack.compaction.planning import make_plan
 from hardpack.compaction.report import KeyReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
@@ -181,7 +182,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
     ) -> Plan:
         """Returns what a pass would do and why.
 
-        Metadata only, nothing changed. See `hardpack.compaction.plan.make_plan`.
+        Metadata only, nothing changed. See `hardpack.compaction.planning.make_plan`.
 
         Delete horizons count from the commit: when a plan of the clock's time is applied later, from as much later. A
         `now` that is given says what time it is, and time then stands still until the plan is applied.
@@ -269,10 +270,10 @@ class Hardpack(StatusVerbs, ReadVerbs):
     def clean_or_replan(self, plan: Plan) -> PassReport:
         """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew."""
 
-        def anew(old: Plan, told: Mapping[str, int]) -> Plan:
+        def replan(old: Plan, told: Mapping[str, int]) -> Plan:
             return self.plan_of(open_table(self.catalog, old.table), old.now, None, old.force, told, clock=old.clock)
 
-        return clean_or_replan(plan, self.clean, anew)
+        return clean_or_replan(plan, self.clean, replan)
 
     def apply_retention(
         self,

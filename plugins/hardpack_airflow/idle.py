@@ -18,19 +18,19 @@ class NeedsSpark(Exception):
     """Rows have to be read."""
 
 
-def _expired_nothing(hp: Hardpack, plan: Plan) -> BaseModel:
+def _phase_two_by_metadata(hp: Hardpack, plan: Plan) -> BaseModel:
     """Phase two after which no tombstone and no marker is due."""
     return hp.expire_after(plan)
 
 
-def _read_before(hp: Hardpack, plan: Plan) -> BaseModel:
+def _verify_by_metadata(hp: Hardpack, plan: Plan) -> BaseModel:
     """The check of logs of which the gate has read every row."""
     return hp.verify(plan.table, plan.now, plan.partitions, sample=True)
 
 
 DECIDED_BY_METADATA: dict[str, Callable[[Hardpack, Plan], BaseModel]] = {
-    "phase_two": _expired_nothing,
-    "verify": _read_before,
+    "phase_two": _phase_two_by_metadata,
+    "verify": _verify_by_metadata,
 }
 """Verbs that may have nothing to read, and how they are then done."""
 

@@ -18,15 +18,15 @@ from hardpack.compaction.alter_states import _commit
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.demo.topic import create_topic
 from hardpack.rules.horizons import Reach, after_clean
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, SeenCommits
 from hardpack.table.packing import PassFolder
 from hardpack.table.state import (
     PASS_SUMMARY,
     PLAN_SUMMARY,
     STATE_PROPERTY,
     made_by,
-    read_at,
     read_state,
+    seen_by_reading,
     write_state,
 )
 from pyiceberg.table import Table
@@ -63,7 +63,7 @@ def _pass(table: Table, layouts: dict[str, tuple[int, ...]], now: int, plan: str
     """What phase one of all logs leaves in the metadata."""
     table.refresh()
     states, snapshot = read_state("db.t", table.properties), table.current_snapshot()
-    seen = read_at(table, snapshot.snapshot_id) if snapshot else (0, 0)
+    seen = seen_by_reading(table, snapshot.snapshot_id) if snapshot else SeenCommits(0)
     after = {}
     for log, layout in layouts.items():
         state, end = states.get(log, LogState()), layout[-1]

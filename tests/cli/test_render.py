@@ -4,7 +4,8 @@ import pytest
 from hardpack import Hardpack
 from hardpack.cli import main as cli
 from hardpack.cli.render import plan_table
-from hardpack.compaction.plan import Plan, make_plan
+from hardpack.compaction.plan import Plan
+from hardpack.compaction.planning import make_plan
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.rules.reference.cleaner import Row
 from typer.testing import CliRunner

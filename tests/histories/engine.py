@@ -147,7 +147,7 @@ def _facts(session: Any, inputs: Any, log: Any, at: Columns) -> LogFacts:
     if not late:
         return LogFacts()
     state, tab = log.view.state, session.jvm.tab
-    read = (state.seen or (0, 0))[0]
+    read = state.seen.read if state.seen else 0
     before = next((s for s in tab.meta.snapshots if read and s.sequence_number == read), None)
     known = {
         (r.log, r.offset, r[at.key]) for found in tab.visible(before).values() for r in found if r[at.value] is None

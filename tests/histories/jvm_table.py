@@ -10,6 +10,7 @@ from typing import Any
 
 from hardpack.errors import CommitUnknown, Conflict
 from hardpack.files.content_file import ContentFile, listed_file
+from hardpack.rules.model import SnapshotRef
 from hardpack.spark.commit import TableAtCommit
 from hardpack.table.log_name import Among
 from pyiceberg.exceptions import CommitFailedException
@@ -117,7 +118,8 @@ class SimJvmTable:
             at = known[at].parent_snapshot_id
         # the newest that has expired is known as the parent of the oldest that is there
         ancestors.add(at)
-        at_commit = TableAtCommit(dict(meta.properties), (made.snapshot_id, made.sequence_number or 0), ancestors)
+        ref = SnapshotRef(made.snapshot_id, made.sequence_number or 0)
+        at_commit = TableAtCommit(dict(meta.properties), ref, ancestors)
         return dict(change.properties(at_commit))
 
     def _validate(self, base: int, remove: set[str]) -> None:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hardpack import api
-from hardpack.compaction import gate_read, phase_one, phase_two, plan, publish, verify, verify_sample, work
+from hardpack.compaction import gate_read, phase_one, phase_two, planning, publish, verify, verify_sample, work
 from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance
@@ -293,7 +293,7 @@ MUTANTS = [
     Mutant("C1 one bad log", phase_one, "mark_uncleanable", _whole_table, ("isolation",)),
     Mutant("a horizon is an hour early", work, "after_clean", _due_at_once, ("horizon-early", "I5")),
     Mutant("a split counts as a pass", lineage, "is_ours", _splits_too, ("I9", "I9-risen")),
-    Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((plan, "table_logs", _no_split),)),
+    Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((planning, "table_logs", _no_split),)),
     Mutant("rows that wait are forgotten", sensing, "_view", _none_wait, ("state-survives", "I6", "I9-risen")),
     Mutant("what came late counts as settled", verify_sample.Settled, "_knew", _knows_all, ("errors",)),
     Mutant("any files are as read", gate_read, "holds_what_was_read", _whatever_stands, ("verify",)),

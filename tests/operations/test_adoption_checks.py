@@ -8,7 +8,7 @@ from hardpack import BadInput
 from hardpack.demo.topic import COLUMNS
 from hardpack.operations.adopt import adopt
 from hardpack.operations.readers import Positions
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, SnapshotRef
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.history import trusted_states
 from hardpack.table.layout import FIELDS
@@ -147,7 +147,9 @@ def test_a_pass_by_another_key_is_not_believed_after_a_rollback(cold, catalog, k
     table.append(table.schema().as_arrow().empty_table(), snapshot_properties=told)
     cold.adopt(name, {"column.key": key, "tombstone": "none"})
     with table.refresh().transaction() as change:
-        change.set_properties({STATE_PROPERTY: write_state({log: LogState(checkpoint=9, snapshot=(1, 10**6))})})
+        change.set_properties(
+            {STATE_PROPERTY: write_state({log: LogState(checkpoint=9, snapshot=SnapshotRef(1, 10**6))})}
+        )
     assert (trusted_states(table.refresh())[log].checkpoint == 2) == believed
 
 

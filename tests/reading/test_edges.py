@@ -12,7 +12,7 @@ import pytest
 from hardpack.errors import BadInput
 from hardpack.files.page_index import ColumnPages, CountedFile, Footer
 from hardpack.reading import reader
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
 from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -267,8 +267,9 @@ def test_a_late_row_of_an_open_transaction_bounds_what_committed_readers_see(cat
     table = filled(catalog, [{"offset": n, "key": f"k{n}"} for n in (0, 1, 2, 8, 9)], [{"offset": 10}], spec=spec,
                    **TRANSACTIONS)  # fmt: skip
     made = table.current_snapshot()
-    at = made.snapshot_id, made.sequence_number
-    state = LogState(checkpoint=10, log_end=11, snapshot=at, seen=(at[1], at[1]))
+    at = SnapshotRef(made.snapshot_id, made.sequence_number)
+    seen = SeenCommits(at.sequence_number, at.sequence_number)
+    state = LogState(checkpoint=10, log_end=11, snapshot=at, seen=seen)
     with table.transaction() as change:
         change.set_properties({STATE_PROPERTY: write_state({"0": state})})
     late = [{"offset": 5, "pid": 7, "tx": True}, *([{"offset": 0, "partition": 1}] if shared else [])]

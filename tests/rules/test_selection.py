@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hardpack.rules.model import DataFile, LogState, LogView, to_segments
+from hardpack.rules.model import DataFile, LogState, LogView, SeenCommits, SnapshotRef, to_segments
 from hardpack.rules.selection import decide, first_dirty_offset, steady_until
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
@@ -104,10 +104,17 @@ def test_an_empty_log_is_not_due():
 def test_a_file_that_others_put_across_the_checkpoint_counts_by_its_offsets():
     """Else ten new rows in a gigabyte make a log due at every look."""
     packed = data_file(0, 99, size=1000, came=7)
-    log = view(packed, data_file(100, 109, came=8), checkpoint=90, log_end=100, seen=(4, 5), snapshot=(1, 5))
+    log = view(
+        packed,
+        data_file(100, 109, came=8),
+        checkpoint=90,
+        log_end=100,
+        seen=SeenCommits(4, 5),
+        snapshot=SnapshotRef(1, 5),
+    )
     decision = decide(log, Settings(), now=10_000)
     assert (decision.clean_bytes, decision.cleanable_bytes, decision.due) == (900, 100, False)
-    ended = replace(log, state=replace(log.state, seen=(6, 7), layout=(0, 100)))
+    ended = replace(log, state=replace(log.state, seen=SeenCommits(6, 7), layout=(0, 100)))
     assert decide(ended, Settings(), now=10_000).cleanable_bytes == 1000, "as Kafka counts a segment a pass ended in"
     served = replace(ended, state=replace(ended.state, layout=(0, 90)))
     assert decide(served, Settings(), now=10_000).cleanable_bytes == 100, "phase two has rewritten what others packed"
@@ -115,7 +122,14 @@ def test_a_file_that_others_put_across_the_checkpoint_counts_by_its_offsets():
 
 def test_a_row_that_comes_late_into_a_large_segment_is_no_half_of_it():
     files = data_file(0, 99, size=1000), data_file(95, 95, size=10, came=8)
-    log = view(*files, data_file(100, 109, came=9), checkpoint=100, log_end=110, seen=(4, 5), snapshot=(1, 5))
+    log = view(
+        *files,
+        data_file(100, 109, came=9),
+        checkpoint=100,
+        log_end=110,
+        seen=SeenCommits(4, 5),
+        snapshot=SnapshotRef(1, 5),
+    )
     decision = decide(replace(log, unseen_from=95), Settings(), now=10_000)
     assert (decision.first_dirty, decision.clean_bytes, decision.cleanable_bytes) == (95, 959, 51)
 

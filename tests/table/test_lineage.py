@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 from hardpack.operations.pause import remember
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
 from hardpack.rules.settings import read_settings
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import STATE_PROPERTY, write_state
@@ -35,8 +35,8 @@ def topic(catalog):
     append(table, {0: [row(3, "c", None)]})
     append(table, {0: [row(4, "d")]})
     at = table.current_snapshot()
-    seen = (at.sequence_number, at.sequence_number)
-    state = LogState(**CLEANED, snapshot=(at.snapshot_id, at.sequence_number), seen=seen)
+    seen = SeenCommits(at.sequence_number, at.sequence_number)
+    state = LogState(**CLEANED, snapshot=SnapshotRef(at.snapshot_id, at.sequence_number), seen=seen)
     with table.transaction() as change:
         change.set_properties({STATE_PROPERTY: write_state({"0": state})})
     return table

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from hardpack import BadInput
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.columns import LogColumns
 from hardpack.table.log_name import FOOTER_LENGTH, may_be_cut, value_by_bounds
@@ -126,7 +126,10 @@ def test_files_that_others_split_leave_the_logs_what_they_were(cold, catalog, bo
     table = made(catalog, FLAT)
     for start in (0, 2):
         FLAT.append(table, {p: log("a", "b", start=start) for p in (0, 4)}, bounds=bounds)
-    states = {p: LogState(checkpoint=2, log_end=4, snapshot=(1, 2), seen=(2, 2), layout=(0, 2)) for p in ("0", "4")}
+    states = {
+        p: LogState(checkpoint=2, log_end=4, snapshot=SnapshotRef(1, 2), seen=SeenCommits(2, 2), layout=(0, 2))
+        for p in ("0", "4")
+    }
     summary = {"hardpack.plan": "one:p", "hardpack.state": write_state(states)}
     table.refresh().append(table.schema().as_arrow().empty_table(), snapshot_properties=summary)
     made_by_pass = table.refresh().current_snapshot()

@@ -1,7 +1,7 @@
 """A look at some logs reads only the manifests that may hold them, and tells of them what a whole look tells."""
 
 import pytest
-from hardpack.compaction.plan import make_plan
+from hardpack.compaction.planning import make_plan
 from hardpack.rules.settings import read_settings
 from hardpack.table.log_views import ManifestCache, read_logs
 from hardpack.table.manifests import ManifestReader

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from hardpack.errors import BadInput
-from hardpack.rules.model import LogState, Unseen
+from hardpack.rules.model import LogState, SeenCommits, SnapshotRef, Unseen
 from hardpack.table.packing import ZLIB
 from hardpack.table.state import STATE_PROPERTY, read_state, write_state
 from hypothesis import example, given
@@ -28,6 +28,8 @@ STATES = st.builds(
     last_clean=st.dictionaries(st.sampled_from(["now", "given"]), OFFSETS),
     markers=st.lists(st.tuples(OFFSETS, st.lists(OFFSETS, max_size=3).map(sorted).map(tuple)), max_size=2).map(tuple),
     there_by=st.none() | st.tuples(OFFSETS, OFFSETS),
+    snapshot=st.none() | st.builds(SnapshotRef, OFFSETS, OFFSETS),
+    seen=st.none() | st.builds(SeenCommits, OFFSETS, OFFSETS),
 )
 
 
@@ -74,7 +76,7 @@ def test_an_older_state_is_read():
     read = read_state("db.t", {STATE_PROPERTY: json.dumps(old)})
     assert read["0"] == LogState(
         checkpoint=20, log_end=30, horizons=((9, 100), (19, 200)), layout=(4, 10, 20), expired_to=3, paused=1,
-        snapshot=(77, 5), seen=(4, 5), last_clean={"now": 100, "horizons": (19,)},
+        snapshot=SnapshotRef(77, 5), seen=SeenCommits(4, 5), last_clean={"now": 100, "horizons": (19,)},
     )  # fmt: skip
     assert read_state("db.t", {STATE_PROPERTY: write_state(read)}) == read
 
@@ -111,8 +113,9 @@ def test_a_day_of_horizons_in_ten_thousand_logs_takes_eighty_bytes_a_log():
             ends.append(ends[-1] + rng.randrange(1, 10**5))
         horizons = tuple((end - 1, now + hour * 3_600_000) for hour, end in enumerate(ends[1:]))
         return LogState(
-            checkpoint=ends[-1], log_end=ends[-1] + 1000, horizons=horizons, snapshot=(8_123_456_789_012_345_678, 400),
-            seen=(399, 400), last_clean={"now": now},
+            checkpoint=ends[-1], log_end=ends[-1] + 1000, horizons=horizons,
+            snapshot=SnapshotRef(8_123_456_789_012_345_678, 400),
+            seen=SeenCommits(399, 400), last_clean={"now": now},
         )  # fmt: skip
 
     states = {str(n): state() for n in range(10_000)}
@@ -131,7 +134,8 @@ def test_ten_thousand_logs_of_a_hundred_segments_take_less_than_a_megabyte():
         last, now = ends[-1], 1_700_000_000_000
         return LogState(
             checkpoint=last, log_end=last + rng.randrange(10**5), horizons=((last - 1, now + 86_400_000),),
-            layout=tuple(ends), snapshot=(8_123_456_789_012_345_678, 400), seen=(399, 400), last_clean={"now": now},
+            layout=tuple(ends), snapshot=SnapshotRef(8_123_456_789_012_345_678, 400),
+            seen=SeenCommits(399, 400), last_clean={"now": now},
         )  # fmt: skip
 
     states = {str(n): state() for n in range(10_000)}

@@ -17,7 +17,7 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from tenacity import retry, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from hardpack.compaction.plan import chosen
+from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput, Conflict, GateRefused, HardpackError
 from hardpack.rules.model import LogState, LogView, Partition
@@ -93,7 +93,7 @@ def alter_states(
     table = session.table
     table.refresh()
     wanted = None if partitions is None else list(partitions)
-    found = chosen(table, settings or session.settings, wanted)
+    found = wanted_logs(table, settings or session.settings, wanted)
     if found.mixed and not found.views and verb == "pause":
         raise BadInput(
             f"{session.name}: no log is known before {len(found.mixed)} files that may hold rows of several are split; "

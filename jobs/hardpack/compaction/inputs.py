@@ -10,12 +10,13 @@ from typing import Any
 from pyroaring import BitMap
 
 from hardpack.compaction.session import TableSession
-from hardpack.compaction.work import PassWork, Seen
+from hardpack.compaction.work import PassWork
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
+from hardpack.rules.model import SeenCommits
 from hardpack.spark.causes.dead_rows import deleted_rows
 from hardpack.table.history import Record
-from hardpack.table.state import read_at
+from hardpack.table.state import seen_by_reading
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Inputs:
     """The positions that these delete files name."""
     record: Record
     """The states of all logs; those of the pass's own must still stand at its end."""
-    seen: Seen
+    seen: SeenCommits
     began: float
     """When the pass began, by `time.monotonic`."""
 
@@ -58,6 +59,6 @@ def read_inputs(session: TableSession, work: PassWork) -> Inputs:
     if deletes and work.rows:
         deleted = deleted_rows(files, deletes, {path: data_files[path].rows for path in deletes}, work.rows.all)
     return Inputs(
-        work, files, tasks, data_files, deletes, deleted, Record.of(session.table), read_at(session.table, work.base),
-        began,
+        work, files, tasks, data_files, deletes, deleted, Record.of(session.table),
+        seen_by_reading(session.table, work.base), began,
     )  # fmt: skip

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from hardpack.compaction.alter_states import refused_logs_marked
 from hardpack.compaction.pipeline import preview, run
-from hardpack.compaction.plan import Plan, make_plan
+from hardpack.compaction.plan import Plan
 from hardpack.compaction.planned import planned_views
+from hardpack.compaction.planning import make_plan
 from hardpack.compaction.publish import applied_before
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pyiceberg.table import Table
 
-from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.files.data_files import DataFiles
-from hardpack.rules.horizons import Range, due, due_ranges, waiting_for_reader
-from hardpack.rules.model import DataFile, LogView, Partition
-from hardpack.rules.selection import decide, has_rows_of, left_alone, past_max_lag, refused_late_rows, steady_until
+from hardpack.rules.horizons import Range
+from hardpack.rules.model import DataFile, Partition
+from hardpack.rules.selection import past_max_lag
 from hardpack.rules.settings import Order, Settings
 from hardpack.rules.times import LONG_MAX, plus
-from hardpack.table.columns import table_name
-from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
 
 SETTINGS_SINCE_VERSION_1 = ("segment_ms", "horizon_readers", "horizon_readers_limit_ms")
 """Settings that came after plans of version 1."""
@@ -66,7 +60,7 @@ class LogPlan(BaseModel):
         return (-self.overdue_ms if order == "overdue" else 0, -self.ratio)
 
 
-class Split(BaseModel):
+class FilesToSplit(BaseModel):
     """Files that may hold rows of several logs, and what to plan anew once they are taken apart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -117,7 +111,7 @@ class Plan(BaseModel):
     settings: Settings
     merge_on_read: bool = False
     """Whether files with few dead rows may stay under deletion vectors."""
-    split: Split | None = None
+    split: FilesToSplit | None = None
     """What is taken apart before anything else, None where nothing has to be."""
     made_for: str = ""
     """Id of the plan in whose stead this one was made, after a split; empty for none."""
@@ -224,118 +218,3 @@ class Plan(BaseModel):
             units[-1].append(log)
             size += log.bytes
         return [self.model_copy(update={"logs": tuple(u)}) for u in units]
-
-
-def make_plan(
-    session: TableSession,
-    now: int,
-    partitions: Sequence[Partition] | None = None,
-    force: bool = False,
-    last_stable: Mapping[str, int] | None = None,
-    order: Order = "filthiest",
-    interval: tuple[int, int] | None = None,
-    clock: int | None = None,
-    settings: Settings | None = None,
-) -> Plan:
-    """Decides for every log of a table, from metadata alone.
-
-    Args:
-        session: the table's; its current snapshot is the plan's base.
-        now: ms since the epoch.
-        partitions: only these logs; None for all.
-        force: clean whatever is cleanable, whatever the ratio.
-        last_stable: by partition the offset from which on rows are not final, for who knows of a high watermark.
-        order: which log comes first, the filthiest as in Kafka or the most overdue.
-        interval: only logs whose cleanable head has rows of this time, ms, the end not included.
-        clock: what the clock says when it is `now`, ms; None where time is not to go on until the plan is applied.
-        settings: to decide by; None for those in force.
-
-    Raises:
-        BadInput: a wrong table or setting, or an unknown partition.
-    """
-    settings, table = settings or session.checked_settings(), session.table
-    found = chosen(table, settings, partitions, session.memory, waiting_too=True)
-    views = found.views
-    if last_stable:
-        views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
-    plans = [_plan_log(view, settings, now, force, interval) for view in views]
-    return Plan(
-        table=session.name,
-        uuid=str(table.metadata.table_uuid),
-        snapshot=session.base,
-        now=now,
-        clock=clock,
-        force=force,
-        settings=settings,
-        merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
-        split=Split.of(
-            found.mixed,
-            settings,
-            now,
-            partitions=None if partitions is None else tuple(partitions),
-            last_stable=dict(last_stable) if last_stable else None,
-            interval=interval,
-        ),
-        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), str(p.partition)))),
-    )
-
-
-def chosen(
-    table: Table,
-    settings: Settings,
-    partitions: Sequence[Partition] | None,
-    memory: ManifestCache | None = None,
-    waiting_too: bool = False,
-) -> TableLogs:
-    """Returns the logs of the wanted partitions, given as value or as its text; all when it is None.
-
-    With `waiting_too` a log may be missing that can stand in files of several alone.
-
-    Raises:
-        BadInput: a partition that the table has not.
-    """
-    found = table_logs(table, settings, memory=memory, partitions=partitions)
-    if partitions is None:
-        return found
-    by_name, wanted = {str(v.partition): v for v in found.views}, [str(p) for p in partitions]
-    if (missing := [p for p in wanted if p not in by_name]) and not (found.mixed and waiting_too):
-        there = ", ".join(str(v.partition) for v in read_logs(table, settings, memory=memory)) or "none"
-        hidden = f"; others may be in {len(found.mixed)} files that are to be split" if found.mixed else ""
-        raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}{hidden}.")
-    return replace(found, views=[by_name[p] for p in wanted if p in by_name])
-
-
-def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:
-    decision = decide(view, settings, now, force)
-    expired = due_ranges(view.state, now, view.slowest)
-    eager = force or settings.idle_tombstones == "expire"
-    may = settings.compacts and not left_alone(view) and not refused_late_rows(view, settings)
-    action: Action = "clean" if decision.due else "none"
-    reason = decision.reason
-    if not decision.due and eager and may and any(due(view, now)):
-        action, reason = "expire", f"tombstones past their horizon; {reason}"
-    if may and waiting_for_reader(view, now) and view.slowest:
-        reader = view.slowest
-        reason += f"; tombstones past their horizon wait for reader {reader.name}, at offset {reader.position}"
-    if action != "none" and interval and not has_rows_of(view, decision, interval):
-        action, reason = "none", "no cleanable row is of the interval asked for"
-    return LogPlan(
-        partition=view.partition,
-        action=action,
-        reason=reason,
-        checkpoint=view.state.checkpoint,
-        first_dirty=decision.first_dirty,
-        first_uncleanable=decision.first_uncleanable,
-        bound=decision.bound,
-        last_stable=view.last_stable,
-        log_end=view.log_end,
-        clean_bytes=decision.clean_bytes,
-        cleanable_bytes=decision.cleanable_bytes,
-        ratio=decision.ratio,
-        overdue_ms=decision.overdue_ms,
-        expired=expired,
-        uncleanable=bool(view.state.uncleanable),
-        held=decision.held and not view.state.paused,
-        paused=bool(view.state.paused),
-        until=steady_until(view, settings, decision, now),
-    )

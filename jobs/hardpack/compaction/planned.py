@@ -13,21 +13,21 @@ from hardpack.rules.model import LogView
 from hardpack.table.history import ancestors
 from hardpack.table.layout import check_layout
 from hardpack.table.log_views import read_logs, table_logs
-from hardpack.table.state import read_at
+from hardpack.table.state import seen_by_reading
 
 log = logging.getLogger(__name__)
 REPLANS = 2
 
 
 def clean_or_replan(
-    plan: Plan, clean: Callable[[Plan], PassReport], anew: Callable[[Plan, dict[str, int]], Plan]
+    plan: Plan, clean: Callable[[Plan], PassReport], replan: Callable[[Plan, dict[str, int]], Plan]
 ) -> PassReport:
     """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew.
 
     Args:
         plan: the plan.
         clean: runs phase one.
-        anew: plans the whole table as it is now, at a plan's time and with its last stable offsets by log.
+        replan: plans the whole table as it is now, at a plan's time and with its last stable offsets by log.
 
     Raises:
         Conflict: the table moves on faster than it can be cleaned.
@@ -39,13 +39,13 @@ def clean_or_replan(
             raise
         except Conflict as conflict:
             log.info("%s", conflict)
-            plan = plan if plan.split else _anew(plan, anew)
+            plan = plan if plan.split else _replanned(plan, replan)
     return clean(plan)
 
 
-def _anew(plan: Plan, anew: Callable[[Plan, dict[str, int]], Plan]) -> Plan:
+def _replanned(plan: Plan, replan: Callable[[Plan, dict[str, int]], Plan]) -> Plan:
     told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
-    fresh = anew(plan, told)
+    fresh = replan(plan, told)
     # some of the logs may be gone, or in files that a writer has added since
     logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
     asked = tuple(p.partition for p in plan.logs)
@@ -77,7 +77,7 @@ def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) 
     then = {str(v.partition): v for v in planned.views}
     moved = session.base != plan.snapshot
     now = {str(v.partition): v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
-    entries, (read, _) = {str(p.partition): p for p in plan.logs}, read_at(table, plan.snapshot or 0)
+    entries, read = {str(p.partition): p for p in plan.logs}, seen_by_reading(table, plan.snapshot or 0).read
     for partition in partitions:
         view, entry = then.get(partition), entries[partition]
         live = {f.path for f in now[partition].files} if partition in now else set()
@@ -114,4 +114,4 @@ def check_base(session: TableSession, plan: Plan) -> None:
 def _passed_since(view: LogView, entry: LogPlan, read: int) -> bool:
     """Returns whether a pass of a log came after the commit of this sequence number, which its plan was made for."""
     # a pass over late rows moves no checkpoint when its map is full of them
-    return view.state.checkpoint != entry.checkpoint or (view.state.snapshot or (0, 0))[1] > read
+    return view.state.checkpoint != entry.checkpoint or view.state.last_pass > read

@@ -10,22 +10,23 @@ from hardpack.compaction.choice import Choice
 from hardpack.compaction.dead_rows import DeadRows
 from hardpack.compaction.inputs import Inputs
 from hardpack.compaction.ledger import Ledger
-from hardpack.compaction.plan import Split, chosen
+from hardpack.compaction.plan import FilesToSplit
+from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.publish import publish
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import Staged
-from hardpack.compaction.work import LogFacts, LogWork, PassRequest, PassWork, Seen, request_id
+from hardpack.compaction.work import LogFacts, LogWork, PassRequest, PassWork, request_id
 from hardpack.errors import Conflict
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.causes import RETENTION
 from hardpack.rules.horizons import after_retention
-from hardpack.rules.model import LogState, LogView, Partition
+from hardpack.rules.model import LogState, LogView, Partition, SeenCommits
 from hardpack.rules.retention import Retained, expired_segments
 from hardpack.rules.selection import left_alone
 from hardpack.rules.settings import Settings
 from hardpack.table.history import Record
-from hardpack.table.state import read_at, state_with_history
+from hardpack.table.state import seen_by_reading, state_with_history
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,14 @@ class LogPastRetention(LogWork):
 
     outcome: Retained
 
-    def state_after(self, facts: LogFacts, base: int | None, seen: Seen, commit: int) -> LogState:
+    def state_after(self, facts: LogFacts, base: int | None, seen: SeenCommits, commit: int) -> LogState:
         """Returns the state with the new log start."""
         view = self.view
         if view.state.snapshot:
-            state = state_with_history(view, seen[0], base)
+            state = state_with_history(view, seen.read, base)
         else:
             # rows may arrive below the new log start while the first pass of a log is under way
-            state = replace(view.state, seen=(seen[0], 0))
+            state = replace(view.state, seen=SeenCommits(seen.read))
         gone = [f.max_offset for segment in self.outcome.deleted for f in segment.files if f.tombstones != 0]
         state = replace(state, log_end=view.log_end)
         return after_retention(state, self.outcome.log_start, max(gone, default=-1))
@@ -82,14 +83,14 @@ def apply_retention(
         Conflict: a file to delete was rewritten meanwhile.
     """
     settings = session.checked_settings()
-    found = chosen(session.table, settings, partitions)
+    found = wanted_logs(session.table, settings, partitions)
     if found.mixed and not dry_run:
         raise Conflict(f"{session.name}: a writer added files with rows of several logs meanwhile; run it again.")
     views = found.views
     asked = [str(session.table.metadata.table_uuid), now, session.base, [str(v.partition) for v in views]]
     request = PassRequest(session.name, "retention", request_id(asked), now, session.base)
     report = retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
-    return report.noted(str(Split.of(found.mixed, settings, now))) if found.mixed else report
+    return report.noted(str(FilesToSplit.of(found.mixed, settings, now))) if found.mixed else report
 
 
 def logs_past_retention(views: Sequence[LogView], settings: Settings, now: int) -> list[LogPastRetention]:
@@ -133,7 +134,15 @@ def retain_logs(
     table, work = session.table, PassWork(request, settings, session.columns(settings), tuple(logs), (RETENTION,))
     tasks = session.jvm.scan_tasks(request.base, work.columns.log.among(log.view.partition for log in logs))
     inputs = Inputs(
-        work, DataFiles.of(table), tasks, {}, {}, {}, Record.of(table), read_at(table, request.base), time.monotonic()
+        work,
+        DataFiles.of(table),
+        tasks,
+        {},
+        {},
+        {},
+        Record.of(table),
+        seen_by_reading(table, request.base),
+        time.monotonic(),
     )
     gone = [f.path for log in logs for segment in log.outcome.deleted for f in segment.files]
     choice = Choice(inputs, DeadRows({}, {}), {}, [gone])

@@ -14,7 +14,7 @@ from hardpack.compaction.report import PassReport, Phase
 from hardpack.rules.causes import Cause
 from hardpack.rules.grouping import group_segments
 from hardpack.rules.horizons import Range, Reach, after_clean, after_expiry, covered_to, due, horizon_from
-from hardpack.rules.model import LogState, LogView, Segment, SlowestReader
+from hardpack.rules.model import LogState, LogView, SeenCommits, Segment, SlowestReader
 from hardpack.rules.selection import Decision, decide
 from hardpack.rules.settings import Settings
 from hardpack.rules.transactions import held_after
@@ -22,9 +22,6 @@ from hardpack.spark.log_rows import Bounds, LogRows
 from hardpack.table.columns import LogColumns
 from hardpack.table.lineage import was_seen
 from hardpack.table.state import state_with_history
-
-Seen = tuple[int, int]
-"""Sequence numbers of the snapshot that a pass read and of the one that it made; see `LogState.seen`."""
 
 
 def request_id(asked: list[Any]) -> str:
@@ -115,13 +112,13 @@ class LogWork(ABC):
         return False
 
     @abstractmethod
-    def state_after(self, facts: LogFacts, base: int | None, seen: Seen, commit: int) -> LogState:
+    def state_after(self, facts: LogFacts, base: int | None, seen: SeenCommits, commit: int) -> LogState:
         """Returns the state that the pass leaves.
 
         Args:
             facts: what the log's rows tell.
             base: the snapshot that the pass read.
-            seen: of that snapshot, see `LogState.seen`.
+            seen: what it sees.
             commit: the time of the commit, ms.
         """
 
@@ -166,7 +163,7 @@ class LogToClean(LogWork):
         """The end of what Kafka would copy."""
         return self.reach.copied_to
 
-    def state_after(self, facts: LogFacts, base: int | None, seen: Seen, commit: int) -> LogState:
+    def state_after(self, facts: LogFacts, base: int | None, seen: SeenCommits, commit: int) -> LogState:
         """Returns the state with its checkpoint, new horizons and layout; a horizon counts from the commit."""
         view, reach = self.view, self.reach
         horizon = horizon_from(max(self.now, commit), self.settings.delete_retention_ms)
@@ -175,7 +172,7 @@ class LogToClean(LogWork):
             view.late_from is not None,
         )  # fmt: skip
         if state.unseen:
-            state = replace(state, unseen=replace(state.unseen, known_to=seen[0]))
+            state = replace(state, unseen=replace(state.unseen, known_to=seen.read))
         held = held_after(facts.last_batch, view.state.last_batch, reach.bound)
         return replace(state, layout=self._layout, last_batch=held, seen=seen)
 
@@ -223,7 +220,7 @@ class LogToExpire(LogWork):
         """What may go, as Spark's jobs take it."""
         return Bounds(self.view.partition, 0, self.end, self.end, self.end, self.ranges)
 
-    def state_after(self, facts: LogFacts, base: int | None, seen: Seen, commit: int) -> LogState:
+    def state_after(self, facts: LogFacts, base: int | None, seen: SeenCommits, commit: int) -> LogState:
         """Returns the state without the horizons that were served; late rows stay to be cleaned."""
         view = self.view
         # behind the checkpoint tombstones may have come late to where others have their horizon already
@@ -232,7 +229,7 @@ class LogToExpire(LogWork):
             f.min_offset <= met and f.tombstones != 0 and not was_seen(f, view.state) for f in view.files
         )
         all_seen = view.unseen_from is None and not behind
-        state = replace(view.state, seen=seen, unseen=None) if all_seen else state_with_history(view, seen[0], base)
+        state = replace(view.state, seen=seen, unseen=None) if all_seen else state_with_history(view, seen.read, base)
         after = after_expiry(state, self.ranges, self.markers, facts.expired_to)
         return replace(after, log_end=view.log_end)
 

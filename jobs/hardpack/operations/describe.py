@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from hardpack.compaction.plan import chosen
+from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.session import TableSession
 from hardpack.rules.model import LogView, Partition
 from hardpack.rules.selection import checkpoint_of
@@ -79,7 +79,7 @@ def describe(session: TableSession, partitions: Sequence[Partition] | None = Non
     """
     settings = session.checked_settings()
     values, whence = settings.model_dump(by_alias=True), origins(session.table.properties, session.policy)
-    views = chosen(session.table, settings, partitions, session.memory).views
+    views = wanted_logs(session.table, settings, partitions, session.memory).views
     return TableDescription(
         table=session.name,
         format_version=session.table.format_version,
@@ -120,5 +120,5 @@ def _log(view: LogView) -> LogDescription:
         paused=state.paused,
         uncleanable=state.uncleanable,
         trouble=view.trouble,
-        last_pass=state.snapshot[0] if state.snapshot else None,
+        last_pass=state.snapshot.id if state.snapshot else None,
     )

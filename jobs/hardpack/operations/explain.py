@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import UUIDType
 
 from hardpack.compaction.phase_one import with_last_stable
-from hardpack.compaction.plan import chosen
+from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.report import KeyReport, KeyRow
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import LogToClean
@@ -52,7 +52,7 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     from pyspark.sql import functions as F
 
     settings, table = session.checked_settings(), session.table
-    found = chosen(table, settings, partitions)
+    found = wanted_logs(table, settings, partitions)
     if found.mixed:
         raise BadInput(
             f"{session.name}: {len(found.mixed)} files may hold rows of several logs, and the key; "

@@ -11,11 +11,11 @@ from hardpack.compaction.alter_states import alter_states
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.rules.horizons import covered_to, horizon_from, undone_clock
-from hardpack.rules.model import LogState, LogView, Partition
+from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef
 from hardpack.rules.settings import Settings
 from hardpack.table.history import horizons_at
 from hardpack.table.log_views import rewritten_unseen
-from hardpack.table.state import read_at, state_with_history
+from hardpack.table.state import state_with_history
 
 
 def pause(session: TableSession, partitions: Sequence[Partition] | None) -> dict[str, LogState]:
@@ -103,11 +103,11 @@ def remember(session: TableSession) -> dict[str, LogState]:
         view = replace(view, state=replace(view.state, there_by=state.there_by))
         if view.state == state and not rewritten_unseen(session.table, view):
             return state
-        at = current.snapshot_id, read_at(session.table, current.snapshot_id)[0]
+        at = SnapshotRef(current.snapshot_id, current.sequence_number or 0)
         if view.state.snapshot is None:
             # its rows are gone, which a rollback may undo
-            return replace(view.state, snapshot=at, seen=(at[1], 0), empty=not view.files)
-        return state_with_history(view, at[1], at[0])
+            return replace(view.state, snapshot=at, seen=SeenCommits(at.sequence_number), empty=not view.files)
+        return state_with_history(view, at.sequence_number, at.id)
 
     return alter_states(session, "remember", None, remembered)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hardpack.compaction.plan import chosen
+from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.operations.alter_properties import alter_properties
@@ -127,7 +127,7 @@ def list_readers(session: TableSession, now: int) -> list[ReaderStatus]:
         BadInput: the table or a property of it is wrong.
     """
     settings = session.checked_settings()
-    views = {str(v.partition): v for v in chosen(session.table, settings, None, session.memory).views}
+    views = {str(v.partition): v for v in wanted_logs(session.table, settings, None, session.memory).views}
     return [
         ReaderStatus(
             table=session.name,
@@ -161,7 +161,7 @@ def logs_of(session: TableSession, partitions: Sequence[Partition] | None = None
         BadInput: the table or a setting is wrong, or there is no such partition.
     """
     settings = session.checked_settings().model_copy(update={"horizon_readers": "ignore"})
-    return chosen(session.table, settings, partitions, session.memory).views
+    return wanted_logs(session.table, settings, partitions, session.memory).views
 
 
 def given_offset(session: TableSession, partitions: Sequence[Partition] | None, offset: int) -> Positions:

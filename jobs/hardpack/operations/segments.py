@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from hardpack.compaction.plan import chosen
+from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.session import TableSession
 from hardpack.rules.model import LogView, Partition, Segment
 from hardpack.rules.selection import Decision, closed_segments, decide
@@ -57,7 +57,7 @@ def table_segments(
     """
     settings = session.checked_settings()
     found: list[SegmentStatus] = []
-    for view in chosen(session.table, settings, partitions, session.memory).views:
+    for view in wanted_logs(session.table, settings, partitions, session.memory).views:
         closed = len(closed_segments(view, settings, now))
         found += _segments(session.name, view, closed, decide(view, settings, now))
     return found

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from hardpack.clock import moment
-from hardpack.compaction.plan import chosen
+from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
@@ -173,7 +173,7 @@ def what_if(
         raise BadInput(f"a look every {every} ms cannot be, expected 1 or more.")
     settings = session.checked_settings()
     tried = [with_value(settings, setting, value) for value in values]
-    wanted = {v.partition for v in chosen(session.table, settings, partitions, session.memory).views}
+    wanted = {v.partition for v in wanted_logs(session.table, settings, partitions, session.memory).views}
     walk = _Table(session.table, settings, now)
     logs = [log.history(p) for p, log in walk.logs.items() if p in wanted]
     if not any(log.passes for log in logs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardpack.rules.times import LONG_MAX, plus
 
@@ -105,6 +105,23 @@ class Unseen:
     """The snapshot of that commit, where this was written between two passes; None when the last pass did."""
 
 
+class SnapshotRef(NamedTuple):
+    """A snapshot of the table."""
+
+    id: int
+    sequence_number: int
+
+
+class SeenCommits(NamedTuple):
+    """What a pass has seen: all up to the snapshot that it read, and the one that it made, but none in between.
+
+    Sequence numbers; `made` is 0 until there is one.
+    """
+
+    read: int
+    made: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class LogState:
     """What a log remembers between passes; lives in the table (cleaner-offset-checkpoint, delete horizons)."""
@@ -126,13 +143,10 @@ class LogState:
     """How often the log was paused and not resumed."""
     uncleanable: str = ""
     """Why it is left alone until somebody resumes it; empty when it is not."""
-    snapshot: tuple[int, int] | None = None
-    """Id and sequence number of the snapshot that the last pass made."""
-    seen: tuple[int, int] | None = None
-    """Sequence numbers of the snapshot that a pass read and of the one it made, 0 until that is made.
-
-    The pass is the last one that took every row below the checkpoint into account. It has not seen what was committed
-    between the two."""
+    snapshot: SnapshotRef | None = None
+    """The one that the last pass made."""
+    seen: SeenCommits | None = None
+    """By the last pass that took every row below the checkpoint into account."""
     unseen: Unseen | None = None
     """What was known of rows below the checkpoint that no pass has seen, when history was last looked through."""
     there_by: tuple[int, int] | None = None
@@ -144,6 +158,16 @@ class LogState:
     last_clean: dict[str, Any] = field(default_factory=dict)
     """What the last phase one left: its `now`, the horizon `given`, and where that had passed already the entries
     `horizons` and the offsets `markers` that have it."""
+
+    @property
+    def last_pass(self) -> int:
+        """Sequence number of the snapshot that the last pass made, 0 before the first."""
+        return self.snapshot.sequence_number if self.snapshot else 0
+
+    @property
+    def seen_commits(self) -> SeenCommits:
+        """What passes have seen; where nothing tells of it, all up to the last one's own commit."""
+        return self.seen or SeenCommits(self.last_pass)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
     """
     if log.state.seen is None:
         return True
-    made = log.state.seen[1] or log.state.seen[0]
+    made = log.state.seen.made or log.state.seen.read
     full = bool(log.state.layout) and log.state.layout[-1] > dirty
     return full and log.unseen_from is None and all(f.file_sequence_number <= made for f in segment.files)
 

@@ -19,6 +19,7 @@ from tenacity import (
 from hardpack import faults
 from hardpack.errors import CommitUnknown, Conflict, HardpackError
 from hardpack.failures import java_error
+from hardpack.rules.model import SnapshotRef
 from hardpack.spark.java_values import strings
 from hardpack.table.history import carried
 from hardpack.table.log_name import Among
@@ -64,12 +65,12 @@ def commit_tries(table: str, properties: Mapping[str, str]) -> Retrying:
 class TableAtCommit:
     """What a commit is compared and set against.
 
-    `properties` are the table's, `made` id and sequence number of the snapshot to be, `ancestors` the ids of the
-    current snapshot and of those before it, the newest that has expired among them.
+    `properties` are the table's, `made` is the snapshot to be, `ancestors` are the ids of the current snapshot and of
+    those before it, the newest that has expired among them.
     """
 
     properties: Mapping[str, str]
-    made: tuple[int, int]
+    made: SnapshotRef
     ancestors: Container[int | None]
 
 
@@ -215,7 +216,7 @@ class Commits:
             trial.made.append(snapshot)
             operations = self._java.operations()
             current = operations.current()
-            made = int(snapshot.snapshotId()), int(snapshot.sequenceNumber())
+            made = SnapshotRef(int(snapshot.snapshotId()), int(snapshot.sequenceNumber()))
             fresh = change.properties(TableAtCommit(strings(self._jvm, current.properties()), made, ancestors))
             changed = self._jvm.org.apache.iceberg.TableMetadata.buildFrom(current).setBranchSnapshot(snapshot, "main")
             changed = changed.setProperties(self._map(fresh)).build()

@@ -9,7 +9,7 @@ from functools import cached_property
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, SnapshotRef
 from hardpack.table.columns import table_name
 from hardpack.table.layout import FIELDS, mean_other_rows
 from hardpack.table.packing import Lost, PassFolder
@@ -176,7 +176,7 @@ def _told_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, Lo
         return None
     if summary.get(PLAN_SUMMARY, "").startswith(CONTROL):
         return then
-    at = snapshot.snapshot_id, snapshot.sequence_number or 0
+    at = SnapshotRef(snapshot.snapshot_id, snapshot.sequence_number or 0)
     return {log: made_by(state, at) for log, state in then.items()}
 
 
@@ -206,7 +206,7 @@ class _Past:
         if self.written > newest:
             # a commit on another line may have told of logs that the newest one of this line does not tell of
             return False
-        if any(state.snapshot and state.snapshot[1] > newest for state in states.values()):
+        if any(state.last_pass > newest for state in states.values()):
             return False
         told = _told_by(table, folder, self.ours[0])
         if told is None:
@@ -218,7 +218,7 @@ class _Past:
         """Returns whether the commit that left this state is not in the past, or told of other logs or keys."""
         if state.snapshot is None:
             return False
-        return state.snapshot[0] in self.elsewhere | self.mapped_otherwise or self._lacks(*state.snapshot)
+        return state.snapshot.id in self.elsewhere | self.mapped_otherwise or self._lacks(*state.snapshot)
 
     def as_far_as_told(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
         """Returns the states without what was recorded of rows that are not in the past.

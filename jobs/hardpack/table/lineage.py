@@ -56,7 +56,7 @@ def was_seen(file: DataFile, state: LogState) -> bool:
         file: one of the log's.
         state: of the log; one that no pass has left has seen nothing.
     """
-    read, made = state.seen or ((state.snapshot or (0, 0))[1], 0)
+    read, made = state.seen_commits
     return file.file_sequence_number <= read or file.file_sequence_number == made
 
 
@@ -115,7 +115,7 @@ class Lineage:
         """Returns what the state tells of a file, or what was looked up before; None where it has to be looked up."""
         if was_seen(file, state):
             return SEEN
-        read, known_to = _read(state)[0], state.unseen.known_to if state.unseen else 0
+        read, known_to = state.seen_commits.read, state.unseen.known_to if state.unseen else 0
         if file.file_sequence_number <= known_to:
             # the state holds what there was to tell
             unseen_from, late_from = (
@@ -236,7 +236,7 @@ class Lineage:
                 return False
             since = min(since, origin.since)
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
-            if sequence <= (state.seen or (0, 0))[0] or is_append(snapshot) or is_ours(snapshot):
+            if sequence <= (state.seen.read if state.seen else 0) or is_append(snapshot) or is_ours(snapshot):
                 continue
             known = {self.origin(log, f, state).known for f in self.changed(snapshot, log).removed}
             if True in known or (None in known and since < sequence):
@@ -245,14 +245,9 @@ class Lineage:
         return False
 
 
-def _read(state: LogState) -> tuple[int, int]:
-    """Returns the sequence numbers of what a log's last pass read and of what it made, 0 where nothing tells."""
-    return state.seen or ((state.snapshot or (0, 0))[1], 0)
-
-
 def _question(path: str, file_sequence_number: int, log: Partition, state: LogState) -> _Question:
     """Names a question: the answer depends on nothing else of the state."""
-    return path, file_sequence_number, log, *_read(state), state.unseen.known_to if state.unseen else 0
+    return path, file_sequence_number, log, *state.seen_commits, state.unseen.known_to if state.unseen else 0
 
 
 def _together(origins: Sequence[Origin]) -> Origin | None:

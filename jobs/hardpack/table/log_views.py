@@ -12,7 +12,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from hardpack.errors import Conflict
 from hardpack.rules.horizons import covered_to
-from hardpack.rules.model import DataFile, LogState, LogView, Partition, to_segments
+from hardpack.rules.model import DataFile, LogState, LogView, Partition, SeenCommits, to_segments
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
@@ -310,7 +310,7 @@ def rewritten_unseen(table: Table, view: LogView) -> bool:
     """
     state = view.state
     # what came while the pass ran it has not seen
-    read, made = state.seen or (0, 0)
+    read, made = state.seen or SeenCommits(0)
     known = max(read, state.unseen.known_to if state.unseen else 0)
     commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
     return any(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from hardpack.errors import BadInput
-from hardpack.rules.model import LogState, LogView, Partition, Unseen
+from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef, Unseen
 from hardpack.table.packing import packed, unpacked
 from hardpack.table.state_columns import as_entries, columns_of, steps
 
@@ -89,15 +89,17 @@ def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
     return logs.get(str(partition), LogState())
 
 
-def read_at(table: Table, snapshot: int) -> tuple[int, int]:
-    """Makes `LogState.seen` of a pass that reads this snapshot and has made none of its own yet; see `made_by`."""
+def seen_by_reading(table: Table, snapshot: int) -> SeenCommits:
+    """Returns what a pass sees that reads this snapshot and has made none of its own yet; see `made_by`."""
     found = table.snapshot_by_id(snapshot)
-    return (found.sequence_number or 0 if found else 0), 0
+    return SeenCommits(found.sequence_number or 0 if found else 0)
 
 
-def made_by(state: LogState, snapshot: tuple[int, int]) -> LogState:
-    """Returns the state that a pass leaves, once id and sequence number of its snapshot are known."""
-    seen = (state.seen[0], snapshot[1]) if state.seen and not state.seen[1] else state.seen
+def made_by(state: LogState, snapshot: SnapshotRef) -> LogState:
+    """Returns the state that a pass leaves, once its snapshot is known."""
+    seen = state.seen
+    if seen and not seen.made:
+        seen = SeenCommits(seen.read, snapshot.sequence_number)
     return replace(state, snapshot=snapshot, seen=seen)
 
 
@@ -220,8 +222,8 @@ def _log_of(entry: _AnyEntry) -> LogState:
         expired_to=entry.expired_to,
         paused=entry.paused,
         uncleanable=entry.uncleanable,
-        snapshot=entry.snapshot,
-        seen=entry.seen,
+        snapshot=SnapshotRef(*entry.snapshot) if entry.snapshot else None,
+        seen=SeenCommits(*entry.seen) if entry.seen else None,
     )
 
 

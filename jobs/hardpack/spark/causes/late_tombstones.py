@@ -42,7 +42,7 @@ def late_tombstones(
     rows, end = read(), view.state.horizons[-1][0]
     tombstones = rows.where(rows["tombstone"] & rows["file"].isin([f.path for f in late]) & (rows["o"] <= end))
     tombstones = tombstones.select("o", "k")
-    seen_to = (view.state.seen or (0, 0))[0]
+    seen_to = view.state.seen.read if view.state.seen else 0
     for left in (s.snapshot_id for s in table.snapshots() if seen_to and s.sequence_number == seen_to):
         # others may have copied tombstones that the last pass saw into these files
         with suppress(BadInput):

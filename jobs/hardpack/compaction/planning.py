@@ -1,0 +1,139 @@
+"""Planning: what to do to each log of a table at one time and why, from metadata alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pyiceberg.table import Table
+
+from hardpack.compaction.plan import Action, FilesToSplit, LogPlan, Plan
+from hardpack.compaction.session import TableSession
+from hardpack.errors import BadInput
+from hardpack.files.data_files import DataFiles
+from hardpack.rules.horizons import due, due_ranges, waiting_for_reader
+from hardpack.rules.model import LogView, Partition
+from hardpack.rules.selection import decide, has_rows_of, left_alone, refused_late_rows, steady_until
+from hardpack.rules.settings import Order, Settings
+from hardpack.table.columns import table_name
+from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
+
+
+def make_plan(
+    session: TableSession,
+    now: int,
+    partitions: Sequence[Partition] | None = None,
+    force: bool = False,
+    last_stable: Mapping[str, int] | None = None,
+    order: Order = "filthiest",
+    interval: tuple[int, int] | None = None,
+    clock: int | None = None,
+    settings: Settings | None = None,
+) -> Plan:
+    """Decides for every log of a table, from metadata alone.
+
+    Args:
+        session: the table's; its current snapshot is the plan's base.
+        now: ms since the epoch.
+        partitions: only these logs; None for all.
+        force: clean whatever is cleanable, whatever the ratio.
+        last_stable: by partition the offset from which on rows are not final, for who knows of a high watermark.
+        order: which log comes first, the filthiest as in Kafka or the most overdue.
+        interval: only logs whose cleanable head has rows of this time, ms, the end not included.
+        clock: what the clock says when it is `now`, ms; None where time is not to go on until the plan is applied.
+        settings: to decide by; None for those in force.
+
+    Raises:
+        BadInput: a wrong table or setting, or an unknown partition.
+    """
+    settings, table = settings or session.checked_settings(), session.table
+    found = wanted_logs(table, settings, partitions, session.memory, waiting_too=True)
+    views = found.views
+    if last_stable:
+        views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
+    plans = [_plan_log(view, settings, now, force, interval) for view in views]
+    return Plan(
+        table=session.name,
+        uuid=str(table.metadata.table_uuid),
+        snapshot=session.base,
+        now=now,
+        clock=clock,
+        force=force,
+        settings=settings,
+        merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
+        split=FilesToSplit.of(
+            found.mixed,
+            settings,
+            now,
+            partitions=None if partitions is None else tuple(partitions),
+            last_stable=dict(last_stable) if last_stable else None,
+            interval=interval,
+        ),
+        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), str(p.partition)))),
+    )
+
+
+def wanted_logs(
+    table: Table,
+    settings: Settings,
+    partitions: Sequence[Partition] | None,
+    memory: ManifestCache | None = None,
+    waiting_too: bool = False,
+) -> TableLogs:
+    """Returns some logs of a table, and the files that are to be split.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: that fit the table.
+        partitions: which logs, each given as value or as its text; None for all.
+        memory: what earlier looks at the manifests left.
+        waiting_too: a wanted log that nobody has seen yet is no error while files that are to be split may hold it.
+
+    Raises:
+        BadInput: a partition that the table has not.
+    """
+    found = table_logs(table, settings, memory=memory, partitions=partitions)
+    if partitions is None:
+        return found
+    by_name, wanted = {str(v.partition): v for v in found.views}, [str(p) for p in partitions]
+    if (missing := [p for p in wanted if p not in by_name]) and not (found.mixed and waiting_too):
+        there = ", ".join(str(v.partition) for v in read_logs(table, settings, memory=memory)) or "none"
+        hidden = f"; others may be in {len(found.mixed)} files that are to be split" if found.mixed else ""
+        raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}{hidden}.")
+    return replace(found, views=[by_name[p] for p in wanted if p in by_name])
+
+
+def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:
+    decision = decide(view, settings, now, force)
+    expired = due_ranges(view.state, now, view.slowest)
+    eager = force or settings.idle_tombstones == "expire"
+    may = settings.compacts and not left_alone(view) and not refused_late_rows(view, settings)
+    action: Action = "clean" if decision.due else "none"
+    reason = decision.reason
+    if not decision.due and eager and may and any(due(view, now)):
+        action, reason = "expire", f"tombstones past their horizon; {reason}"
+    if may and waiting_for_reader(view, now) and view.slowest:
+        reader = view.slowest
+        reason += f"; tombstones past their horizon wait for reader {reader.name}, at offset {reader.position}"
+    if action != "none" and interval and not has_rows_of(view, decision, interval):
+        action, reason = "none", "no cleanable row is of the interval asked for"
+    return LogPlan(
+        partition=view.partition,
+        action=action,
+        reason=reason,
+        checkpoint=view.state.checkpoint,
+        first_dirty=decision.first_dirty,
+        first_uncleanable=decision.first_uncleanable,
+        bound=decision.bound,
+        last_stable=view.last_stable,
+        log_end=view.log_end,
+        clean_bytes=decision.clean_bytes,
+        cleanable_bytes=decision.cleanable_bytes,
+        ratio=decision.ratio,
+        overdue_ms=decision.overdue_ms,
+        expired=expired,
+        uncleanable=bool(view.state.uncleanable),
+        held=decision.held and not view.state.paused,
+        paused=bool(view.state.paused),
+        until=steady_until(view, settings, decision, now),
+    )
