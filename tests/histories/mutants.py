@@ -271,7 +271,7 @@ MUTANTS = [
     ),
     Mutant("A4 all rows taken is a new table", sensing, "_view", _all_removed_is_anew, ("state-survives", "I6")),
     Mutant("A5 any base", publish, "_next_state", _any_base, ("base-lost",)),
-    Mutant("A7 nothing is left alone", phase_two, "left_alone", _touches_all, ("paused", "policy")),
+    Mutant("A7 nothing is left alone", phase_two, "why_left_alone", _touches_all, ("paused", "policy")),
     Mutant("A9 format v1", layout, "_check_format", _v1, ("v1",)),
     Mutant("A10 horizons from the plan", work.LogToClean, "state_after", _of_the_plan, ("horizon-early", "I5")),
     Mutant("A11 late rows date neighbours", work, "after_clean", _neighbours_too, ("horizon-once",)),
@@ -287,7 +287,7 @@ MUTANTS = [
         "to_segments",
         _chained,
         ("pinned",),
-        ((selection, "_stuck", _unnoticed),),
+        ((selection, "_why_stuck", _unnoticed),),
     ),
     Mutant("B7 both sums", selection, "_bytes_around", _both_sums, ("ratio",)),
     Mutant("C1 one bad log", phase_one, "mark_uncleanable", _whole_table, ("isolation",)),
@@ -302,7 +302,7 @@ MUTANTS = [
     Mutant("nothing came during a pass", gate_read, "_stands", _nothing_came, ("verify",)),
     Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
     Mutant("a MERGE that adds rows makes a new topic", Change, "grows", _never_grows, ("I6", "state-survives")),
-    Mutant("one due tombstone takes all with it", phase_two, "due", _serves_all, ("I5",)),
+    Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""
 

@@ -9,11 +9,11 @@ from hardpack.rules.horizons import (
     Reach,
     after_clean,
     after_expiry,
-    due,
     due_markers,
     due_ranges,
     horizon_from,
     horizon_of,
+    removable,
     undone_clock,
     waiting_for_reader,
     with_horizon,
@@ -156,9 +156,9 @@ def test_what_a_clock_in_the_future_gave_counts_from_now_once_it_is_undone():
 
 def test_tombstones_before_the_first_late_row_need_not_wait_for_it():
     state = LogState(checkpoint=20, horizons=((9, 50), (19, 50)))
-    assert due(LogView(0, (), state, unseen_from=5), 100) == (((0, 4),), ())
-    assert due(LogView(0, (), state, unseen_from=0), 100) == ((), ())
-    assert due(LogView(0, (), state), 100) == (((0, 9), (10, 19)), ())
+    assert removable(LogView(0, (), state, unseen_from=5), 100) == (((0, 4),), ())
+    assert removable(LogView(0, (), state, unseen_from=0), 100) == ((), ())
+    assert removable(LogView(0, (), state), 100) == (((0, 9), (10, 19)), ())
 
 
 def test_what_never_comes_is_not_undone_with_the_clock():
@@ -183,13 +183,13 @@ def test_tombstones_of_one_horizon_wait_until_the_slowest_reader_has_passed_all_
 def test_a_reader_that_has_passed_one_horizon_is_waited_for_at_the_next():
     state = LogState(checkpoint=100, horizons=((49, 10), (99, 20)), markers=((10, (7, 70)),))
     log = LogView(0, (), state, slowest=READ_TO_50)
-    assert due(log, 30) == (((0, 49),), (7,))
+    assert removable(log, 30) == (((0, 49),), (7,))
     assert waiting_for_reader(log, 30)
     assert not waiting_for_reader(replace(log, slowest=None), 30)
-    assert due(log, 1020) == (((0, 49), (50, 99)), (7, 70))
+    assert removable(log, 1020) == (((0, 49), (50, 99)), (7, 70))
 
 
 def test_what_a_reader_has_not_passed_keeps_its_horizon_through_a_pass():
     state = LogState(checkpoint=100, horizons=((49, 10), (99, 20)))
-    ranges, _ = due(LogView(0, (), state, slowest=READ_TO_50), 30)
+    ranges, _ = removable(LogView(0, (), state, slowest=READ_TO_50), 30)
     assert after_expiry(state, ranges).horizons == ((99, 20),)

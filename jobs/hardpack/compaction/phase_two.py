@@ -15,9 +15,9 @@ from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import LogToExpire, PassRequest, PassWork, request_id
 from hardpack.rules.causes import EXPIRED_MARKER, EXPIRED_TOMBSTONE
-from hardpack.rules.horizons import due
+from hardpack.rules.horizons import removable
 from hardpack.rules.model import LogView
-from hardpack.rules.selection import left_alone
+from hardpack.rules.selection import why_left_alone
 from hardpack.rules.settings import Settings
 from hardpack.spark.log_rows import LogRows, log_rows
 from hardpack.table.columns import columns_at
@@ -98,9 +98,9 @@ def logs_to_expire(views: Iterable[LogView], settings: Settings, now: int) -> li
         now: ms.
     """
     logs = (
-        LogToExpire(view, settings, now, *due(view, now))
+        LogToExpire(view, settings, now, *removable(view, now))
         for view in views
-        if view.segments and settings.compacts and not left_alone(view)
+        if view.segments and settings.compacts and not why_left_alone(view)
     )
     return [log for log in logs if log.ranges or log.markers]
 

@@ -11,9 +11,9 @@ from hardpack.compaction.plan import Action, FilesToSplit, LogPlan, Plan
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles
-from hardpack.rules.horizons import due, due_ranges, waiting_for_reader
+from hardpack.rules.horizons import due_ranges, removable, waiting_for_reader
 from hardpack.rules.model import LogView, Partition
-from hardpack.rules.selection import decide, has_rows_of, left_alone, refused_late_rows, steady_until
+from hardpack.rules.selection import decide, has_rows_of, steady_until, why_late_rows_refused, why_left_alone
 from hardpack.rules.settings import Order, Settings
 from hardpack.table.columns import table_name
 from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
@@ -107,10 +107,10 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval
     decision = decide(view, settings, now, force)
     expired = due_ranges(view.state, now, view.slowest)
     eager = force or settings.idle_tombstones == "expire"
-    may = settings.compacts and not left_alone(view) and not refused_late_rows(view, settings)
+    may = settings.compacts and not why_left_alone(view) and not why_late_rows_refused(view, settings)
     action: Action = "clean" if decision.due else "none"
     reason = decision.reason
-    if not decision.due and eager and may and any(due(view, now)):
+    if not decision.due and eager and may and any(removable(view, now)):
         action, reason = "expire", f"tombstones past their horizon; {reason}"
     if may and waiting_for_reader(view, now) and view.slowest:
         reader = view.slowest

@@ -23,7 +23,7 @@ from hardpack.rules.causes import RETENTION
 from hardpack.rules.horizons import after_retention
 from hardpack.rules.model import LogState, LogView, Partition, SeenCommits
 from hardpack.rules.retention import Retained, expired_segments
-from hardpack.rules.selection import left_alone
+from hardpack.rules.selection import why_left_alone
 from hardpack.rules.settings import Settings
 from hardpack.table.history import Record
 from hardpack.table.state import seen_by_reading, state_with_history
@@ -104,7 +104,7 @@ def logs_past_retention(views: Sequence[LogView], settings: Settings, now: int) 
     logs = (
         LogPastRetention(view, settings, now, expired_segments(view, settings, now))
         for view in views
-        if not left_alone(view)
+        if not why_left_alone(view)
     )
     return [log for log in logs if log.outcome.deleted]
 

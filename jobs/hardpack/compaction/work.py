@@ -13,7 +13,7 @@ from typing import Any
 from hardpack.compaction.report import PassReport, Phase
 from hardpack.rules.causes import Cause
 from hardpack.rules.grouping import group_segments
-from hardpack.rules.horizons import Range, Reach, after_clean, after_expiry, covered_to, due, horizon_from
+from hardpack.rules.horizons import Range, Reach, after_clean, after_expiry, covered_to, horizon_from, removable
 from hardpack.rules.model import LogState, LogView, SeenCommits, Segment, SlowestReader
 from hardpack.rules.selection import Decision, decide
 from hardpack.rules.settings import Settings
@@ -202,7 +202,7 @@ class LogToExpire(LogWork):
 
     def takes_from(self, reader: SlowestReader) -> bool:
         """Returns whether a tombstone or marker that goes has to wait for a reader."""
-        ranges, markers = due(replace(self.view, slowest=reader), self.now)
+        ranges, markers = removable(replace(self.view, slowest=reader), self.now)
         return not (set(self.ranges) <= set(ranges) and set(self.markers) <= set(markers))
 
     @property

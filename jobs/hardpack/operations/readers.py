@@ -16,7 +16,7 @@ from hardpack.operations.alter_properties import alter_properties
 from hardpack.operations.broker import SECONDS, admin_client, asked, retrying
 from hardpack.rules.horizons import waiting_for_reader
 from hardpack.rules.model import LogView, Partition, SlowestReader
-from hardpack.rules.selection import left_alone
+from hardpack.rules.selection import why_left_alone
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import LogColumns
@@ -144,7 +144,7 @@ def list_readers(session: TableSession, now: int) -> list[ReaderStatus]:
 
 
 def _waited_for(view: LogView, settings: Settings, reader: str, offset: int, now: int) -> bool:
-    if settings.horizon_readers == "ignore" or not settings.compacts or left_alone(view):
+    if settings.horizon_readers == "ignore" or not settings.compacts or why_left_alone(view):
         return False
     alone = SlowestReader(reader, offset, settings.horizon_readers_limit_ms)
     return waiting_for_reader(replace(view, slowest=alone), now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hardpack.rules.model import DataFile, Horizon, LogState, LogView, SlowestReader, Unseen
 from hardpack.rules.times import LONG_MAX, LONG_MIN, plus
@@ -178,16 +178,25 @@ def due_markers(state: LogState, now: int, slowest: SlowestReader | None = None)
     return tuple(o for ms, o in due if slowest is None or not slowest.keeps(o, ms, now))
 
 
-def due(log: LogView, now: int) -> tuple[tuple[Range, ...], tuple[int, ...]]:
-    """Returns what phase two may take at `now`: ranges of tombstones and offsets of markers.
+class Removable(NamedTuple):
+    """What phase two may take of a log. Offsets."""
+
+    ranges: tuple[Range, ...]
+    """Of its tombstones."""
+    markers: tuple[int, ...]
+
+
+def removable(log: LogView, now: int) -> Removable:
+    """Returns what phase two may take at `now`.
 
     From the first row on that came late nothing goes: phase one has to look at late rows first, as the tombstones of
     their keys may be among these (invariant 9). A tombstone before it deletes none of them.
     """
     ranges, markers = due_ranges(log.state, now, log.slowest), due_markers(log.state, now, log.slowest)
     if log.unseen_from is None:
-        return ranges, markers
-    return tuple((low, min(high, log.unseen_from - 1)) for low, high in ranges if low < log.unseen_from), ()
+        return Removable(ranges, markers)
+    seen = tuple((low, min(high, log.unseen_from - 1)) for low, high in ranges if low < log.unseen_from)
+    return Removable(seen, ())
 
 
 def waiting_for_reader(log: LogView, now: int) -> bool:

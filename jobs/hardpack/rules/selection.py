@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hardpack.rules.horizons import due, due_ranges
+from hardpack.rules.horizons import due_ranges, removable
 from hardpack.rules.model import LogView, Segment
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX, minus, plus
@@ -184,7 +184,7 @@ def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
     return full and log.unseen_from is None and all(f.file_sequence_number <= made for f in segment.files)
 
 
-def _stuck(log: LogView, settings: Settings, dirty: int, now: int) -> str:
+def _why_stuck(log: LogView, settings: Settings, dirty: int, now: int) -> str:
     """Returns why a log can never be cleaned though it is written; empty when it can.
 
     Files whose offsets overlap are one segment, and the newest is never cleaned: rows delivered twice at the border of
@@ -221,7 +221,7 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
     clean, cleanable = _bytes_around(log, dirty, end)
     overdue_ms = overdue(log, settings, dirty, now)
     draft = Decision(dirty, uncleanable, end, clean, cleanable, overdue_ms, False, "")
-    if held := _held(log, draft, settings, now):
+    if held := _why_held(log, draft, settings, now):
         return replace(draft, reason=held, held=True)
     due, reason = _verdict(log, draft, settings, now, bounded_by, force)
     return replace(draft, due=due, reason=reason)
@@ -277,24 +277,24 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
         return True, f"overdue by {d.overdue_ms} ms under max.compaction.lag.ms"
     if force:
         return True, f"forced at dirty ratio {d.ratio:.3f}"
-    waits = log.unseen_from is not None and due_ranges(log.state, now, log.slowest) != due(log, now)[0]
+    waits = log.unseen_from is not None and due_ranges(log.state, now, log.slowest) != removable(log, now).ranges
     if waits and settings.idle_tombstones == "expire":
         # phase two leaves tombstones alone until phase one has looked at late rows
         return True, "rows came late, and tombstones past their horizon wait for them"
     return False, f"dirty ratio {d.ratio:.3f} is not above {threshold:g}"
 
 
-def _held(log: LogView, d: Decision, settings: Settings, now: int) -> str:
+def _why_held(log: LogView, d: Decision, settings: Settings, now: int) -> str:
     """Returns why no pass touches the log before somebody does something; empty when one may."""
-    if left := left_alone(log):
+    if left := why_left_alone(log):
         return left
     if not settings.compacts:
         return ""
-    refused = refused_late_rows(log, settings) or _refused_keyless(log, d, settings)
-    return refused or ("" if d.cleanable_bytes else _stuck(log, settings, d.first_dirty, now))
+    refused = why_late_rows_refused(log, settings) or _why_keyless_refused(log, d, settings)
+    return refused or ("" if d.cleanable_bytes else _why_stuck(log, settings, d.first_dirty, now))
 
 
-def left_alone(log: LogView) -> str:
+def why_left_alone(log: LogView) -> str:
     """Returns why nothing may touch the log, retention neither, and an empty text when it may.
 
     See LogCleanerManager.deletableLogs.
@@ -308,7 +308,7 @@ def left_alone(log: LogView) -> str:
     return ""
 
 
-def _refused_keyless(log: LogView, d: Decision, settings: Settings) -> str:
+def _why_keyless_refused(log: LogView, d: Decision, settings: Settings) -> str:
     """Returns why rows without a key keep a log from being cleaned; empty when they do not.
 
     Control rows have no key either, so that with transactions only a scan can tell.
@@ -324,7 +324,7 @@ def _refused_keyless(log: LogView, d: Decision, settings: Settings) -> str:
     )
 
 
-def refused_late_rows(log: LogView, settings: Settings) -> str:
+def why_late_rows_refused(log: LogView, settings: Settings) -> str:
     """Returns why late rows cannot be cleaned again; empty when there are none or they can.
 
     A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
