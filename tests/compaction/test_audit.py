@@ -158,7 +158,9 @@ def test_the_check_of_a_run_reads_what_the_pass_changed_and_some_of_the_rest(hp,
     # a row that was passed over may be why another went: all is read before anything is called broken
     with monkeypatch.context() as patched:
         patched.setattr(
-            verify, "_left_out", lambda *_: {f["file_path"] for f in table.refresh().inspect.files().to_pylist()}
+            verify._Verification,
+            "_left_out",
+            lambda *_: {f["file_path"] for f in table.refresh().inspect.files().to_pylist()},
         )
         assert seen(True).success
     assert read[True] == read[False]

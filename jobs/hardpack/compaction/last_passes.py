@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pyiceberg.table import Table
 
@@ -26,9 +27,15 @@ class LastPass:
     did: LogReport
 
 
-Span = tuple[int | None, int, int | None]
-"""The snapshot before a pass, None where the catalog does not tell it, the one that it made, and the last one before
-retention took rows since, None if it did not."""
+class Span(NamedTuple):
+    """Snapshots around the last passes of some logs."""
+
+    before: int | None
+    """The one before a pass, None where the catalog does not tell it."""
+    made: int
+    """The one that the pass made."""
+    until: int | None
+    """The last one before retention took rows since, None if it did not."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class LastPasses:
 
     spans: dict[Span, list[LogReport]] = field(default_factory=dict)
     """By the snapshots around them, both phases of a log as one entry."""
-    of: dict[str, list[LastPass]] = field(default_factory=dict)
+    by_log: dict[str, list[LastPass]] = field(default_factory=dict)
     """By log each of them by itself, the newest first."""
     settled: dict[str, Settled] = field(default_factory=dict)
     """By log the part of it that the pass before them had settled."""
@@ -51,7 +58,7 @@ class LastPasses:
         """
         by_commit: dict[tuple[int, int], list[LogReport]] = defaultdict(list)
         for log in logs:
-            for one in self.of[str(log.partition)]:
+            for one in self.by_log[str(log.partition)]:
                 if one.base is not None and table.snapshot_by_id(one.base) and table.snapshot_by_id(one.made):
                     by_commit[one.base, one.made].append(one.did)
         return list(by_commit.items())
@@ -92,7 +99,7 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
             (found if report.phase == "one" else later)[name] = (commit.parent, end, _merged(known, entry))
     spans: dict[Span, list[LogReport]] = defaultdict(list)
     for name, (base, end, entry) in (later | found).items():
-        spans[base, end, until.get(name)].append(entry)
+        spans[Span(base, end, until.get(name))].append(entry)
     return LastPasses(dict(spans), dict(own), settled)
 
 

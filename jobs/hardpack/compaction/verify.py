@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.table import Table
@@ -12,11 +13,11 @@ from pyiceberg.table import Table
 from hardpack.compaction.data_docs import page_title, partitions
 from hardpack.compaction.gate import judge, promise
 from hardpack.compaction.gate_read import stand_as_read
-from hardpack.compaction.last_passes import last_passes
+from hardpack.compaction.last_passes import LastPasses, Span, last_passes
 from hardpack.compaction.own_expectations import with_own_expectations
 from hardpack.compaction.report import Check, LogReport, VerifyReport
 from hardpack.compaction.session import TableSession
-from hardpack.compaction.verify_sample import Settled, passed_over
+from hardpack.compaction.verify_sample import passed_over
 from hardpack.errors import ExpectationFailed, GateRefused
 from hardpack.rules.causes import CAUSES
 from hardpack.rules.model import Partition
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from hardpack_expectations.checkpoint import Verdict
 
     from hardpack.spark.jvm_table import JvmTable
+
+_Pair = tuple[tuple[int, int], list[LogReport]]
+"""Two snapshots, and what passes did to logs between them."""
 
 
 def verify(
@@ -51,84 +55,114 @@ def verify(
     """
     started, table = time.monotonic(), session.table
     settings = session.checked_settings()
-    columns, current = session.columns(settings), table.current_snapshot()
     passes = last_passes(table, None if partitions is None else {str(p) for p in partitions})
-    read_before = sample and stand_as_read(table, settings, passes.of)
+    read_before = sample and stand_as_read(table, settings, passes.by_log)
     spans = {} if read_before else passes.spans
     waiting = _waiting(session, settings) if spans else set[str]()
-    checks: list[Check] = []
-    pages: list[str] = []
-    passes_hold = True
-    note = "" if passes.spans else "no pass of these logs is in the table's history, so there is nothing to compare"
-    for (base, end, until), logs in spans.items():
-        did = _plan_of(table, end)
-        snapshot, unchanged = current.snapshot_id if current else end, [_nothing_removed(p) for p in logs]
-        compared = [((snapshot, snapshot), unchanged)]
-        if base is None or any(table.snapshot_by_id(s) is None for s in (base, until) if s is not None):
-            lost = "is not told by the catalog" if base is None else "has expired"
-            which = "the snapshot" if base is None else f"snapshot {base}"
-            note = f"{which} before the last pass {lost}, so only what must hold at any time was checked"
-        elif until is None:
-            compared = [((base, snapshot), logs)]
-        else:
-            # what retention took is missing rightly
-            compared = [((base, until), logs), *compared]
-        unread = _left_out(session, settings, columns, base, logs, passes.settled) if sample else set[str]()
-        found = [_compare(session, columns, *one, did, waiting=waiting, unread=unread) for one in compared]
-        if unread and not all(verdict.success for verdict in found):
-            # a row that was passed over may be why another went
-            found = [_compare(session, columns, *one, did, waiting=waiting) for one in compared]
-        checks += [Check.model_validate(r) for verdict in found for r in verdict.results]
-        pages += [verdict.page for verdict in found]
-        held = all(verdict.success for verdict in found)
-        if not held:
-            alone = _by_themselves(session, columns, passes.alone(table, logs), did)
-            pages += [verdict.page for verdict in alone]
-            held = all(verdict.success for verdict in alone)
-            blame = "which kept every guarantee" if held else "which had broken a guarantee itself"
-            note = f"rows came, or others changed some, after the pass of snapshot {end}, {blame}"
-        passes_hold = passes_hold and held
+    asked = _Verification(session, settings, session.columns(settings), passes, waiting, sample)
+    outcomes = [asked.at(span, logs) for span, logs in spans.items()]
+    checks = tuple(Check.model_validate(r) for o in outcomes for verdict in o.verdicts for r in verdict.results)
+    nothing = "" if passes.spans else "no pass of these logs is in the table's history, so there is nothing to compare"
     report = VerifyReport(
         table=session.name,
         now=now,
         success=all(c.success for c in checks),
-        passes_hold=passes_hold,
+        passes_hold=all(o.passes_hold for o in outcomes),
         seconds=round(time.monotonic() - started, 1),
-        checks=tuple(checks),
-        data_docs=tuple(pages),
-        note=note,
-        not_read_again=len(passes.of) if read_before else 0,
+        checks=checks,
+        data_docs=tuple(verdict.page for o in outcomes for verdict in (*o.verdicts, *(o.alone or ()))),
+        note=next((o.note for o in reversed(outcomes) if o.note), nothing),
+        not_read_again=len(passes.by_log) if read_before else 0,
     )
     return with_own_expectations(session, report, partitions)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the expectations found of some logs."""
+
+    verdicts: list[Verdict]
+    note: str
+    alone: list[Verdict] | None = None
+    """Of the passes by themselves, asked where a guarantee is broken: rows that came since may be why."""
+
+    @property
+    def passes_hold(self) -> bool:
+        """Whether the passes kept every guarantee, whatever others did since."""
+        return all(verdict.success for verdict in (self.verdicts if self.alone is None else self.alone))
+
+
+@dataclass(frozen=True)
+class _Verification:
+    """One check of a table, with what it goes by."""
+
+    session: TableSession
+    settings: Settings
+    columns: LogColumns
+    passes: LastPasses
+    waiting: Collection[str]
+    """Files that wait to be split."""
+    sample: bool
+
+    def at(self, span: Span, logs: list[LogReport]) -> _Outcome:
+        """Judges the logs whose last passes lie in a span of snapshots."""
+        title, unread = _pass_of(self.session.table, span.made), self._left_out(span, logs)
+        compared, note = self._compared(span, logs)
+        verdicts = self._verdicts(compared, title, unread)
+        if unread and not all(verdict.success for verdict in verdicts):
+            # a row that was passed over may be why another went
+            verdicts = self._verdicts(compared, title)
+        if all(verdict.success for verdict in verdicts):
+            return _Outcome(verdicts, note)
+        own = self.passes.alone(self.session.table, logs)
+        alone = _by_themselves(self.session, self.columns, own, title)
+        blame = "which kept every guarantee" if all(v.success for v in alone) else "which had broken a guarantee itself"
+        said = f"rows came, or others changed some, after the pass of snapshot {span.made}, {blame}"
+        return _Outcome(verdicts, said, alone)
+
+    def _compared(self, span: Span, logs: list[LogReport]) -> tuple[list[_Pair], str]:
+        """Returns which snapshots are held against each other and what passes removed between them, and a note."""
+        table = self.session.table
+        current = table.current_snapshot()
+        now = current.snapshot_id if current else span.made
+        at_any_time = (now, now), [_nothing_removed(entry) for entry in logs]
+        expired = any(s is not None and table.snapshot_by_id(s) is None for s in (span.before, span.until))
+        if span.before is None or expired:
+            lost = "is not told by the catalog" if span.before is None else "has expired"
+            which = "the snapshot" if span.before is None else f"snapshot {span.before}"
+            return [at_any_time], f"{which} before the last pass {lost}, so only what must hold at any time was checked"
+        if span.until is None:
+            return [((span.before, now), logs)], ""
+        # what retention took is missing rightly
+        return [((span.before, span.until), logs), at_any_time], ""
+
+    def _verdicts(self, compared: list[_Pair], title: str, unread: Collection[str] = ()) -> list[Verdict]:
+        return [
+            _compare(self.session, self.columns, *one, title, waiting=self.waiting, unread=unread) for one in compared
+        ]
+
+    def _left_out(self, span: Span, logs: Sequence[LogReport]) -> set[str]:
+        """Returns files that the check of a run does not read, if they stand as they stood before its passes."""
+        table, columns, settings = self.session.table, self.columns, self.settings
+        if not self.sample or span.before is None or not (before := table.snapshot_by_id(span.before)):
+            return set()
+        # what a row is may be decided by rows in any other file, where there are transactions or leader epochs
+        if columns.transactions or columns.leader_epoch:
+            return set()
+        rows = summary_of(before).get("total-records", "")
+        if rows.isdecimal() and int(rows) <= settings.audit_rows:
+            # all is read, so nothing more need be known of a small table
+            return set()
+        views = read_logs(table, settings, span.before, partitions=[log.partition for log in logs])
+        expired = {str(log.partition): log.expired for log in logs}
+        seed = ",".join(f"{log.partition}:{log.checkpoint_after}" for log in logs)
+        return passed_over(views, self.passes.settled, expired, settings.audit_rows, seed)
 
 
 def _waiting(session: TableSession, settings: Settings) -> set[str]:
     """Returns the files that wait to be split, which are in no log yet; rows are read, so Spark is opened first."""
     table, _ = session.table, session.jvm
     return set() if keeps_logs_apart(table, settings) else {f.path for f in table_logs(table, settings).mixed}
-
-
-def _left_out(
-    session: TableSession,
-    settings: Settings,
-    columns: LogColumns,
-    base: int | None,
-    logs: Sequence[LogReport],
-    settled: Mapping[str, Settled],
-) -> set[str]:
-    """Returns files that the check of a run does not read, if they stand as they stood before its passes."""
-    table = session.table
-    # what a row is may be decided by rows in any other file, where there are transactions or leader epochs
-    if columns.transactions or columns.leader_epoch or base is None or not (before := table.snapshot_by_id(base)):
-        return set()
-    told = summary_of(before).get("total-records", "")
-    if told.isdecimal() and int(told) <= settings.audit_rows:
-        # all is read, so nothing more need be known of a small table
-        return set()
-    views = read_logs(table, settings, base, partitions=[log.partition for log in logs])
-    expired = {str(log.partition): log.expired for log in logs}
-    seed = ",".join(f"{log.partition}:{log.checkpoint_after}" for log in logs)
-    return passed_over(views, settled, expired, settings.audit_rows, seed)
 
 
 def must_hold(report: VerifyReport) -> VerifyReport:
@@ -141,7 +175,7 @@ def must_hold(report: VerifyReport) -> VerifyReport:
     if not report.passes_hold:
         broken = ", ".join(sorted({c.expectation for c in report.checks if not c.success}))
         raise GateRefused(
-            f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)}, and look at the "
+            f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)}, and asked at the "
             "task's log for an error of Spark before anything is undone.",
             pages=report.data_docs,
         )
@@ -155,13 +189,13 @@ def must_hold(report: VerifyReport) -> VerifyReport:
 
 
 def _by_themselves(
-    session: TableSession, columns: LogColumns, own: Iterable[tuple[tuple[int, int], list[LogReport]]], did: str
+    session: TableSession, columns: LogColumns, own: Iterable[tuple[tuple[int, int], list[LogReport]]], title: str
 ) -> list[Verdict]:
     """Judge what passes did to the rows that they read, whatever came beside or after them."""
-    return [_compare(session, columns, *one, did, own=True) for one in own]
+    return [_compare(session, columns, *one, title, own=True) for one in own]
 
 
-def _plan_of(table: Table, snapshot: int) -> str:
+def _pass_of(table: Table, snapshot: int) -> str:
     """Returns which pass made a snapshot, for people."""
     found = table.snapshot_by_id(snapshot)
     phase, _, plan = (summary_of(found).get(PLAN_SUMMARY, "") if found else "").partition(":")
@@ -191,7 +225,7 @@ def _compare(
     columns: LogColumns,
     snapshots: tuple[int, int],
     logs: list[LogReport],
-    did: str,
+    title: str,
     own: bool = False,
     waiting: Collection[str] = (),
     unread: Collection[str] = (),
@@ -204,7 +238,7 @@ def _compare(
     jvm, name = session.jvm, session.name
     base, current = snapshots
     values = [p.partition for p in logs]
-    title = page_title(name, values, f"published {current}")
+    page = page_title(name, values, f"published {current}")
     among = columns.log.among(values)
     before, after = jvm.scan_tasks(base, among), jvm.scan_tasks(current, among)
     if own:
@@ -228,9 +262,9 @@ def _compare(
         rows = evidence(jvm, columns, sides, hold, lineage=jvm.has_lineage(base))
         # files without bounds may be of other logs
         rows = at_hand(rows.where(rows["p"].isin([str(value) for value in values])), sides)
-        about = {"Pass": did, "Snapshot": f"{current}, as published", "Compared with": f"snapshot {base}"}
+        about = {"Pass": title, "Snapshot": f"{current}, as published", "Compared with": f"snapshot {base}"}
         if passed:
             about["Read"] = f"all but {len(passed):,} of {len(after):,} files; the pass left these alone"
         return judge(
-            rows, name, title, [promise(p) for p in logs], session.home, about | {"Partitions": partitions(values)}
+            rows, name, page, [promise(p) for p in logs], session.home, about | {"Partitions": partitions(values)}
         )
