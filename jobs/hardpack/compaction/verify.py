@@ -59,8 +59,8 @@ def verify(
     read_before = sample and stand_as_read(table, settings, passes.by_log)
     spans = {} if read_before else passes.spans
     waiting = _waiting(session, settings) if spans else set[str]()
-    asked = _Verification(session, settings, session.columns(settings), passes, waiting, sample)
-    outcomes = [asked.at(span, logs) for span, logs in spans.items()]
+    verification = _Verification(session, settings, session.columns(settings), passes, waiting, sample)
+    outcomes = [verification.at(span, logs) for span, logs in spans.items()]
     checks = tuple(Check.model_validate(r) for o in outcomes for verdict in o.verdicts for r in verdict.results)
     nothing = "" if passes.spans else "no pass of these logs is in the table's history, so there is nothing to compare"
     report = VerifyReport(
@@ -175,7 +175,7 @@ def must_hold(report: VerifyReport) -> VerifyReport:
     if not report.passes_hold:
         broken = ", ".join(sorted({c.expectation for c in report.checks if not c.success}))
         raise GateRefused(
-            f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)}, and asked at the "
+            f"{report.table}: the published table breaks {broken}; see {', '.join(report.data_docs)}, and look at the "
             "task's log for an error of Spark before anything is undone.",
             pages=report.data_docs,
         )
