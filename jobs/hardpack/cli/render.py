@@ -185,7 +185,7 @@ def plan_table(plan: Plan) -> Table:
         ("partition", "action", "from", "to", "clean", "cleanable", "dirty", "why"),
         (
             (
-                str(p.partition), p.action, p.first_dirty, p.first_uncleanable, decimal(p.clean_bytes),
+                p.name, p.action, p.first_dirty, p.first_uncleanable, decimal(p.clean_bytes),
                 decimal(p.cleanable_bytes), f"{p.ratio:.3f}", p.reason,
             )
             for p in plan.logs
@@ -250,7 +250,7 @@ PASS_COLUMNS = ("waiting", "checkpoint", "rewritten", "vectors", "left alone")
 
 def _pass_row(entry: LogReport, causes: Sequence[Cause]) -> tuple[object, ...]:
     return (
-        str(entry.partition), f"{entry.rows_before:,} → {entry.rows_after:,}",
+        entry.name, f"{entry.rows_before:,} → {entry.rows_after:,}",
         f"{decimal(entry.bytes_before)} → {decimal(entry.bytes_after)}",
         *(rows_removed(entry, cause) for cause in causes), unknown(entry.tombstones_waiting),
         entry.checkpoint_after or 0, entry.files_rewritten, entry.files_under_vectors,

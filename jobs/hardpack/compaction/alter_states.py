@@ -99,7 +99,7 @@ def alter_states(
             f"{session.name}: no log is known before {len(found.mixed)} files that may hold rows of several are split; "
             f"`hardpack split {session.name}` does it."
         )
-    views = {str(view.partition): view for view in found.views}
+    views = {view.name: view for view in found.views}
     states = trusted_states(table)
     changed = {name: change(view, state_of(states, name)) for name, view in views.items()}
     on_record = read_state(session.name, table.properties)

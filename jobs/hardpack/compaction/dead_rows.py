@@ -115,7 +115,7 @@ def _refuse_missing_markers(session: TableSession, logs: Sequence[LogToClean], r
     """See that no control row was deleted which decides about rows that a pass has not copied yet."""
     if lacking := may_lack_rows(session.table, (log.view for log in logs)):
         firsts = {log.name: log.reach.first_dirty for log in logs}
-        starts = [Bounds(v.partition, max(firsts[str(v.partition)], v.state.checkpoint or 0), 0, 0, 0) for v in lacking]
+        starts = [Bounds(v.partition, max(firsts[v.name], v.state.checkpoint or 0), 0, 0, 0) for v in lacking]
         refuse_missing_markers(session.name, with_bounds(rows, starts).where("o >= first_dirty"))
 
 

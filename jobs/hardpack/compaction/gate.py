@@ -82,7 +82,7 @@ def promise(entry: LogReport, sample: GateSample | None = None) -> dict[str, Any
         entry: what the pass claims.
         sample: what the gate reads; of a sample the files' counts make the ledger. None where all is read.
     """
-    name, sampled = str(entry.partition), dict[str, Any]()
+    name, sampled = entry.name, dict[str, Any]()
     if sample and sample.sample:
         counted = [entry.rows_before, entry.rows_after]
         passed = [list(r) for r in sample.passed.get(name, ())]

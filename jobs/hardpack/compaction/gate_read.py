@@ -101,7 +101,7 @@ class _Looks:
         """Returns the files of a log at a snapshot."""
         if snapshot not in self._at:
             views = read_logs(self.table, self._settings, snapshot, partitions=self._asked[snapshot])
-            self._at[snapshot] = {str(view.partition): view.files for view in views}
+            self._at[snapshot] = {view.name: view.files for view in views}
         return self._at[snapshot].get(log, ())
 
 

@@ -123,7 +123,7 @@ def _runs(view: LogView) -> Iterator[Run]:
     end = -1
     for file in (*sorted(view.files, key=lambda f: (f.min_offset, f.path)), None):
         if run and (file is None or file.min_offset > end):
-            yield Run(str(view.partition), tuple(run), end < clean_to)
+            yield Run(view.name, tuple(run), end < clean_to)
             run = []
         if file:
             run.append(file)

@@ -58,7 +58,7 @@ class LastPasses:
         """
         by_commit: dict[tuple[int, int], list[LogReport]] = defaultdict(list)
         for log in logs:
-            for one in self.by_log[str(log.partition)]:
+            for one in self.by_log[log.name]:
                 if one.base is not None and table.snapshot_by_id(one.base) and table.snapshot_by_id(one.made):
                     by_commit[one.base, one.made].append(one.did)
         return list(by_commit.items())
@@ -82,7 +82,7 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
             continue
         report = PassReport.from_summary(commit.report, commit.snapshot)
         for entry in report.logs:
-            name = str(entry.partition)
+            name = entry.name
             if name in found and name not in settled and report.phase == "one":
                 settled |= {name: part} if (part := Settled.of(table, entry, report.base, commit.snapshot)) else {}
             if name in found or (wanted is not None and name not in wanted):

@@ -31,7 +31,7 @@ class Ledger:
         Args:
             commit: the time of the commit, ms.
         """
-        emptied = {str(entry.partition): not entry.rows_after for entry in self.logs}
+        emptied = {entry.name: not entry.rows_after for entry in self.logs}
         return {name: replace(state, empty=emptied[name]) for name, state in _states(self.choice, commit).items()}
 
 

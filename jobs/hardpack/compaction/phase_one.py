@@ -45,11 +45,11 @@ def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassRepor
         return done
     if plan.split and dry_run:
         return request.report().noted(str(plan.split))
-    entries = {str(p.partition): p for p in plan.doing("clean")}
+    entries = {p.name: p for p in plan.doing("clean")}
     if not entries or plan.snapshot is None:
         return request.report()
     views = [
-        replace(view, last_stable=entries[str(view.partition)].last_stable)
+        replace(view, last_stable=entries[view.name].last_stable)
         for view in planned_views(session, plan, list(entries))
     ]
     logs = [LogToClean(v, plan.settings, plan.now, plan.force) for v in views]

@@ -44,7 +44,7 @@ def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) 
         return request.report()
     if plan.split and dry_run:
         return request.report().noted(str(plan.split))
-    views = planned_views(session, plan, [str(p.partition) for p in plan.logs])
+    views = planned_views(session, plan, [p.name for p in plan.logs])
     logs = logs_to_expire(views, plan.settings, plan.now)
     request = replace(request, notes=(*request.notes, *filter(None, map(_given_up, logs))))
     return expire_logs(session, request, plan.settings, logs, dry_run)
@@ -73,7 +73,7 @@ def expire_planned(session: TableSession, plan: Plan) -> PassReport:
         GateRefused, Conflict: see `hardpack.compaction.pipeline.run`.
     """
     cleaned = {name for name, state in trusted_states(session.table).items() if state.last_clean.get("now") == plan.now}
-    planned = {str(p.partition): p.action for p in plan.doing("clean", "expire")}
+    planned = {p.name: p.action for p in plan.doing("clean", "expire")}
     if plan.split:
         # which logs had rows to clean in files of several, nobody knew when it was planned
         planned |= {name: "clean" for name in cleaned if plan.is_about(name)}
@@ -86,7 +86,7 @@ def expiry_id(plan: Plan) -> str:
 
     The checkpoints are part of it: after a further phase one the same question at the same time is a new one.
     """
-    return request_id([plan.uuid, plan.now, sorted((str(p.partition), p.checkpoint) for p in plan.logs)])
+    return request_id([plan.uuid, plan.now, sorted((p.name, p.checkpoint) for p in plan.logs)])
 
 
 def logs_to_expire(views: Iterable[LogView], settings: Settings, now: int) -> list[LogToExpire]:

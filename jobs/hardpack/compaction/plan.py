@@ -51,6 +51,11 @@ class LogPlan(BaseModel):
     """The time before which the decision stays as it is while the table does, ms."""
 
     @property
+    def name(self) -> str:
+        """The text of its partition."""
+        return str(self.partition)
+
+    @property
     def bytes(self) -> int:
         """What a pass may have to read."""
         return self.clean_bytes + self.cleanable_bytes

@@ -44,7 +44,7 @@ def clean_or_replan(
 
 
 def _replanned(plan: Plan, replan: Callable[[Plan, dict[str, int]], Plan]) -> Plan:
-    told = {str(p.partition): p.last_stable for p in plan.logs if p.last_stable is not None}
+    told = {p.name: p.last_stable for p in plan.logs if p.last_stable is not None}
     fresh = replan(plan, told)
     # some of the logs may be gone, or in files that a writer has added since
     logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
@@ -74,10 +74,10 @@ def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) 
             f"{name}: {len(planned.mixed)} files of snapshot {plan.snapshot} hold rows of several logs, which a writer "
             "added since others were split; run it again."
         )
-    then = {str(v.partition): v for v in planned.views}
+    then = {v.name: v for v in planned.views}
     moved = session.base != plan.snapshot
-    now = {str(v.partition): v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
-    entries, read = {str(p.partition): p for p in plan.logs}, seen_by_reading(table, plan.snapshot or 0).read
+    now = {v.name: v for v in read_logs(table, plan.settings, partitions=partitions)} if moved else then
+    entries, read = {p.name: p for p in plan.logs}, seen_by_reading(table, plan.snapshot or 0).read
     for partition in partitions:
         view, entry = then.get(partition), entries[partition]
         live = {f.path for f in now[partition].files} if partition in now else set()

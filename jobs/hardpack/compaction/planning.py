@@ -50,7 +50,7 @@ def make_plan(
     found = wanted_logs(table, settings, partitions, session.memory, waiting_too=True)
     views = found.views
     if last_stable:
-        views = [replace(view, last_stable=last_stable.get(str(view.partition))) for view in views]
+        views = [replace(view, last_stable=last_stable.get(view.name)) for view in views]
     plans = [_plan_log(view, settings, now, force, interval) for view in views]
     return Plan(
         table=session.name,
@@ -69,7 +69,7 @@ def make_plan(
             last_stable=dict(last_stable) if last_stable else None,
             interval=interval,
         ),
-        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), str(p.partition)))),
+        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), p.name))),
     )
 
 
@@ -95,9 +95,9 @@ def wanted_logs(
     found = table_logs(table, settings, memory=memory, partitions=partitions)
     if partitions is None:
         return found
-    by_name, wanted = {str(v.partition): v for v in found.views}, [str(p) for p in partitions]
+    by_name, wanted = {v.name: v for v in found.views}, [str(p) for p in partitions]
     if (missing := [p for p in wanted if p not in by_name]) and not (found.mixed and waiting_too):
-        there = ", ".join(str(v.partition) for v in read_logs(table, settings, memory=memory)) or "none"
+        there = ", ".join(v.name for v in read_logs(table, settings, memory=memory)) or "none"
         hidden = f"; others may be in {len(found.mixed)} files that are to be split" if found.mixed else ""
         raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}{hidden}.")
     return replace(found, views=[by_name[p] for p in wanted if p in by_name])

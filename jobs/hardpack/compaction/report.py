@@ -65,6 +65,11 @@ class LogReport(BaseModel):
         """Rows that the pass removed, whatever the cause."""
         return sum(removed_by_cause([self]).values())
 
+    @property
+    def name(self) -> str:
+        """The text of its partition."""
+        return str(self.partition)
+
 
 class PassReport(BaseModel):
     """One phase of one plan on one table."""

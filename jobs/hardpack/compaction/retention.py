@@ -87,7 +87,7 @@ def apply_retention(
     if found.mixed and not dry_run:
         raise Conflict(f"{session.name}: a writer added files with rows of several logs meanwhile; run it again.")
     views = found.views
-    asked = [str(session.table.metadata.table_uuid), now, session.base, [str(v.partition) for v in views]]
+    asked = [str(session.table.metadata.table_uuid), now, session.base, [v.name for v in views]]
     request = PassRequest(session.name, "retention", request_id(asked), now, session.base)
     report = retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
     return report.noted(str(FilesToSplit.of(found.mixed, settings, now))) if found.mixed else report

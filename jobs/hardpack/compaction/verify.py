@@ -154,7 +154,7 @@ class _Verification:
             # all is read, so nothing more need be known of a small table
             return set()
         views = read_logs(table, settings, span.before, partitions=[log.partition for log in logs])
-        expired = {str(log.partition): log.expired for log in logs}
+        expired = {log.name: log.expired for log in logs}
         seed = ",".join(f"{log.partition}:{log.checkpoint_after}" for log in logs)
         return passed_over(views, self.passes.settled, expired, settings.audit_rows, seed)
 

@@ -80,10 +80,10 @@ def passed_over(
     clean = [
         file
         for view in views
-        if (part := settled.get(str(view.partition)))
+        if (part := settled.get(view.name))
         for file in part.files(view)
         if file.tombstones == 0
-        or not any(low <= file.max_offset and file.min_offset <= high for low, high in expired[str(view.partition)])
+        or not any(low <= file.max_offset and file.min_offset <= high for low, high in expired[view.name])
     ]
     rng = random.Random(seed)  # noqa: S311  a sample, not a secret
     read = few(rng, clean, limit, lambda file: file.rows)

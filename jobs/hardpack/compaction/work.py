@@ -90,7 +90,7 @@ class LogWork(ABC):
     @property
     def name(self) -> str:
         """The text of its partition."""
-        return str(self.view.partition)
+        return self.view.name
 
     @property
     def groups(self) -> list[list[Segment]]:

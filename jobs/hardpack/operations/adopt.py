@@ -104,7 +104,7 @@ def adopt(
         if _other_tombstones(table, result, wanted[FIELDS], policy):
             # before the settings, so that by no order of things an old horizon is a new tombstone's
             date_anew(session, result, session.clock())
-        _set(session, wanted, gone, [str(view.partition) for view in views])
+        _set(session, wanted, gone, [view.name for view in views])
     return result
 
 

@@ -71,7 +71,7 @@ def _begin(session: TableSession, source: ReaderSource, now: int) -> None:
     """Puts a reader down at 0 in the logs of which its source may tell and has not."""
     if _ignored(session):
         return
-    logs = [str(view.partition) for view in logs_of(session)]
+    logs = [view.name for view in logs_of(session)]
     new = [log for log in logs if property_of(session.name, source.name, log) not in session.table.properties]
     # of logs of other topics a group's topic tells nothing
     if told := [log for log in new if not source.topic or may_be_of(session, source.topic, log)]:
@@ -87,7 +87,7 @@ def _follow(session: TableSession, source: ReaderSource, now: int) -> str:
     known = {of.log: position for of, position in read_positions(session.name, session.table.properties)
              if of.reader == source.name}  # fmt: skip
     unasked = {log for log, position in known.items() if position.source == UNASKED}
-    waiting = {str(view.partition) for view in logs_of(session) if _holds_deletes(view)}
+    waiting = {view.name for view in logs_of(session) if _holds_deletes(view)}
     if not unasked and not waiting:
         return f"{source.table}: no tombstone waits for reader {source.name}"
     found = told_by(session, source)

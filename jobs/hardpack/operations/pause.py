@@ -59,7 +59,7 @@ def resume(
                 "`hardpack status` shows which logs are."
             )
         if ahead:
-            before = horizons_at(session.table, str(view.partition), now)
+            before = horizons_at(session.table, view.name, now)
             state = undone_clock(state, now, session.settings.delete_retention_ms, before)
         expired_to = -1 if trust_late_rows else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)

@@ -127,7 +127,7 @@ def list_readers(session: TableSession, now: int) -> list[ReaderStatus]:
         BadInput: the table or a property of it is wrong.
     """
     settings = session.checked_settings()
-    views = {str(v.partition): v for v in wanted_logs(session.table, settings, None, session.memory).views}
+    views = {v.name: v for v in wanted_logs(session.table, settings, None, session.memory).views}
     return [
         ReaderStatus(
             table=session.name,
@@ -178,7 +178,7 @@ def given_offset(session: TableSession, partitions: Sequence[Partition] | None, 
     views = logs_of(session, partitions)
     if not views:
         raise BadInput(f"{session.name}: the table has no log yet for a reader to be in; set it once rows have come.")
-    return Positions("", {str(view.partition): offset for view in views})
+    return Positions("", {view.name: offset for view in views})
 
 
 def group_offsets(session: TableSession, place: str, command_config: Path | None = None) -> Positions:
@@ -215,7 +215,7 @@ def group_offsets(session: TableSession, place: str, command_config: Path | None
 
 def _by_log(session: TableSession, topic: str, offsets: Mapping[int, int]) -> dict[str, int]:
     """Returns offsets of a topic's partitions by the names that the table's logs have."""
-    logs = {str(v.partition) for v in logs_of(session)}
+    logs = {v.name for v in logs_of(session)}
     by_number = {str(number): offset for number, offset in sorted(offsets.items())}
     by_topic = {f"{topic}-{number}": offset for number, offset in by_number.items()}
     found = by_topic if _names_topics(session) or logs & by_topic.keys() else by_number

@@ -90,8 +90,8 @@ def _positions(session: TableSession, read: Snapshot | None) -> dict[str, int]:
     """Returns the offset of each log before which all that was appended is of snapshots that were read."""
     views = logs_of(session)
     if read is None:
-        return {str(view.partition): 0 for view in views}
-    at = {str(view.partition): view.log_end for view in views}
+        return {view.name: 0 for view in views}
+    at = {view.name: view.log_end for view in views}
     for log, offset in _unread(session.table, session.settings, read):
         for name in at if log is None else [str(log)]:
             at[name] = min(at.get(name, offset), offset)

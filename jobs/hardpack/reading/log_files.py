@@ -103,7 +103,7 @@ class SnapshotLogs:
         self.columns = LogColumns.of(table.schema(), settings)
         self._wanted = None if partitions is None else list(partitions)
         found = table_logs(table, settings, memory=memory, partitions=self._wanted)
-        self._views, self._shared = {str(view.partition): view for view in found.views}, found.mixed
+        self._views, self._shared = {view.name: view for view in found.views}, found.mixed
         self._logs: dict[str, ReadableLog] = {}
 
     @property

@@ -204,6 +204,11 @@ class LogView:
     """Whom tombstones wait for; None where they wait for nobody."""
 
     @property
+    def name(self) -> str:
+        """The text of its partition."""
+        return str(self.partition)
+
+    @property
     def log_start(self) -> int:
         """First offset of the log; compaction does not move it, and rows that are put before it make it smaller."""
         if self.state.log_start is not None:

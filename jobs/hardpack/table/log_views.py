@@ -134,15 +134,15 @@ def table_logs(
         memory.forget()
     mixed = seen.waiting
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
-    known = {str(v.partition) for v in views}
+    known = {v.name for v in views}
     text = reader.columns.log.is_text
     unseen = {name: name if text else _number(name) for name in sorted(states.keys() - known)}
     # no row can be of a log whose name is no number
     gone = [(log, states[name]) for name, log in unseen.items() if log is not None]
     views += [LogView(log, (), _of_no_row(log, state, mixed, lineage)) for log, state in gone]
-    views = [v for v in views if wanted is None or str(v.partition) in wanted]
+    views = [v for v in views if wanted is None or v.name in wanted]
     if readers := slowest_readers(table_name(table), table.properties, settings):
-        views = [replace(view, slowest=readers.get(str(view.partition))) for view in views]
+        views = [replace(view, slowest=readers.get(view.name)) for view in views]
     return TableLogs(views, mixed)
 
 
