@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from hardpack import Conflict
 from hardpack.compaction.verify import must_hold
+from hardpack.rules.model import SnapshotRef
 from hardpack.rules.settings import read_settings
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import made_by, read_state
@@ -52,7 +53,7 @@ def test_one_pass(hp, catalog):
     assert summary.additional_properties["hardpack.plan"] == f"one:{plan.id}"
     then = read_state(name, summary.additional_properties)
     made = table.current_snapshot()
-    assert state == {p: made_by(found, (made.snapshot_id, made.sequence_number)) for p, found in then.items()}
+    assert state == {p: made_by(found, SnapshotRef(made.snapshot_id, made.sequence_number)) for p, found in then.items()}
     assert {found.seen for found in state.values()} == {(made.sequence_number - 1, made.sequence_number)}
 
 
