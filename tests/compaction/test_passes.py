@@ -53,7 +53,9 @@ def test_one_pass(hp, catalog):
     assert summary.additional_properties["hardpack.plan"] == f"one:{plan.id}"
     then = read_state(name, summary.additional_properties)
     made = table.current_snapshot()
-    assert state == {p: made_by(found, SnapshotRef(made.snapshot_id, made.sequence_number)) for p, found in then.items()}
+    assert state == {
+        p: made_by(found, SnapshotRef(made.snapshot_id, made.sequence_number)) for p, found in then.items()
+    }
     assert {found.seen for found in state.values()} == {(made.sequence_number - 1, made.sequence_number)}
 
 

@@ -15,7 +15,7 @@ from hardpack.compaction.work import PassRequest
 from hardpack.errors import Conflict
 from hardpack.spark.commit import CommitChange, TableAtCommit
 from hardpack.table.history import commits
-from hardpack.table.layout import FIELDS, OFFSETS, bound_fields, mean_other_rows
+from hardpack.table.layout import FIELDS, OFFSETS, TOMBSTONES, bound_fields, mean_other_rows
 from hardpack.table.packing import PassFolder
 from hardpack.table.readers import slowest_readers
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
@@ -64,11 +64,11 @@ def _next_state(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> str:
     work, record = ledger.choice.work, ledger.choice.inputs.record
     if moved := record.why_moved(work.request.base, at_commit.ancestors):
         raise Conflict(f"{work.name}: {moved}; plan again, nothing was published.")
-    # by another value other rows are tombstones, of which the pass has dated none
-    if mean_other_rows(fields, at_commit.properties.get(FIELDS, ""), (*OFFSETS, "key", "value")):
+    # by another value or rule other rows are tombstones, of which the pass has dated none
+    if mean_other_rows(fields, at_commit.properties.get(FIELDS, ""), (*OFFSETS, "key", *TOMBSTONES)):
         raise Conflict(
-            f"{work.name}: partition, offset, key or value was mapped to another column meanwhile; plan again, nothing "
-            "was published."
+            f"{work.name}: partition, offset, key or value was mapped to another column meanwhile, or tombstones go by "
+            "another rule; plan again, nothing was published."
         )
     current = read_state(work.name, at_commit.properties)
     own = {log.name for log in work.logs}

@@ -18,7 +18,7 @@ from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_se
 from hardpack.rules.tombstones import NULL
 from hardpack.table.columns import POLICY
 from hardpack.table.history import ancestors, summary_of
-from hardpack.table.layout import FIELDS, OFFSETS, bound_fields, check_layout, mean_other_rows
+from hardpack.table.layout import FIELDS, OFFSETS, RULE, TOMBSTONES, bound_fields, check_layout, mean_other_rows
 from hardpack.table.log_views import read_logs
 from hardpack.table.readers import at_the_start, is_position
 from hardpack.table.state import STATE_PROPERTY
@@ -89,7 +89,7 @@ def adopt(
     result = read_settings(name, future, policy)
     # a role that is named is bound anew, the others are what they were
     anew = {name.removeprefix("column.").replace(".", "_") for name in settings if name.startswith("column.")}
-    anew |= {"value"} if "tombstone" in settings else set()
+    anew |= {RULE, "value"} if "tombstone" in settings else {RULE}
     check_layout(table, result, anew)
     check_honoured(table, result)
     views = read_logs(table, result)
@@ -113,7 +113,7 @@ def _other_tombstones(table: Table, after: Settings, fields: str, policy: Mappin
     if POLICY not in table.properties or STATE_PROPERTY not in table.properties:
         return False
     before = {**policy, **own_settings(table.properties, policy)}.get("tombstone", NULL)
-    return before != after.tombstone or mean_other_rows(_fields_of_state(table), fields, ("value",))
+    return before != after.tombstone or mean_other_rows(_fields_of_state(table), fields, TOMBSTONES)
 
 
 def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: Sequence[str]) -> None:

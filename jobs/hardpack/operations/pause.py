@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from pyiceberg.table.snapshots import Snapshot
 
 from hardpack.compaction.alter_states import alter_states
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.rules.horizons import covered_to, horizon_from, undone_clock
+from hardpack.rules.horizons import dated_anew, horizon_from, undone_clock
 from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef
 from hardpack.rules.settings import Settings
 from hardpack.table.history import horizons_at
@@ -48,6 +49,10 @@ def resume(
         BadInput: a log was named that is neither paused nor uncleanable.
     """
 
+    @cache
+    def before(_: int | None) -> dict[str, frozenset[int]]:
+        return horizons_at(session.table, now)
+
     def resumed(view: LogView, state: LogState) -> LogState:
         ahead = state.last_clean.get("now", now) > now
         held = bool(state.paused or state.uncleanable or ahead)
@@ -59,8 +64,8 @@ def resume(
                 "`hardpack status` shows which logs are."
             )
         if ahead:
-            before = horizons_at(session.table, view.name, now)
-            state = undone_clock(state, now, session.settings.delete_retention_ms, before)
+            right_before = before(session.base).get(view.name)
+            state = undone_clock(state, now, session.settings.delete_retention_ms, right_before)
         expired_to = -1 if trust_late_rows else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
 
@@ -79,12 +84,7 @@ def date_anew(session: TableSession, settings: Settings, now: int) -> dict[str, 
         The logs' states, by partition.
     """
     horizon = horizon_from(now, settings.delete_retention_ms)
-
-    def dated(_: LogView, state: LogState) -> LogState:
-        met = max(covered_to(state), (state.checkpoint or 0) - 1)
-        return state if state.checkpoint is None else replace(state, horizons=((met, horizon),))
-
-    return alter_states(session, "adopt", None, dated, settings)
+    return alter_states(session, "adopt", None, lambda _, state: dated_anew(state, horizon), settings)
 
 
 def remember(session: TableSession) -> dict[str, LogState]:

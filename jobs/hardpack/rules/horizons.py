@@ -114,6 +114,18 @@ def without_empty(horizons: tuple[Horizon, ...], files: Iterable[DataFile]) -> t
     return tuple(kept)
 
 
+def dated_anew(state: LogState, horizon_ms: int) -> LogState:
+    """Returns the state with one horizon for all tombstones that passes have met, as other rows are tombstones now.
+
+    Args:
+        state: of the log.
+        horizon_ms: the horizon, or `UNDATED`, so that the next phase one gives them theirs.
+    """
+    if state.checkpoint is None:
+        return state
+    return replace(state, horizons=((max(covered_to(state), state.checkpoint - 1), horizon_ms),))
+
+
 def undone_clock(
     state: LogState, now: int, delete_retention_ms: int, right_before: Collection[int] | None = None
 ) -> LogState:

@@ -9,9 +9,10 @@ from functools import cached_property
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
+from hardpack.rules.horizons import UNDATED, dated_anew
 from hardpack.rules.model import LogState, SnapshotRef
 from hardpack.table.columns import table_name
-from hardpack.table.layout import FIELDS, mean_other_rows
+from hardpack.table.layout import FIELDS, TOMBSTONES, mean_other_rows
 from hardpack.table.packing import Lost, PassFolder
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of
 
@@ -82,23 +83,25 @@ def trusted_states(table: Table) -> dict[str, LogState]:
     return dict(Record.of(table).trusted)
 
 
-def horizons_at(table: Table, log: str, now: int) -> frozenset[int] | None:
-    """Returns the delete horizons, ms, that a log's last pass left which was no later than a time.
+def horizons_at(table: Table, now: int) -> dict[str, frozenset[int]]:
+    """Returns by log the delete horizons, ms, that its last pass left which was no later than a time.
 
     Args:
         table: as pyiceberg loaded it.
-        log: the text of its partition.
         now: ms since the epoch.
 
     Returns:
-        None where no snapshot tells of such a pass any more; nothing of a log that had none before.
+        Nothing of a log of which no snapshot tells such a pass any more; no horizons of one that had none before.
     """
     name, folder, past = table_name(table), PassFolder.of(table), _Past(table)
+    logs, found = read_state(name, table.properties).keys(), dict[str, frozenset[int]]()
     for snapshot in past.ours:
-        state = (_told_by(name, folder, snapshot) or {}).get(log)
-        if state and state.last_clean.get("now", 0) <= now:
-            return frozenset(ms for ms, _ in state.markers) | {ms for _, ms in state.horizons}
-    return frozenset() if past.whole else None
+        for log, state in (_told_by(name, folder, snapshot) or {}).items():
+            if log not in found and state.last_clean.get("now", 0) <= now:
+                found[log] = frozenset(ms for ms, _ in state.markers) | {ms for _, ms in state.horizons}
+        if logs <= found.keys():
+            break
+    return {log: frozenset[int]() for log in logs if past.whole} | found
 
 
 def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str, LogState]:
@@ -115,7 +118,7 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
             # what it told of must not come from an older one
             lost = True
             break
-        earlier = told | earlier
+        earlier = past.as_dated(snapshot, told) | earlier
     for log in undone | (states.keys() & earlier.keys()):
         # what nobody tells any more may have expired tombstones too
         certain = past.whole and not lost
@@ -184,6 +187,7 @@ class _Past:
     """The current snapshot's ancestors, looked through once for all logs."""
 
     def __init__(self, table: Table) -> None:
+        self.fields = table.properties.get(FIELDS, "")
         self.lineage = list(ancestors(table))
         self.ours = [s for s in self.lineage if STATE_PROPERTY in summary_of(s) and as_mapped(table, s)]
         ours = (s.sequence_number or 0 for s in table.snapshots() if STATE_PROPERTY in summary_of(s))
@@ -219,6 +223,12 @@ class _Past:
         if state.snapshot is None:
             return False
         return state.snapshot.id in self.elsewhere | self.mapped_otherwise or self._lacks(*state.snapshot)
+
+    def as_dated(self, snapshot: Snapshot, states: dict[str, LogState]) -> dict[str, LogState]:
+        """Returns the states that a commit left, without horizons where other rows were tombstones then."""
+        if not mean_other_rows(summary_of(snapshot).get(FIELDS, ""), self.fields, TOMBSTONES):
+            return states
+        return {log: dated_anew(state, UNDATED) for log, state in states.items()}
 
     def as_far_as_told(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
         """Returns the states without what was recorded of rows that are not in the past.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from urllib.parse import quote, unquote
 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -30,7 +31,10 @@ from hardpack.table.columns import LogColumns, key_columns, mapped_columns, tabl
 from hardpack.table.schema_columns import find_column, separate_names
 
 FIELDS = PREFIX + "fields"
-"""Property that binds each role to the field id of its column, since a name may come to mean another."""
+"""Property that binds each role to the field id of its column, since a name may come to mean another; and the rule by
+which rows are tombstones."""
+RULE = "tombstone"
+"""Stands for that rule among the roles."""
 
 EXPECTED: dict[str, tuple[type[PrimitiveType], ...]] = {
     "partition": (IntegerType, LongType, StringType),
@@ -103,17 +107,18 @@ def _check_format(table: Table) -> None:
 def bound_fields(table: Table, settings: Settings) -> str:
     """Returns what table property `hardpack.fields` holds.
 
-    It has the field id of each role's column, in the order of roles.
+    It has the field id of each role's column, in the order of roles, and then the rule of tombstones.
     """
     columns = LogColumns.of(table.schema(), settings)
     numbers = {role: str(column.field_id) for role, column in columns.by_role.items() if " " not in role}
     numbers["partition"] = "+".join(map(str, columns.log.field_ids))
     numbers["key"] = "+".join(str(column.field_id) for column in columns.keys)
+    numbers[RULE] = quote(settings.tombstone, safe="")
     return ",".join(f"{role}={number}" for role, number in numbers.items())
 
 
 def fields_by_role(bound: str) -> dict[str, str]:
-    """Returns by role the field id of its column, or several with a plus between.
+    """Returns by role the field id of its column, or several with a plus between; and the rule, quoted as in URLs.
 
     Args:
         bound: what table property `hardpack.fields` holds.
@@ -123,10 +128,12 @@ def fields_by_role(bound: str) -> dict[str, str]:
 
 OFFSETS = ("partition", "offset")
 """Roles that say what a log and its order are."""
+TOMBSTONES = ("value", RULE)
+"""What says which rows are tombstones."""
 
 
 def mean_other_rows(before: str, after: str, roles: Collection[str] = (*OFFSETS, "key")) -> bool:
-    """Returns whether a role that says what a log, its order or its keys are has moved to another field.
+    """Returns whether a role has moved to another field, usually one that says what a log, its order or its keys are.
 
     Args:
         before: what table property `hardpack.fields` held; empty where nobody tells any more.
@@ -146,6 +153,11 @@ def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> Non
     for role, number in fields_by_role(bound).items():
         if role not in now or now[role] == number or role in anew:
             continue
+        if role == RULE:
+            raise BadInput(
+                f"{name}: its tombstones go by {settings.tombstone!r}, expected {unquote(number)!r} as when it was "
+                f"adopted; set it back, or `hardpack adopt {name}` takes it and gives tombstones a new horizon."
+            )
         column = mapped_columns(settings)[role]
         before = schema.find_column_name(int(number)) if number.isdigit() else None
         gone = f"now called {before!r}" if before else "made of other fields now" if "+" in number else "gone"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -163,7 +163,7 @@ def change_of(
             log, args = reader.placed(entry)
             (removed if entry.status == ManifestEntryStatus.DELETED else added).setdefault(log, []).append(args)
     came, out = built(added), built(removed)
-    gone = {file.path.encode() for files in out.values() for file in files}
+    gone = {file.path.encode(): log for log, files in out.items() for file in files}
     before = [m for m in listed if m.content == ManifestContent.DELETES and m.added_snapshot_id != snapshot]
     deleted, hidden = _deleted(reader, deletes), _hidden(reader, deletes, before, gone) if gone else {}
     # rows that left with a file of which nobody can tell the log may have been of any
@@ -177,7 +177,8 @@ def change_of(
 
 def _deleted(reader: ManifestReader, deletes: Iterable[ManifestEntry]) -> Counts:
     """Returns the rows that a snapshot's own deletes take; of equality deletes nobody tells how many."""
-    found = Counts()
+    found, deletes = Counts(), list(deletes)
+    again = {_only_path(e.data_file) for e in deletes if e.status == ManifestEntryStatus.ADDED} - {None}
     for entry in deletes:
         file, came = entry.data_file, entry.status == ManifestEntryStatus.ADDED
         log = reader.named_log(file)
@@ -185,25 +186,43 @@ def _deleted(reader: ManifestReader, deletes: Iterable[ManifestEntry]) -> Counts
         if came:
             known = file.content == DataFileContent.POSITION_DELETES and before is not None
             found[log] = (before or 0) + file.record_count if known else None
-        elif entry.status == ManifestEntryStatus.DELETED and _is_vector(file) and before is not None:
-            # the vector that comes in its place names its rows again
+        elif entry.status != ManifestEntryStatus.DELETED or before is None:
+            continue
+        elif _is_vector(file) or _only_path(file) in again:
+            # what comes in its place names its rows again
             found[log] = before - file.record_count
     return found
 
 
 def _hidden(
-    reader: ManifestReader, deletes: Iterable[ManifestEntry], before: Iterable[ManifestFile], gone: Collection[bytes]
+    reader: ManifestReader,
+    deletes: Iterable[ManifestEntry],
+    before: Iterable[ManifestFile],
+    gone: Mapping[bytes, Partition | None],
 ) -> dict[Partition | None, int]:
     """Returns the rows that earlier deletes had surely taken of data files that left.
 
-    A deletion vector leaves with its file. Position deletes stay, and tell whose they are if they are one file's.
+    A deletion vector leaves with its file. Position deletes may stay, and tell whose they are if they are one file's.
+
+    Args:
+        reader: the table's.
+        deletes: what the snapshot did to deletes.
+        before: manifests of earlier deletes, which stay.
+        gone: by path the log of each data file that left.
     """
-    left = [e.data_file for e in deletes if e.status == ManifestEntryStatus.DELETED and _is_vector(e.data_file)]
+    found = defaultdict[Partition | None, int](int)
+    left = [e.data_file for e in deletes if e.status == ManifestEntryStatus.DELETED]
     stay = [e.data_file for e in deletes if e.status == ManifestEntryStatus.EXISTING]
     stay += (file for manifest in before for file in reader.delete_files(manifest))
-    found = defaultdict[Partition | None, int](int)
-    for file in (*left, *(f for f in stay if _only_path(f) in gone)):
-        found[reader.named_log(file)] += file.record_count
+    alone = next(iter(gone.values())) if len(set(gone.values())) == 1 else None
+    for file in (*left, *stay):
+        if (path := _only_path(file) or b"") in gone:
+            found[gone[path]] += file.record_count
+    for file in left:
+        # where its bounds do not name the data file
+        if _is_vector(file) and _only_path(file) not in gone:
+            log = reader.named_log(file)
+            found[alone if log is None else log] += file.record_count
     return found
 
 

@@ -1,0 +1,60 @@
+"""Rows that row-level deletes of others hide, when a MERGE writes their files anew: no late row passes for them."""
+
+import pytest
+from pyiceberg.manifest import ManifestContent
+
+from tests.histories import foreign
+from tests.histories.engine import simulated
+from tests.histories.known import T, _do
+from tests.histories.test_edges import expired, hide, merged_on_read, merged_on_write, play, said
+from tests.histories.world import World
+
+pytestmark = pytest.mark.histories
+HIDDEN = "bcdefgh"
+
+
+@pytest.fixture
+def world():
+    with simulated():
+        yield World()
+
+
+def is_refused(world):
+    world.look(T)
+    return said(world).reason.startswith("refused: rows arrived")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("by_log", [True, False])
+@pytest.mark.parametrize("merge", [merged_on_write, merged_on_read])
+def test_a_row_in_the_place_of_a_hidden_one_is_late(world, merge, by_log, version):
+    """Deletes of one data file are of its log, also where no partition of the table names that (invariant 9)."""
+    tab = expired(world, by_log=by_log, version=version)
+    hide(tab, HIDDEN, world)
+    assert not is_refused(world)
+    merge(world, tab, [6])
+    assert is_refused(world)
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_deletes_that_name_earlier_ones_again_take_no_more_rows(world, upgraded):
+    """Engines put a data file's deletes together: the new file or vector takes the place of the old file."""
+    tab = expired(world)
+    hide(tab, HIDDEN, world)
+    if upgraded:
+        play(world, _do("upgrade", to=3))
+    merged_on_read(world, tab, [6])
+    assert is_refused(world)
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_deletes_may_leave_with_their_data_file(world, drops):
+    tab = expired(world)
+    hide(tab, HIDDEN, world)
+    path, seen = next((p, r) for p, r in tab.visible(tab.current).items() if any(row.key == "a" for row in r))
+    deletes = [p for m in tab._lists(tab.current, ManifestContent.DELETES) for p in tab.store.live[m.manifest_path]]
+    left = [p for p in deletes if drops and path in tab.store.positions[p]]
+    made = [*seen, foreign._row(world, tab, 0, 6, "x", "value", seen[0].ts)]
+    file = tab.file(sorted(made, key=lambda row: row.offset), world.clock)
+    tab.commit(world.clock, "overwrite", add=[file], remove=[path, *left])
+    assert is_refused(world)
