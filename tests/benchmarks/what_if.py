@@ -80,7 +80,7 @@ class Lived:
     def _append(self, at: int, now: int) -> None:
         before = sum(f["file_size_in_bytes"] for f in self._files())
         self.table.append(pa.concat_tables([self._rows(log, at, now) for log in LOGS]))
-        self._put_down(now)
+        self._record(now)
         self.appended += sum(f["file_size_in_bytes"] for f in self._files()) - before
         self._count(now)
 
@@ -109,13 +109,13 @@ class Lived:
         self.logs_cleaned += len(report.logs)
         self.written += sum(log.bytes_written for log in report.logs)
         self.table.refresh()
-        self._put_down(now)
+        self._record(now)
         self._count(now)
 
     def _files(self) -> list[dict[str, Any]]:
         return self.table.refresh().inspect.data_files().to_pylist()  # type: ignore[no-any-return]
 
-    def _put_down(self, now: int) -> None:
+    def _record(self, now: int) -> None:
         self.times[self.table.refresh().current_snapshot().snapshot_id] = now  # type: ignore[union-attr]
 
     def _count(self, now: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.snapshots import Snapshot
 
@@ -206,8 +207,11 @@ def delete(
 
 
 @foreign
-def update_on_read(world: Any, tab: Tab, across: bool) -> None:
-    """UPDATE of all rows in a column without a role, merge-on-read: deletes on the old files, the rows in new ones."""
+def update_on_read(world: Any, tab: Tab, across: bool, by_file: bool = False) -> None:
+    """UPDATE of all rows in a column without a role, merge-on-read: deletes on the old files, the rows in new ones.
+
+    With `by_file` each data file has deletes of its own, which name the earlier ones' rows again and take their place.
+    """
     if tab.meta.format_version == 1:
         return
     hidden, by_log = tab.hidden(tab.current), dict[int, dict[str, frozenset[int]]]()
@@ -221,10 +225,28 @@ def update_on_read(world: Any, tab: Tab, across: bool) -> None:
             moved.setdefault(-1 if across and not tab.by_log else row.log, []).append(
                 row._replace(ingested=world.clock)
             )
-    deletes = [delete_file(tab, log, positions, world.clock) for log, positions in by_log.items()]
+    old = _deletes_of_one_file(tab) if by_file else {}
+    if by_file:
+        named = {path: frozenset().union(*(tab.store.positions[p][path] for p in of)) for path, of in old.items()}
+        each = [(log, {p: at | named.get(p, frozenset())}) for log, of in by_log.items() for p, at in of.items()]
+    else:
+        each = list(by_log.items())
+    deletes = [delete_file(tab, log, positions, world.clock) for log, positions in each]
     if deletes:
         add = [tab.file(rows, world.clock) for rows in moved.values()]
-        tab.commit(world.clock, "overwrite", add=add, deletes=deletes)
+        left = [one for _, positions in each for path in positions for one in old.get(path, ())]
+        tab.commit(world.clock, "overwrite", add=add, deletes=deletes, remove=left)
+
+
+def _deletes_of_one_file(tab: Tab) -> dict[str, list[str]]:
+    """Returns by data file the position deletes and vectors that are its alone."""
+    found: dict[str, list[str]] = {}
+    for manifest in tab._lists(tab.current, ManifestContent.DELETES):
+        for deletes in tab.store.live[manifest.manifest_path]:
+            path, *more = tab.store.positions[deletes]
+            if not more:
+                found.setdefault(path, []).append(deletes)
+    return found
 
 
 @foreign

@@ -184,7 +184,7 @@ class Maker:
         return {"key": self.rng.choice(self.keys), "percent": percent, "on_read": self.rng.random() < 0.4}
 
     def _update_on_read(self, t: str) -> dict[str, Any]:
-        return {"across": self.rng.random() < 0.7}
+        return {"across": self.rng.random() < 0.7, "by_file": self.rng.random() < 0.4}
 
     def _insert_overwrite(self, t: str) -> dict[str, Any]:
         log = None if self.rng.random() < 0.6 else self._log()

@@ -265,14 +265,14 @@ def test_rows_that_become_tombstones_by_another_column_wait_their_time_and_go(wo
     for offset in (6, 7):
         row = foreign._row(world, tab, 0, offset, f"k{offset}", "value")
         tab.commit(world.clock, "append", add=[tab.file([row], world.clock)])
-    _whole_run(world)
+    whole_run(world)
     world.clock += 2 * DAY
     world.hp.adopt(T, {"column.value": after})
     assert said(world).horizon(5) == world.clock + DAY
-    _whole_run(world)
+    whole_run(world)
     assert 5 in offsets(world)
     world.clock += DAY
-    _whole_run(world)
+    whole_run(world)
     assert 5 not in offsets(world)
     assert open_table(world.lake, T).properties["hardpack.column.value"] == after
 
@@ -283,7 +283,7 @@ def _deleted(world, tab, by_ingested):
     return [row._replace(ingested=None) if by_ingested else row]
 
 
-def _whole_run(world):
+def whole_run(world):
     plan = world.hp.plan(T, world.now)
     world.using(plan.settings)
     world.hp.clean_or_replan(plan)

@@ -161,7 +161,7 @@ def test_a_refused_row_that_is_deleted_is_refused_no_more_though_retention_put_i
 
 
 @pytest.mark.parametrize("trouble", ["negative", "unbounded"])
-def test_a_night_does_not_put_down_the_offsets_of_a_file_in_trouble(world, trouble):
+def test_a_night_does_not_record_the_offsets_of_a_file_in_trouble(world, trouble):
     tab = expired(world)
     play(world, _append("p"), _append("q"))
     bad = foreign._row(world, tab, 0, -1, "z", "value")

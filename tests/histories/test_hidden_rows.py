@@ -6,6 +6,7 @@ from pyiceberg.manifest import ManifestContent
 from tests.histories import foreign
 from tests.histories.engine import simulated
 from tests.histories.known import T, _do
+from tests.histories.manifests import delete_file
 from tests.histories.test_edges import expired, hide, merged_on_read, merged_on_write, play, said
 from tests.histories.world import World
 
@@ -19,6 +20,13 @@ def world():
         yield World()
 
 
+def with_hidden_rows(world, **settings):
+    tab = expired(world, **settings)
+    hide(tab, HIDDEN, world)
+    assert not is_refused(world)
+    return tab
+
+
 def is_refused(world):
     world.look(T)
     return said(world).reason.startswith("refused: rows arrived")
@@ -29,9 +37,7 @@ def is_refused(world):
 @pytest.mark.parametrize("merge", [merged_on_write, merged_on_read])
 def test_a_row_in_the_place_of_a_hidden_one_is_late(world, merge, by_log, version):
     """Deletes of one data file are of its log, also where no partition of the table names that (invariant 9)."""
-    tab = expired(world, by_log=by_log, version=version)
-    hide(tab, HIDDEN, world)
-    assert not is_refused(world)
+    tab = with_hidden_rows(world, by_log=by_log, version=version)
     merge(world, tab, [6])
     assert is_refused(world)
 
@@ -39,18 +45,30 @@ def test_a_row_in_the_place_of_a_hidden_one_is_late(world, merge, by_log, versio
 @pytest.mark.parametrize("upgraded", [False, True])
 def test_deletes_that_name_earlier_ones_again_take_no_more_rows(world, upgraded):
     """Engines put a data file's deletes together: the new file or vector takes the place of the old file."""
-    tab = expired(world)
-    hide(tab, HIDDEN, world)
+    tab = with_hidden_rows(world)
     if upgraded:
         play(world, _do("upgrade", to=3))
     merged_on_read(world, tab, [6])
     assert is_refused(world)
 
 
+def test_a_vector_that_takes_the_place_of_another_hides_no_row_of_a_file_that_left(world):
+    """One commit of an engine may write some files anew and others' vectors."""
+    tab = with_hidden_rows(world, version=3, late__rows="refuse")
+    shown = tab.visible(tab.current)
+    stays = next(p for p, found in shown.items() if any(row.key == "a" for row in found))
+    leaves, found = next((p, found) for p, found in shown.items() if any(row.key == "j" for row in found))
+    vectors = [p for m in tab._lists(tab.current, ManifestContent.DELETES) for p in tab.store.live[m.manifest_path]]
+    (old,) = (p for p in vectors if stays in tab.store.positions[p])
+    updated = [row._replace(ingested=world.clock) for row in found]
+    same = delete_file(tab, 0, {stays: tab.store.positions[old][stays]}, world.clock)
+    tab.commit(world.clock, "overwrite", add=[tab.file(updated, world.clock)], deletes=[same], remove=[leaves, old])
+    assert not is_refused(world)
+
+
 @pytest.mark.parametrize("drops", [False, True])
 def test_deletes_may_leave_with_their_data_file(world, drops):
-    tab = expired(world)
-    hide(tab, HIDDEN, world)
+    tab = with_hidden_rows(world)
     path, seen = next((p, r) for p, r in tab.visible(tab.current).items() if any(row.key == "a" for row in r))
     deletes = [p for m in tab._lists(tab.current, ManifestContent.DELETES) for p in tab.store.live[m.manifest_path]]
     left = [p for p in deletes if drops and path in tab.store.positions[p]]

@@ -11,6 +11,7 @@ from tests.histories.engine import simulated
 from tests.histories.judging import Columns
 from tests.histories.known import CLEAN, DAY, HOUR, T, _append, _create, _do
 from tests.histories.steps import Step
+from tests.histories.test_between_passes import offsets, whole_run
 from tests.histories.test_edges import play, said
 from tests.histories.world import World
 
@@ -40,24 +41,13 @@ def with_a_row(world, create, **changed):
     return world.lake.tabs[T]
 
 
-def run(world):
-    plan = world.hp.plan(T, world.now)
-    world.using(plan.settings)
-    world.hp.clean_or_replan(plan)
-    world.hp.expire_after(plan)
-
-
-def there(tab):
-    return {row.offset for found in tab.visible(tab.current).values() for row in found}
-
-
 @pytest.mark.parametrize("back", [False, True])
 def test_a_rollback_behind_an_adoption_by_another_value(world, back):
     """The horizons of before were those of other rows (invariant 5)."""
     tab = with_a_row(
         world, _create(delete__retention__ms=str(DAY), idle__tombstones="expire", column__value="value"), ingested=None
     )
-    run(world)
+    whole_run(world)
     world.clock += DAY - HOUR
     before = tab.current
     world.hp.adopt(T, {"column.value": "ingested"})
@@ -65,14 +55,14 @@ def test_a_rollback_behind_an_adoption_by_another_value(world, back):
     if back:
         foreign._point(world, tab, before)
     world.clock += 2 * HOUR
-    run(world)
-    assert 5 in there(tab)
+    whole_run(world)
+    assert 5 in offsets(world)
     world.clock += DAY + HOUR
     put(world, (8, "e", "value"))
-    run(world)
+    whole_run(world)
     world.clock += DAY + HOUR
-    run(world)
-    assert 5 not in there(tab), "they leave once their own horizon has passed"
+    whole_run(world)
+    assert 5 not in offsets(world), "they leave once their own horizon has passed"
 
 
 @pytest.mark.parametrize(("before", "after"), [("null", "value empty"), ("none", "null")])
@@ -105,16 +95,16 @@ def test_a_policy_that_names_another_rule_waits_for_an_adoption(world, tmp_path)
         world.hp.policies = load_policies(file)
 
     policy("null")
-    tab = with_a_row(world, _create(), value="")
-    run(world)
+    with_a_row(world, _create(), value="")
+    whole_run(world)
     world.clock += DAY - HOUR
     policy("value empty")
     with pytest.raises(BadInput, match="its tombstones go by 'value empty', expected 'null' as when it was adopted"):
-        run(world)
+        whole_run(world)
     world.hp.adopt(T)
     assert said(world).horizon(5) == world.clock + DAY
-    run(world)
-    assert 5 in there(tab)
+    whole_run(world)
+    assert 5 in offsets(world)
 
 
 def test_a_resume_after_a_clock_ahead_reads_history_once(world, monkeypatch):

@@ -150,7 +150,7 @@ def test_a_position_that_cannot_be_read_is_set_anew_or_removed(catalog, said):
     assert [r["position"] for r in json.loads(said("list", name, "--json").stdout)] == [2]
 
 
-def test_of_two_that_are_put_down_at_once_none_is_lost(catalog, cold):
+def test_of_two_that_are_recorded_at_once_none_is_lost(catalog, cold):
     table = with_tombstones(catalog)
     one, other = (cold.session(name_of(table)) for _ in range(2))
     readers.set_reader(one, "billing", Positions("", {"0": 5}), T0)
@@ -176,7 +176,7 @@ def test_partitions_of_a_topic_are_the_tables_logs_by_its_names_for_them(catalog
 
 
 @pytest.mark.spark
-def test_a_reader_that_is_put_down_during_phase_two_keeps_its_tombstones(hp, meanwhile):
+def test_a_reader_that_is_recorded_during_phase_two_keeps_its_tombstones(hp, meanwhile):
     table = with_tombstones(hp.catalog)
     name = name_of(table)
     hp.clean(hp.plan(name, T0))

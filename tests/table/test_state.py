@@ -81,7 +81,7 @@ def test_an_older_state_is_read():
     assert read_state("db.t", {STATE_PROPERTY: write_state(read)}) == read
 
 
-def test_what_a_pass_put_down_names_no_snapshot():
+def test_what_a_pass_recorded_names_no_snapshot():
     """As states of version 2 had it before anything was recorded between two passes."""
     old = {"version": 2, "logs": {"0": {"checkpoint": 20, "end": 20, "snapshot": [77, 5], "unseen": [8, None, 5]}}}
     assert read_state("db.t", {STATE_PROPERTY: json.dumps(old)})["0"].unseen == Unseen(8, None, 5)

@@ -22,7 +22,7 @@ ReaderName = Annotated[str, typer.Argument(metavar="NAME", help="the reader's na
 
 
 @app.command("set")
-def put_down(
+def set_position(
     table: TableName,
     name: ReaderName,
     offset: Annotated[int | None, typer.Option(help="at which it goes on: it has read all before")] = None,
@@ -69,7 +69,7 @@ def follow(
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="only the readers of this table")] = None,
     now: Now = None,
 ) -> None:
-    """Ask every reader that the policy file names in this catalog how far it is, and put that down.
+    """Ask every reader that the policy file names in this catalog how far it is, and record that.
 
     A run of a policy does it by itself, before it looks for work. Who cannot be asked holds up no other.
     """

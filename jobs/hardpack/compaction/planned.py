@@ -114,4 +114,4 @@ def check_base(session: TableSession, plan: Plan) -> None:
 def _passed_since(view: LogView, entry: LogPlan, read: int) -> bool:
     """Returns whether a pass of a log came after the commit of this sequence number, which its plan was made for."""
     # a pass over late rows moves no checkpoint when its map is full of them
-    return view.state.checkpoint != entry.checkpoint or view.state.last_pass > read
+    return view.state.checkpoint != entry.checkpoint or view.state.last_pass_sequence > read

@@ -134,16 +134,9 @@ def retain_logs(
     table, work = session.table, PassWork(request, settings, session.columns(settings), tuple(logs), (RETENTION,))
     tasks = session.jvm.scan_tasks(request.base, work.columns.log.among(log.view.partition for log in logs))
     inputs = Inputs(
-        work,
-        DataFiles.of(table),
-        tasks,
-        {},
-        {},
-        {},
-        Record.of(table),
-        seen_by_reading(table, request.base),
-        time.monotonic(),
-    )
+        work, DataFiles.of(table), tasks, {}, {}, {}, Record.of(table),
+        seen_by_reading(table, request.base), time.monotonic(),
+    )  # fmt: skip
     gone = [f.path for log in logs for segment in log.outcome.deleted for f in segment.files]
     choice = Choice(inputs, DeadRows({}, {}), {}, [gone])
     return publish(session, Ledger(Staged(choice, ()), entries))

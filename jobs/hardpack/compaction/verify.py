@@ -84,7 +84,7 @@ class _Outcome:
     verdicts: list[Verdict]
     note: str
     alone: list[Verdict] | None = None
-    """Of the passes by themselves, asked where a guarantee is broken: rows that came since may be why."""
+    """What holds of each pass by itself; asked where a guarantee is broken, as rows that came since may be why."""
 
     @property
     def passes_hold(self) -> bool:

@@ -51,6 +51,7 @@ def resume(
 
     @cache
     def before(_: int | None) -> dict[str, frozenset[int]]:
+        # of one snapshot, as another try may find the table moved on
         return horizons_at(session.table, now)
 
     def resumed(view: LogView, state: LogState) -> LogState:

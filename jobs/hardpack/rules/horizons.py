@@ -194,7 +194,7 @@ class Removable(NamedTuple):
     """What phase two may take of a log. Offsets."""
 
     ranges: tuple[Range, ...]
-    """Of its tombstones."""
+    """Offsets of tombstones whose horizon has passed, first and last of each range."""
     markers: tuple[int, ...]
 
 

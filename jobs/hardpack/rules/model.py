@@ -160,14 +160,14 @@ class LogState:
     `horizons` and the offsets `markers` that have it."""
 
     @property
-    def last_pass(self) -> int:
+    def last_pass_sequence(self) -> int:
         """Sequence number of the snapshot that the last pass made, 0 before the first."""
         return self.snapshot.sequence_number if self.snapshot else 0
 
     @property
     def seen_commits(self) -> SeenCommits:
         """What passes have seen; where nothing tells of it, all up to the last one's own commit."""
-        return self.seen or SeenCommits(self.last_pass)
+        return self.seen or SeenCommits(self.last_pass_sequence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,7 @@ class _Past:
         if self.written > newest:
             # a commit on another line may have told of logs that the newest one of this line does not tell of
             return False
-        if any(state.last_pass > newest for state in states.values()):
+        if any(state.last_pass_sequence > newest for state in states.values()):
             return False
         told = _told_by(table, folder, self.ours[0])
         if told is None:

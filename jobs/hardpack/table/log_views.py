@@ -219,22 +219,16 @@ def _view(
         late_froms.append(unseen.late_from)
     left_at = max(state.seen) if state.seen else LONG_MAX
     if before is None:
-        return LogView(
-            partition, to_segments(files, state.layout, left_at), state, None, _least(unseen_froms), _least(late_froms)
-        )
-    end = max([before.segments[-1].last_offset, *state.layout[-1:]])
-    if min(f.min_offset for f in files) > end:
-        segments = before.segments + to_segments(files, state.layout, left_at)
+        segments = to_segments(files, state.layout, left_at)
     else:
-        segments = to_segments([*before.files, *files], state.layout, left_at)
-    return LogView(
-        partition,
-        segments,
-        state,
-        None,
-        _least([before.unseen_from, *unseen_froms]),
-        _least([before.late_from, *late_froms]),
-    )
+        unseen_froms.append(before.unseen_from)
+        late_froms.append(before.late_from)
+        end = max([before.segments[-1].last_offset, *state.layout[-1:]])
+        if min(f.min_offset for f in files) > end:
+            segments = before.segments + to_segments(files, state.layout, left_at)
+        else:
+            segments = to_segments([*before.files, *files], state.layout, left_at)
+    return LogView(partition, segments, state, None, _least(unseen_froms), _least(late_froms))
 
 
 def _no_younger(file: DataFile, state: LogState) -> DataFile:

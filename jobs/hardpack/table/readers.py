@@ -65,7 +65,7 @@ def is_position(key: str) -> bool:
 
 
 def at_the_start(properties: Mapping[str, str], logs: Iterable[str], now: int) -> dict[str, str]:
-    """Returns properties that put each named reader down where logs may begin.
+    """Returns properties that record each named reader where logs may begin.
 
     Args:
         properties: the table's, which have the readers' names.

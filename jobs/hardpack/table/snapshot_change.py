@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -175,9 +175,9 @@ def change_of(
     }
 
 
-def _deleted(reader: ManifestReader, deletes: Iterable[ManifestEntry]) -> Counts:
+def _deleted(reader: ManifestReader, deletes: Collection[ManifestEntry]) -> Counts:
     """Returns the rows that a snapshot's own deletes take; of equality deletes nobody tells how many."""
-    found, deletes = Counts(), list(deletes)
+    found = Counts()
     again = {_only_path(e.data_file) for e in deletes if e.status == ManifestEntryStatus.ADDED} - {None}
     for entry in deletes:
         file, came = entry.data_file, entry.status == ManifestEntryStatus.ADDED
@@ -196,7 +196,7 @@ def _deleted(reader: ManifestReader, deletes: Iterable[ManifestEntry]) -> Counts
 
 def _hidden(
     reader: ManifestReader,
-    deletes: Iterable[ManifestEntry],
+    deletes: Collection[ManifestEntry],
     before: Iterable[ManifestFile],
     gone: Mapping[bytes, Partition | None],
 ) -> dict[Partition | None, int]:
@@ -216,11 +216,11 @@ def _hidden(
     stay += (file for manifest in before for file in reader.delete_files(manifest))
     alone = next(iter(gone.values())) if len(set(gone.values())) == 1 else None
     for file in (*left, *stay):
-        if (path := _only_path(file) or b"") in gone:
+        if (path := _only_path(file)) is not None and path in gone:
             found[gone[path]] += file.record_count
     for file in left:
         # where its bounds do not name the data file
-        if _is_vector(file) and _only_path(file) not in gone:
+        if _is_vector(file) and _only_path(file) is None:
             log = reader.named_log(file)
             found[alone if log is None else log] += file.record_count
     return found
