@@ -54,7 +54,7 @@ def test_deletes_that_name_earlier_ones_again_take_no_more_rows(world, upgraded)
 
 def test_a_vector_that_takes_the_place_of_another_hides_no_row_of_a_file_that_left(world):
     """One commit of an engine may write some files anew and others' vectors."""
-    tab = with_hidden_rows(world, version=3, late__rows="refuse")
+    tab = with_hidden_rows(world, version=3, late__rows="refuse", segment__bytes="300")
     shown = tab.visible(tab.current)
     stays = next(p for p, found in shown.items() if any(row.key == "a" for row in found))
     leaves, found = next((p, found) for p, found in shown.items() if any(row.key == "j" for row in found))
