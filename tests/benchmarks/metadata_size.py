@@ -18,7 +18,7 @@ from hardpack.compaction.alter_states import _commit
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.demo.topic import create_topic
 from hardpack.rules.horizons import Reach, after_clean
-from hardpack.rules.model import LogState, SeenCommits
+from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
 from hardpack.table.packing import PassFolder
 from hardpack.table.state import (
     PASS_SUMMARY,
@@ -89,7 +89,7 @@ def _pass(table: Table, layouts: dict[str, tuple[int, ...]], now: int, plan: str
         PASS_SUMMARY: folder.kept(report.summary_json()),
         STATE_PROPERTY: folder.kept(write_state(after)),
     }
-    at = 2**62 + int(plan), (snapshot.sequence_number or 0) + 1 if snapshot else 1
+    at = SnapshotRef(2**62 + int(plan), (snapshot.sequence_number or 0) + 1 if snapshot else 1)
     _commit(table, write_state({log: made_by(state, at) for log, state in after.items()}), summary)
 
 

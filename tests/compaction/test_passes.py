@@ -259,3 +259,16 @@ def test_what_a_pass_tells_is_written_with_the_credentials_of_its_files(hp, cata
     table = superseded_once(catalog)
     hp.clean(hp.plan(name_of(table), now=T0))
     assert [io is files.io for io, files in zip(used, made, strict=True)] == [True]
+
+
+def test_the_state_does_not_grow_where_no_tombstone_comes(hp, catalog):
+    rules = {"min_cleanable_dirty_ratio": 0, "active_segment": "none", "delete_retention_ms": 10**12}
+    table = new_topic(catalog, **rules)
+    sizes = []
+    for turn in range(6):
+        append(table, {p: [row(100 + 2 * turn, f"k{turn % 2}"), row(101 + 2 * turn, "b")] for p in range(3)})
+        hp.clean(hp.plan(name_of(table), now=T0 + turn))
+        properties = table.refresh().properties
+        assert {s.horizons for s in read_state("", properties).values()} <= {()}
+        sizes.append(len(properties["hardpack.state"]))
+    assert max(sizes[3:]) <= sizes[2] + 20, "bytes"

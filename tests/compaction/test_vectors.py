@@ -195,6 +195,24 @@ def test_rows_deleted_by_others_meanwhile_stop_the_commit(hp, lazy, spark, meanw
     assert table.offsets == [2, 3, 4, 6, 7, 8, 9, 10, 11, 12]
 
 
+def test_a_rollback_meanwhile_is_a_conflict_and_no_unknown_outcome(hp, lazy, spark, catalog, meanwhile):
+    """The base is no longer of the past (invariant 7); the files that would be hidden in are all still there."""
+    table = lazy(deletion_vector_max_ratio=1)
+    table.append([row(o, f"k{o}") for o in range(10)])
+    table.append([row(10, "k0"), row(11, "k1")])
+    table.append([row(12, "z")])
+    before = catalog.load_table(table.name).current_snapshot().snapshot_id
+    table.append([row(13, "z")])
+    plan = hp.plan(table.name, now=T0)
+    meanwhile(lambda: spark.sql(f"CALL hardpack.system.rollback_to_snapshot('{table.name}', {before})"))
+    with pytest.raises(Conflict):
+        hp.clean(plan)
+    assert table.offsets == list(range(13))
+    assert "hardpack.state" not in catalog.load_table(table.name).properties
+    cleaned(hp, table)
+    assert table.offsets == list(range(2, 13))
+
+
 def test_a_table_that_does_not_allow_it_is_rewritten(hp, catalog):
     table = new_topic(catalog, **RULES)
     append(table, {0: [row(o, f"k{o}") for o in range(10)]})

@@ -2,7 +2,7 @@
 
 import pytest
 from hardpack.errors import BadInput
-from hardpack.rules.settings import LONG_MAX, read_settings
+from hardpack.rules.settings import LONG_MAX, Settings, dotted, read_settings
 
 
 def test_defaults_are_kafkas():
@@ -65,3 +65,14 @@ def test_the_capacity_of_the_offset_map():
 def test_settings_that_need_each_other(properties, words):
     with pytest.raises(BadInput, match=words):
         read_settings("t", {f"hardpack.{k}": v for k, v in properties.items()})
+
+
+NUMBERS = [n for n in Settings.model_fields if n.endswith(("_ms", "_bytes", "_size", "_min_rows", "audit_rows"))]
+
+
+@pytest.mark.parametrize("name", map(dotted, NUMBERS))
+def test_no_number_is_above_kafkas_greatest(name):
+    """What is above it could not be written into the state, and Kafka has no word for it."""
+    assert read_settings("db.t", {f"hardpack.{name}": str(LONG_MAX)})
+    with pytest.raises(BadInput, match=rf"hardpack\.{name}.*less than or equal to {LONG_MAX}"):
+        read_settings("db.t", {f"hardpack.{name}": str(LONG_MAX + 1)})

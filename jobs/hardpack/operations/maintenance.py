@@ -57,15 +57,14 @@ def maintain(
         rows = sum(log.retention for log in apply_retention(session, now, None, dry_run).logs)
         table.refresh()
     done = done.model_copy(update={"rows_past_retention": 0 if dry_run else rows})
+    would = [f"{rows:,} rows are past their retention"] if dry_run and settings.deletes else []
     if reason := _left_alone(table, settings, others, allowed):
-        return done.model_copy(update={"notes": (reason,)})
+        return done.model_copy(update={"notes": (*would, reason)})
     if dry_run:
         orphans, notes = _orphans(jvm, table, now - settings.orphan_age_ms, dry_run)
         old = sum(s.timestamp_ms < bound for s in table.snapshots())
         notes += [f"{old} snapshots are older than the bound", *(f"orphan: {path}" for path in orphans)]
-        if settings.deletes:
-            notes.append(f"{rows:,} rows are past their retention")
-        return done.model_copy(update={"notes": tuple(notes)})
+        return done.model_copy(update={"notes": (*notes, *would)})
     # what history tells is kept before it expires
     remember(session)
     own = table.location()

@@ -1,0 +1,83 @@
+"""A commit that others are faster than: tried again as the table says, from what it knows, and nothing left behind."""
+
+from pathlib import Path
+
+import pytest
+from hardpack import Conflict
+from hardpack.spark import commit
+from hardpack.spark.commit import Commits
+
+from tests.topics import T0, append, name_of, offsets, row, superseded_once
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def faster(monkeypatch):
+    """Others append right before the swap of each of the first tries; gives the number of tries begun."""
+
+    def plant(table, times):
+        tries, updates, real = [], [], Commits._update
+
+        def reach(point):
+            if point != "before swap":
+                return
+            tries.append(point)
+            if len(tries) <= times:
+                append(table.refresh(), {0: [row(4 + len(tries), "z")]})
+
+        monkeypatch.setattr(commit.faults, "reach", reach)
+        monkeypatch.setattr(Commits, "_update", lambda *given: (updates.append(1), real(*given))[1])
+        return tries, updates
+
+    return plant
+
+
+def metadata(table):
+    """Manifests and manifest lists in the table's folder, and those of them that a snapshot names."""
+    table.refresh()
+    folder = Path(table.location().removeprefix("file://")) / "metadata"
+    named = {s.manifest_list for s in table.snapshots()}
+    named |= {m.manifest_path for s in table.snapshots() for m in s.manifests(table.io)}
+    return {p.name for p in folder.glob("*.avro")}, {path.rpartition("/")[2] for path in named}
+
+
+def retries(table, number):
+    with table.transaction() as change:
+        change.set_properties({"commit.retry.num-retries": str(number), "commit.retry.min-wait-ms": "1"})
+
+
+def test_tries_share_one_update_and_leave_no_file_behind(hp, catalog, faster):
+    table = superseded_once(catalog)
+    retries(table, 3)
+    plan = hp.plan(name_of(table), now=T0)
+    tries, updates = faster(table, 3)
+    hp.clean(plan)
+    assert (len(tries), len(updates)) == (4, 1)
+    assert offsets(table) == [1, 2, 3, 4, 5, 6, 7]
+    there, named = metadata(table)
+    assert there == named
+
+
+def test_tries_end_where_the_table_says_and_leave_no_file_behind(hp, catalog, faster):
+    table = superseded_once(catalog)
+    retries(table, 1)
+    plan = hp.plan(name_of(table), now=T0)
+    tries, _ = faster(table, 2)
+    with pytest.raises(Conflict, match="during each of 2 tries to commit"):
+        hp.clean(plan)
+    assert len(tries) == 2
+    assert offsets(table) == [0, 1, 2, 3, 4, 5, 6]
+    there, named = metadata(table)
+    assert there == named
+
+
+def test_an_entry_that_a_sink_looks_for_in_the_newest_snapshot_is_in_ours_too(hp, catalog):
+    """AutoMQ reads its last commit's id from the current snapshot alone, to know after a failure whether it went on."""
+    table = superseded_once(catalog)
+    rows = (
+        table.scan(row_filter="offset = 4").to_arrow().set_column(1, table.schema().as_arrow().field("offset"), [[5]])
+    )
+    table.append(rows, snapshot_properties={"automq.commit.id": "one"})
+    hp.clean(hp.plan(name_of(table), now=T0))
+    assert table.refresh().current_snapshot().summary["automq.commit.id"] == "one"
