@@ -41,7 +41,7 @@ class Master(Service):
     def is_up(self) -> bool:
         """Returns whether it tells its state."""
         try:
-            return self.state()["status"] == "ALIVE"
+            return bool(self.state()["status"] == "ALIVE")
         except httpx.HTTPError:
             return False
 

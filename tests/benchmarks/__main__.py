@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ OWN_METHODS = {
     "keys_100m": "hardpack",
 }
 """What a data set is measured with when nothing else is asked for; others with hardpack and row_number."""
-QUICK = {"sets": ["uniform_half", "local_5"], "scale": 0.05, "rounds": 1}
+QUICK: dict[str, Any] = {"sets": "uniform_half,local_5", "scale": 0.05, "rounds": 1}
 """What `make bench-quick` takes."""
 RULES = Settings.model_validate({"min.cleanable.dirty.ratio": 0, "active.segment": "none"})
 
@@ -59,7 +60,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where the figures are stored as JSON")
     args = parser.parse_args()
     if args.quick:
-        args.sets, args.scale, args.rounds, args.kafka = ",".join(QUICK["sets"]), QUICK["scale"], QUICK["rounds"], True
+        args.sets, args.scale, args.rounds, args.kafka = QUICK["sets"], QUICK["scale"], QUICK["rounds"], True
     out = args.out or default_home() / "bench" / "results.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("HARDPACK_DRIVER_MEMORY", "8g")
@@ -95,7 +96,7 @@ def bench(hp: Hardpack, data: datasets.DataSet, lake: Path, scratch: Path, args:
             base = set(run.folder.rglob("*"))
             into_page_cache(run.files)
             with stopped_after(hp, args.limit):
-                cost = cost_of(lambda method=method, run=run: METHODS[method](run))
+                cost = cost_of(partial(METHODS[method], run))
             costs.setdefault(method, []).append(cost)
             files = scratch.glob("*.parquet") if "DuckDB" in method else run.folder.rglob("*")
             made = [f for f in files if f.is_file() and f not in base]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from hardpack import Hardpack
@@ -40,7 +41,7 @@ def one(name: str, scale: float, rounds: int) -> None:
         for _ in range(rounds):
             run = Run(hp, datasets.copy_of(metadata, LAKE, "cluster"), data, Path(scratch))
             before = set(run.folder.rglob("*"))
-            costs.append(cost_of(lambda run=run: hardpack(run)).as_dict())
+            costs.append(cost_of(partial(hardpack, run)).as_dict())
             for file in set(run.folder.rglob("*")) - before:
                 file.unlink(missing_ok=True)
     hp.spark.stop()

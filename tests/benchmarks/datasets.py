@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 from hardpack.demo.topic import create_topic
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, SnapshotRef
 from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
@@ -50,7 +51,7 @@ class DataSet:
 
     def scaled(self, factor: float) -> DataSet:
         """Returns a set with so many times the rows; files keep their size where a head lies in all of them."""
-        at = {n: max(self.logs, int(getattr(self, n) * factor)) for n in ("tail", "head", "head_keys")}
+        at: dict[str, Any] = {n: max(self.logs, int(getattr(self, n) * factor)) for n in ("tail", "head", "head_keys")}
         if self.draw == "local":
             at["file_rows"] = max(1, int(self.file_rows * min(factor, 1)))
         return replace(self, name=f"{self.name}_x{factor:g}".replace(".", "p"), **at)
@@ -103,7 +104,8 @@ def build(data: DataSet, folder: Path) -> str:
         for rows in _rows(db, data, 0, tails, False, schema):
             pending.append(rows)
     snapshot = table.current_snapshot()
-    made = (snapshot.snapshot_id, snapshot.sequence_number)
+    assert snapshot is not None
+    made = SnapshotRef(snapshot.snapshot_id, snapshot.sequence_number or 0)
     state = LogState(checkpoint=share, log_start=0, log_end=share, snapshot=made)
     with table.transaction() as pending, duckdb.connect() as db:
         pending.set_properties({STATE_PROPERTY: write_state({str(log): state for log in range(data.logs)})})

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 
 from hardpack import Hardpack
-from hardpack.rules.reference.cleaner import Row
+from hardpack.rules.reference.row import Row
 from hardpack.spark.session import open_session
 from pyiceberg.catalog import load_catalog
 
@@ -69,7 +69,8 @@ def main() -> None:
         properties = {"type": "sql", "uri": f"sqlite:///{folder}/c.db", "warehouse": f"file://{folder}/warehouse"}
         catalog = load_catalog("hardpack", **properties)
         hp = Hardpack(catalog, open_session(catalog), Path(folder))
-        found, names = defaultdict(list), count()
+        found: dict[str, list[list[float]]] = defaultdict(list)
+        names = count()
         for number in range(rounds + 1):
             for layout in (*LAYOUTS, MIXED):
                 name = f"b.t{next(names)}"

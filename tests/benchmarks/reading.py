@@ -15,7 +15,7 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,7 +31,6 @@ from hardpack.files.data_files import DataFiles
 from hardpack.files.writer import write_files
 from hardpack.reading.reader import TopicReader
 from hardpack.table.columns import settings_of
-from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
@@ -128,7 +127,7 @@ def seeks(table: Table, offsets: np.ndarray, times: np.ndarray, number: int) -> 
         told(seeks=by, number=number, equal=True, ms=spread(took), bytes=spread(read))
 
 
-def spread(values: list[float]) -> dict[str, float]:
+def spread(values: Sequence[float]) -> dict[str, float]:
     """Median, 99th percentile and worst."""
     ordered = sorted(values)
     at = {"median": statistics.median(ordered), "p99": ordered[int(len(ordered) * 0.99)], "worst": ordered[-1]}
@@ -145,10 +144,10 @@ def others(table: Table, paths: list[str], offsets: np.ndarray, times: np.ndarra
         "duckdb offset": lambda o, _: base.filter(f'"offset" >= {o}').aggregate('min("offset")').fetchall(),
         "duckdb time": lambda _, t: base.filter(f"{micros} >= {t * 1000}").aggregate('min("offset")').fetchall(),
         "pyiceberg offset": lambda o, _: table.scan(
-            row_filter=And(EqualTo("partition", 0), EqualTo("offset", o)), selected_fields=("offset", "timestamp")
+            row_filter=f"partition = 0 and offset = {o}", selected_fields=("offset", "timestamp")
         ).to_arrow(),
         "pyiceberg time": lambda _, t: table.scan(
-            row_filter=GreaterThanOrEqual("timestamp", f"{np.datetime64(t, 'ms')}+00:00"), selected_fields=("offset",)
+            row_filter=f"timestamp >= '{np.datetime64(t, 'ms')}+00:00'", selected_fields=("offset",)
         ).to_arrow()["offset"].to_numpy().min(),
     }  # fmt: skip
     for way, work in ways.items():

@@ -113,7 +113,7 @@ class Lived:
         self._count(now)
 
     def _files(self) -> list[dict[str, Any]]:
-        return self.table.refresh().inspect.data_files().to_pylist()  # type: ignore[no-any-return]
+        return self.table.refresh().inspect.data_files().to_pylist()
 
     def _record(self, now: int) -> None:
         self.times[self.table.refresh().current_snapshot().snapshot_id] = now  # type: ignore[union-attr]

@@ -1,12 +1,13 @@
 """The benchmark's data sets and its judge, on small sizes; no JVM."""
 
+import json
 from dataclasses import replace
 
 import duckdb
 import numpy as np
 import pytest
 
-from tests.benchmarks import datasets
+from tests.benchmarks import datasets, reading, sensing
 from tests.benchmarks.__main__ import fingerprint
 from tests.benchmarks.measure import cost_of
 from tests.benchmarks.plots import PLOTS, drawn, points_of
@@ -96,3 +97,18 @@ def test_a_pass_is_continued_by_a_line_and_by_as_many_tasks():
     assert told.serial == {"plan": pytest.approx(50.5), "commit": 0.5}
     assert told.stages == {"read": [2.0] * 100}
     assert told.on(50) == pytest.approx(51 + 4)
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments"),
+    [
+        (sensing, "--tables 3 --logs 2 --changed 1 --rounds 1"),
+        (reading, "--rows 20000 --files 4 --seeks 5 --others 1 --rounds 1"),
+    ],
+)
+def test_what_is_seldom_measured_still_runs(capsys, monkeypatch, script, arguments):
+    """The scripts check answers themselves; here they are small enough for every day."""
+    monkeypatch.setattr("sys.argv", ["", *arguments.split()])
+    script.main()
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert told
