@@ -115,8 +115,8 @@ bench-many: env jars ## 300 small tables that are all due, in one DAG run (ten m
 bench-scaling: env jars ## a model of N cores from event logs, held against 1, 2 and 4 slots (a quarter of an hour)
 	$(BIN)/python -m tests.benchmarks.scaling
 
-bench-reading: env ## 10,000 seeks and a whole log in order, beside DuckDB, pyiceberg and pyarrow (minutes)
-	$(BIN)/python -m tests.benchmarks.reading
+bench-reading: env ## 10,000 seeks and a whole log in order, beside DuckDB, pyiceberg, pyarrow and a real broker (minutes)
+	$(BIN)/python -m tests.benchmarks.reading --consumed 5000000
 
 bench-what-if: env jars ## what a replay tells of other dirty ratios, beside real passes at these (ten minutes)
 	$(BIN)/python -m tests.benchmarks.what_if

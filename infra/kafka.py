@@ -93,7 +93,7 @@ class Broker:
             port, controller = free_ports(2)
             self.bootstrap = f"127.0.0.1:{port}"
             settings.write_text(SETTINGS.format(port=port, controller=controller, log_dir=self.log_dir))
-            self._tool(FORMAT, "format", "-t", self._tool(FORMAT, "random-uuid").strip(), "-c", str(settings))
+            self.tool(FORMAT, "format", "-t", self.tool(FORMAT, "random-uuid").strip(), "-c", str(settings))
             log = undo.enter_context(self.log.open("wb"))
             process = subprocess.Popen(self._java("-Xmx1g", "kafka.Kafka", str(settings)), stdout=log, stderr=log)
             undo.callback(process.wait)
@@ -109,7 +109,8 @@ class Broker:
     def _java(self, *arguments: str) -> list[str]:
         return ["java", "-cp", f"{self._jars}/*", *arguments]
 
-    def _tool(self, *arguments: str) -> str:
+    def tool(self, *arguments: str) -> str:
+        """Returns what one of Kafka's command line classes prints."""
         # so short a run is not worth compiling for
         command = self._java("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *arguments)
         done = subprocess.run(command, capture_output=True, text=True)
@@ -169,7 +170,7 @@ class Broker:
     def dump(self, topic: str, partition: int) -> list[Record]:
         """Returns every record in the segment files by offset; keys and values must be ASCII without line breaks."""
         names = [f"{self.log_dir}/{topic}-{partition}/{base:020}.log" for base in self.segments(topic, partition)]
-        return list(parse(self._tool(DUMP, "--print-data-log", "--files", ",".join(names)).split("\n")))
+        return list(parse(self.tool(DUMP, "--print-data-log", "--files", ",".join(names)).split("\n")))
 
 
 def parse(lines: Iterable[str]) -> Iterator[Record]:

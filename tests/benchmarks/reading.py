@@ -3,7 +3,9 @@
 One log, in files of equal size as a pass writes them, rows by offset with holes between, times that rise with them.
 Seeks go to offsets and times at random; each is compared with the answer from the whole columns, held in memory. The
 same predicate is asked of DuckDB and of pyiceberg, a few times. Reading goes from the first row to the last, beside
-pyarrow's own scan of the same files. Bytes are those beyond the footers, which are read once.
+pyarrow's own scan of the same files. Bytes are those beyond the footers, which are read once. With `--consumed`, so
+many of the rows are put into a topic of a real broker on this machine too, and consumers read them there: Kafka's own
+(ConsumerPerformance) and that of confluent_kafka.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ import resource
 import statistics
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -25,6 +29,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+from confluent_kafka import Consumer, Producer, TopicPartition
 from hardpack.demo.topic import create_topic
 from hardpack.files.content_file import listed_file
 from hardpack.files.data_files import DataFiles
@@ -34,6 +39,7 @@ from hardpack.table.columns import settings_of
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
+from infra.kafka import Broker
 from tests.benchmarks.datasets import T0, open_lake
 from tests.layouts import as_manifest_has_it
 
@@ -47,6 +53,7 @@ def main() -> None:
     parser.add_argument("--seeks", type=int, default=10_000)
     parser.add_argument("--others", type=int, default=20, help="seeks by each of the others")
     parser.add_argument("--rounds", type=int, default=3, help="of reading; the median counts")
+    parser.add_argument("--consumed", type=int, default=0, help="rows that consumers of a broker read")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         # in a process of its own, so that the peak of memory is that of reading
@@ -56,6 +63,8 @@ def main() -> None:
         paths = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
         told(rows=args.rows, files=len(paths), bytes=sum(Path(p).stat().st_size for p in paths))
         reads(table, paths, args.rows, args.rounds)
+        if args.consumed:
+            consumed(table, min(args.rows, args.consumed), args.rounds)
         offsets, times = places(args.rows, np.random.default_rng(1))
         seeks(table, offsets, times, args.seeks)
         others(table, paths, offsets, times, args.others)
@@ -180,6 +189,65 @@ def reads(table: Table, paths: list[str], rows: int, rounds: int) -> None:
         reading=rows, rounds=rounds, rows_per_second=round(rows / own), pyarrow=round(rows / other),
         ratio=round(other / own, 2), peak_bytes=peaks[0],
     )  # fmt: skip
+
+
+def consumed(table: Table, rows: int, rounds: int) -> None:
+    """Reads the first rows of the table from it and, as their records, from a broker, in turns."""
+    reader, topic = TopicReader(table, settings_of(table)), "read"
+    speeds = defaultdict[str, list[float]](list)
+    with Broker() as broker:
+        broker.create_topic(topic, 1, {"retention.ms": "-1"})
+        for _ in range(rounds if produced(broker, topic, reader, rows) else 0):
+            speeds["hardpack"].append(rows / seconds(lambda: sum(map(len, first(reader, rows)))))
+            found = broker.tool(
+                "org.apache.kafka.tools.ConsumerPerformance",
+                *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--num-records", str(rows)),
+            )
+            # without the time to start and to join a group
+            speeds["kafka"].append(float(found.strip().splitlines()[-1].split(",")[-1]))
+            consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "bench", "log_level": 0})
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            speeds["confluent_kafka"].append(rows / seconds(partial(consume, consumer, rows)))
+            consumer.close()
+    told(consumed=rows, rounds=rounds, rows_per_second={way: round(statistics.median(s)) for way, s in speeds.items()})
+
+
+def first(reader: TopicReader, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yields the first rows of the one log."""
+    for batch in reader.read():
+        yield batch.slice(0, rows)
+        if (rows := rows - len(batch)) <= 0:
+            return
+
+
+def produced(broker: Broker, topic: str, reader: TopicReader, rows: int) -> int:
+    """Puts the first rows into a topic; how many."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 50, "batch.size": 2**20, "log_level": 0})
+    for batch in first(reader, rows):
+        keys, values, times = (batch[name] for name in ("key", "value", "timestamp"))
+        for key, value, at in zip(keys.to_pylist(), values.to_pylist(), times.cast("int64").to_pylist(), strict=True):
+            try:
+                producer.produce(topic, value, key, timestamp=at // 1000)
+            except BufferError:
+                producer.flush()
+                producer.produce(topic, value, key, timestamp=at // 1000)
+    producer.flush()
+    return rows
+
+
+def consume(consumer: Consumer, rows: int) -> None:
+    """Takes so many records."""
+    while rows > 0:
+        found = consumer.consume(10_000, timeout=10)
+        assert found, f"{rows} records are missing"
+        rows -= len(found)
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """How long something takes."""
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
 
 
 if __name__ == "__main__":
