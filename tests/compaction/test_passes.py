@@ -6,7 +6,7 @@ import pytest
 from hardpack import Conflict
 from hardpack.compaction.verify import must_hold
 from hardpack.rules.model import SnapshotRef
-from hardpack.rules.settings import read_settings
+from hardpack.rules.settings import BYTES_PER_KEY, read_settings
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import made_by, read_state
 
@@ -272,3 +272,25 @@ def test_the_state_does_not_grow_where_no_tombstone_comes(hp, catalog):
         assert {s.horizons for s in read_state("", properties).values()} <= {()}
         sizes.append(len(properties["hardpack.state"]))
     assert max(sizes[3:]) <= sizes[2] + 20, "bytes"
+
+
+def test_how_full_an_offset_map_became(hp, catalog):
+    """Ten slots, of which nine may be used (SkimpyOffsetMap.utilization)."""
+    room = {"log_cleaner_dedupe_buffer_size": 10 * BYTES_PER_KEY, "log_cleaner_io_buffer_load_factor": 0.9}
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0, active_segment="none", null_keys="drop", **room)
+
+    def percent():
+        (log,) = hp.clean(hp.plan(name_of(table), now=T0, force=True)).logs
+        return log.buffer_utilization_percent
+
+    append(table, {0: [row(n, f"k{n % 5}") for n in range(8)]})
+    assert percent() == 50
+    append(table, {0: [row(n, f"k{n}") for n in range(10, 30)]})
+    assert [percent() for _ in range(3)] == [90, 90, 20]
+    append(table, {0: [row(40, None)]})
+    assert percent() == 0
+
+
+def test_an_offset_map_that_nothing_bounds_is_not_full(hp, catalog):
+    (log,) = hp.clean(hp.plan(name_of(superseded_once(catalog)), now=T0)).logs
+    assert log.buffer_utilization_percent is None

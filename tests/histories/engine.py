@@ -26,6 +26,7 @@ from hardpack.rules.reference.offset_map import build_offset_map
 from hardpack.rules.reference.row import Row as LogRow
 from hardpack.spark.causes.dead_rows import FileDeadRows
 from hardpack.spark.causes.duplicates import may_repeat
+from hardpack.spark.map_end import BoundedMap
 from hardpack.spark.rewrite import Made
 from hardpack.table.footers import Footers
 from hardpack.table.log_views import late_files
@@ -211,19 +212,20 @@ def repeated_rows(spark: Any, name: str, snapshot: int, columns: Any, partitions
     return Frame()
 
 
-def map_ends(rows: Any, live: Any, bounded: Mapping[str, int], bases: Mapping[str, list[int]]) -> dict[str, int]:
+def bounded_maps(
+    rows: Any, live: Any, bounded: Mapping[str, int], bases: Mapping[str, list[int]]
+) -> dict[str, BoundedMap]:
     """Where each map ends that is full, by the rules' own map."""
-    ends = {}
+    maps = {}
     for bound in rows.bounds:
         name, at = str(bound.partition), rows.columns
         if name not in bounded or at is None:
             continue
         own = [LogRow(r.offset, None if r[at.key] is None else str(r[at.key]).encode(), None)
                for r in rows.rows if r.log == int(name)]  # fmt: skip
-        end = build_offset_map(own, bases[name], bound.first_dirty, bound.map_end, max_keys=bounded[name]).end
-        if end < bound.map_end - 1:
-            ends[name] = end
-    return ends
+        built = build_offset_map(own, bases[name], bound.first_dirty, bound.map_end, max_keys=bounded[name])
+        maps[name] = BoundedMap(len(built.latest), built.end if built.end < bound.map_end - 1 else None)
+    return maps
 
 
 def log_rows(door: Any, name: str, snapshot: int, columns: Any, partitions: Iterable[Any]) -> Frame:
@@ -282,7 +284,7 @@ PATCHES: list[tuple[Any, str, Any]] = [
     (phase_two, "log_rows", log_rows),
     (phase_one, "live_rows", lambda rows, _: rows),
     (phase_one, "repeated_rows", repeated_rows),
-    (phase_one, "map_ends", map_ends),
+    (phase_one, "bounded_maps", bounded_maps),
     (hardpack.spark.log_rows, "with_bounds", with_bounds),
     (hardpack.spark.log_rows, "below", lambda rows, _: rows),
     (maintenance, "_stale_filters", lambda *_: 0),

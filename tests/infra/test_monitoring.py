@@ -16,7 +16,7 @@ FOLDER = ROOT / "infra" / "monitoring"
 def sent():
     entry = LogReport(
         partition=0, checkpoint_before=None, checkpoint_after=1, log_end=1, rows_before=1, rows_after=1,
-        bytes_before=1, bytes_after=1,
+        bytes_before=1, bytes_after=1, buffer_utilization_percent=1.0,
     )  # fmt: skip
     report = PassReport(table="t", phase="one", plan="p", now=1, base=1, snapshot=2, logs=(entry,))
     gauges = {**sensed([plan(log())], 0, since=1), **cleaned([report]), **died(0)}

@@ -50,11 +50,12 @@ def test_a_table_that_cannot_be_read_counts_as_one_log():
     assert sensed([plan(log(held=True))], 0, unreadable=2)["uncleanable-partitions-count"] == 3.0
 
 
-def report(snapshot, read, written, seconds, repeated=False):
+def report(snapshot, read, written, seconds, repeated=False, full=None):
     logs = (
         LogReport(
             partition=0, checkpoint_before=0, checkpoint_after=1, log_end=1, rows_before=1, rows_after=1,
             bytes_before=100, bytes_after=50, bytes_read=read, bytes_written=written,
+            buffer_utilization_percent=full,
         ),
     )  # fmt: skip
     return PassReport(
@@ -68,6 +69,12 @@ def test_what_was_copied_of_what_was_read():
     assert found == {"cleaner-recopy-percent": 25.0, "max-clean-time-secs": 2.5}
     assert cleaned([report(1, 0, 0, 1.0)])["cleaner-recopy-percent"] == 0
     assert cleaned([report(None, 1, 1, 1.0)]) == {}
+
+
+def test_the_fullest_offset_map_of_those_that_are_bounded():
+    done = [report(1, 1, 1, 1.0), report(2, 1, 1, 1.0, full=35.5), report(3, 1, 1, 1.0, full=90.0)]
+    assert cleaned(done)["max-buffer-utilization-percent"] == 90.0
+    assert "max-buffer-utilization-percent" not in cleaned(done[:1])
 
 
 def test_files_that_nobody_splits_are_dirty_and_late():

@@ -120,6 +120,7 @@ class _Outcome:
             bytes_read=sum(f.bytes for f in hit),
             bytes_written=size,
             latest_to=after.unseen.unseen_from if after.unseen else None,
+            buffer_utilization_percent=log.buffer_utilization_percent,
             expired=log.expired,
             tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
             files_rewritten=len(hit),

@@ -22,7 +22,7 @@ from hardpack.spark.causes.dead_rows import live_rows
 from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
 from hardpack.spark.causes.transactions import first_open
 from hardpack.spark.log_rows import Bounds, LogRows, log_rows, with_bounds
-from hardpack.spark.map_end import map_ends
+from hardpack.spark.map_end import BoundedMap, bounded_maps
 from hardpack.table.columns import columns_at
 from hardpack.table.manifests import table_files
 
@@ -138,18 +138,24 @@ def phase_one_work(
     rows = LogRows(lambda: log_rows(jvm.spark, jvm.name, base, columns, partitions), repeated, columns.transactions)
     able = {ABORTED: columns.transactions, DUPLICATE: repeated is not None, SUPERSEDED: True, NULL_KEY: True}
     causes = tuple(cause for cause, there in able.items() if there)
-    return PassWork(request, settings, session.columns(settings), tuple(_with_map_ends(logs, rows)), causes, rows)
+    return PassWork(request, settings, session.columns(settings), tuple(_with_bounded_maps(logs, rows)), causes, rows)
 
 
-def _with_map_ends(logs: Sequence[LogToClean], rows: LogRows) -> list[LogToClean]:
-    """Add the offset at which each bounded offset map is full."""
+def _with_bounded_maps(logs: Sequence[LogToClean], rows: LogRows) -> list[LogToClean]:
+    """Add to each log whose offset map is bounded how many keys it holds, and where it ends."""
     bounded = {log.name: log.settings.max_keys for log in logs if log.settings.max_keys is not None}
     if not bounded:
         return list(logs)
     heads = rows.copied([log.bounds for log in logs if log.name in bounded])
     bases = {log.name: [s.base_offset for s in log.view.segments] for log in logs}
-    ends = map_ends(heads, live_rows(heads, rows.transactions), bounded, bases)
-    return [replace(log, last_mapped=ends.get(log.name)) for log in logs]
+    maps = bounded_maps(heads, live_rows(heads, rows.transactions), bounded, bases)
+    none = BoundedMap(0)
+    return [
+        replace(log, last_mapped=maps.get(log.name, none).last, mapped_keys=maps.get(log.name, none).keys)
+        if log.name in bounded
+        else log
+        for log in logs
+    ]
 
 
 def with_last_stable(

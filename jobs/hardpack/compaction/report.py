@@ -48,6 +48,8 @@ class LogReport(BaseModel):
     """Nothing from this offset on was touched; greater than the checkpoint after a full offset map."""
     latest_to: int | None = None
     """Below this offset each key has one row; None: below the checkpoint."""
+    buffer_utilization_percent: float | None = None
+    """Keys in the offset map, percent of those that its buffer has slots for; None where it is not bounded."""
     expired: tuple[Range, ...] = ()
     tombstones_waiting: int | None = 0
     """Tombstones below the checkpoint, None when the metadata does not count them."""

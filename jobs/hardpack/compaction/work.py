@@ -107,6 +107,11 @@ class LogWork(ABC):
         """Offset ranges whose tombstones have to go."""
         return ()
 
+    @property
+    def buffer_utilization_percent(self) -> float | None:
+        """How much of the room for an offset map is used; None where there is none, or it is not bounded."""
+        return None
+
     def takes_from(self, reader: SlowestReader) -> bool:
         """Returns whether the pass takes what has to wait for a reader."""
         return False
@@ -130,6 +135,8 @@ class LogToClean(LogWork):
     force: bool = False
     last_mapped: int | None = None
     """Last offset that the offset map covers, None until it is known; then it is the last below the bound."""
+    mapped_keys: int | None = None
+    """Keys that the offset map holds, None where it is not bounded."""
 
     @cached_property
     def decision(self) -> Decision:
@@ -162,6 +169,12 @@ class LogToClean(LogWork):
     def copied_to(self) -> int:
         """The end of what Kafka would copy."""
         return self.reach.copied_to
+
+    @property
+    def buffer_utilization_percent(self) -> float | None:
+        """Keys in the offset map, percent of those that its buffer has slots for (SkimpyOffsetMap.utilization)."""
+        slots = self.settings.map_slots
+        return None if slots is None or self.mapped_keys is None else round(100 * self.mapped_keys / slots, 2)
 
     def state_after(self, facts: LogFacts, base: int | None, seen: SeenCommits, commit: int) -> LogState:
         """Returns the state with its checkpoint, new horizons and layout; a horizon counts from the commit."""

@@ -66,14 +66,17 @@ def cleaned(reports: Iterable[PassReport]) -> Gauges:
     """Returns what some passes did; nothing of no pass.
 
     Returns:
-        `cleaner-recopy-percent`, the bytes written of those read, and `max-clean-time-secs`.
+        `cleaner-recopy-percent`, the bytes written of those read, `max-clean-time-secs`, and, where an offset map is
+        bounded, `max-buffer-utilization-percent` of the fullest.
     """
     done = [report for report in reports if report.snapshot is not None and not report.repeated]
     if not done:
         return {}
     read = sum(log.bytes_read for report in done for log in report.logs)
     written = sum(log.bytes_written for report in done for log in report.logs)
+    full = [p for report in done for log in report.logs if (p := log.buffer_utilization_percent) is not None]
     return {
         "cleaner-recopy-percent": 100 * written / read if read else 0.0,
         "max-clean-time-secs": max(report.seconds for report in done),
+        **({"max-buffer-utilization-percent": max(full)} if full else {}),
     }

@@ -217,12 +217,15 @@ class Settings(BaseModel):
         return self.column_control is not None
 
     @property
+    def map_slots(self) -> int | None:
+        """Keys the offset map has slots for, None for any number (SkimpyOffsetMap.slots)."""
+        size = self.log_cleaner_dedupe_buffer_size
+        return None if size is None else min(size, 2**31 - 1) // BYTES_PER_KEY
+
+    @property
     def max_keys(self) -> int | None:
-        """Keys the offset map may hold, None for any number (SkimpyOffsetMap.slots, Cleaner.buildOffsetMap)."""
-        if self.log_cleaner_dedupe_buffer_size is None:
-            return None
-        slots = min(self.log_cleaner_dedupe_buffer_size, 2**31 - 1) // BYTES_PER_KEY
-        return int(slots * self.log_cleaner_io_buffer_load_factor)
+        """Keys the offset map may hold, None for any number (Cleaner.buildOffsetMap)."""
+        return None if self.map_slots is None else int(self.map_slots * self.log_cleaner_io_buffer_load_factor)
 
     @property
     def tombstone_rule(self) -> TombstoneRule:

@@ -1,18 +1,29 @@
-"""Where an offset map of bounded size ends, at scale."""
+"""How full an offset map of bounded size becomes, and where it ends, at scale."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def map_ends(
+@dataclass(frozen=True, slots=True)
+class BoundedMap:
+    """An offset map with room for so many keys."""
+
+    keys: int
+    """How many it holds."""
+    last: int | None = None
+    """The last offset that it covers; None where all keys of the head fit."""
+
+
+def bounded_maps(
     rows: DataFrame, live: DataFrame, max_keys: Mapping[str, int], bases: Mapping[str, Sequence[int]]
-) -> dict[str, int]:
-    """Returns the last offset that a full map covers, of the logs whose head has more keys than fit.
+) -> dict[str, BoundedMap]:
+    """Returns the offset maps of logs whose maps are bounded, without those whose heads have no key.
 
     See Cleaner.buildOffsetMap.
 
@@ -31,10 +42,25 @@ def map_ends(
     head = live.where("k is not null and o >= first_dirty and o < bound")
     firsts = head.groupBy("p", "k").agg(F.min("o").alias("first"))
     nth = F.row_number().over(Window.partitionBy("p").orderBy("first"))
-    numbered = _beside(firsts.withColumn("n", nth), max_keys, "room").where("n = room")
-    full = {r["p"]: r["first"] for r in numbered.collect()}
-    if not full:
-        return {}
+    last_first = F.max(F.when(F.col("n") == F.col("room"), F.col("first")))
+    counted = (
+        _beside(firsts.withColumn("n", nth), max_keys, "room")
+        .groupBy("p")
+        .agg(F.count("*").alias("keys"), last_first.alias("full"))
+        .collect()
+    )
+    held = {r["p"]: min(r["keys"], max_keys[r["p"]]) for r in counted}
+    full = {r["p"]: r["full"] for r in counted if r["full"] is not None}
+    ends = _ends(rows, head, full, bases) if full else {}
+    return {p: BoundedMap(keys, ends.get(p)) for p, keys in held.items()}
+
+
+def _ends(
+    rows: DataFrame, head: DataFrame, full: Mapping[str, int], bases: Mapping[str, Sequence[int]]
+) -> dict[str, int]:
+    """Returns the last offset that a map covers, by the offset at which it is full, where a further key stops it."""
+    from pyspark.sql import functions as F
+
     begins = F.col("batch") if "batch" in rows.columns else F.col("o")
     stops = {
         r["p"]: (r["stop"][0], r["stop"][1])
