@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,7 @@ from airflow import __version__
 
 __all__ = [
     "FRAMES_DEEP", "AirflowException", "AirflowFailException", "AirflowSkipException", "AirflowTaskTimeout", "conf",
-    "schedule", "stats",
+    "deadline", "schedule", "stats",
 ]  # fmt: skip
 FRAMES_DEEP = tuple(map(int, __version__.split(".")[:2])) >= (3, 3)
 """Whether an address can name the page that Airflow opens in its frame; before 3.3 it opens the first page."""
@@ -50,6 +52,19 @@ def schedule(cron: str, timezone: str = "UTC") -> Any:
     """
     timetable = _first("CronDataIntervalTimetable", "airflow.sdk", "airflow.timetables.interval")
     return timetable(cron, timezone=timezone) if cron else None
+
+
+def deadline(interval: timedelta, coroutine: Callable[..., Awaitable[Any]]) -> Any:
+    """Returns what a DAG takes as its deadline: what the triggerer awaits when a run does not end in time.
+
+    Args:
+        interval: how long after it was queued a run may end.
+        coroutine: a function of a module that the triggerer can import too; it may take Airflow's `context`.
+    """
+    place = "airflow.sdk.definitions.deadline"
+    alert, reference = _first("DeadlineAlert", place), _first("DeadlineReference", place)
+    callback = _first("AsyncCallback", "airflow.sdk.definitions.callback", place)
+    return alert(reference=reference.DAGRUN_QUEUED_AT, interval=interval, callback=callback(coroutine))
 
 
 def stats() -> Any:

@@ -7,11 +7,12 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, get_current_context, task, task_group
 
-from hardpack_airflow.airflow_names import AirflowFailException, schedule
+from hardpack_airflow.airflow_names import AirflowFailException, deadline, schedule
 from hardpack_airflow.config import default_policy
 from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
@@ -101,7 +102,7 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
         dag_arguments: for the DAG, over those that the policy makes; of `default_args` each by itself.
 
     Raises:
-        BadInput: what the policy calls on failure is not there.
+        BadInput: what the policy calls on failure, or when a run is late, is not there.
     """
     arguments = {
         "dag_id": dag_id(policy.name),
@@ -126,7 +127,9 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
         "params": _form(policy),
     }  # fmt: skip
     if policy.on_failure:
-        arguments["on_failure_callback"] = named(policy.name, policy.on_failure)
+        arguments["on_failure_callback"] = named(policy.name, "on.failure", policy.on_failure)
+    if policy.on_deadline:
+        arguments["deadline"] = _deadline(policy)
     with DAG(**arguments | dag_arguments) as dag:
         if policy.problem:
             _refusal(policy.problem)
@@ -139,11 +142,29 @@ def _ms(milliseconds: int) -> timedelta:
     return timedelta(milliseconds=milliseconds)
 
 
-def named(policy: str, place: str) -> Any:
-    """Returns what a policy calls on failure.
+def _deadline(policy: Policy) -> Any:
+    """Returns what tells somebody of a run that is late.
+
+    Raises:
+        BadInput: the policy names no coroutine.
+    """
+    from hardpack.errors import BadInput
+
+    found = named(policy.name, "on.deadline", policy.on_deadline)
+    if not iscoroutinefunction(found):
+        raise BadInput(
+            f"policy {policy.name}: on.deadline names {policy.on_deadline}, which is no coroutine, and Airflow's "
+            "triggerer awaits it; write it as async def."
+        )
+    return deadline(_ms(policy.deadline_ms), found)
+
+
+def named(policy: str, field: str, place: str) -> Any:
+    """Returns what a policy calls.
 
     Args:
         policy: its name.
+        field: its field that names what is called.
         place: `package.module:function`.
 
     Raises:
@@ -159,7 +180,7 @@ def named(policy: str, place: str) -> Any:
         return found
     except Exception as error:  # a module may raise anything while it is imported
         raise BadInput(
-            f"policy {policy}: on.failure names {place}, which cannot be imported ({error}); mend the name, or put it "
+            f"policy {policy}: {field} names {place}, which cannot be imported ({error}); mend the name, or put it "
             "where Airflow's DAG processor can import it."
         ) from None
 

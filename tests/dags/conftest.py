@@ -1,8 +1,33 @@
 """Our pages without a server and without a login, on the tables of the session's catalog."""
 
+import json
+import os
+import sys
+
 import pytest
 
+from tests.conftest import ROOT
 from tests.topics import append, name_of, new_topic, row
+
+
+@pytest.fixture(scope="module")
+def airflow_env(tmp_path_factory):
+    """A home with an empty metadata database and a lakehouse of its own."""
+    from hardpack_airflow.demo.lakehouse import make_lakehouse
+
+    folder = tmp_path_factory.mktemp("airflow")
+    properties = make_lakehouse(folder, folder)
+    (folder / "jars").symlink_to(ROOT / ".hardpack" / "jars")
+    env = os.environ | {
+        "AIRFLOW_HOME": str(folder),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "HARDPACK_HOME": str(folder),
+        "PYICEBERG_HOME": str(folder),
+        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
+    }
+    return folder, properties, env
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The DAG without a scheduler: valid, light to parse, and right when it runs."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -11,26 +10,6 @@ import pytest
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.dags
-
-
-@pytest.fixture(scope="module")
-def airflow_env(tmp_path_factory):
-    """A home with an empty metadata database and a lakehouse of its own."""
-    from hardpack_airflow.demo.lakehouse import make_lakehouse
-
-    folder = tmp_path_factory.mktemp("airflow")
-    properties = make_lakehouse(folder, folder)
-    (folder / "jars").symlink_to(ROOT / ".hardpack" / "jars")
-    env = os.environ | {
-        "AIRFLOW_HOME": str(folder),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        "HARDPACK_HOME": str(folder),
-        "PYICEBERG_HOME": str(folder),
-        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
-    }
-    return folder, properties, env
 
 
 def python(code, env, *arguments):

@@ -27,7 +27,10 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, request):
-    """On the schedule that the module names in SCHEDULE, else none; by the policy file that it has in POLICIES."""
+    """On the schedule that the module names in SCHEDULE, else none; by the policy file that it has in POLICIES.
+
+    PLUGINS has by name the text of modules in Airflow's folder of plugins.
+    """
     from hardpack_airflow.demo.lakehouse import make_lakehouse
     from hardpack_airflow.demo.local_airflow import LocalAirflow
     from pyiceberg.catalog import load_catalog
@@ -41,6 +44,10 @@ def site(tmp_path_factory, request):
     properties = make_lakehouse(home, home)
     settings = {"tables": "t.*", "schedule": getattr(request.module, "SCHEDULE", "")}
     airflow = LocalAirflow(home, free_ports(1)[0], settings, home, ROLES)
+    for name, text in getattr(request.module, "PLUGINS", {}).items():
+        plugin = airflow.folder / "plugins" / f"{name}.py"
+        plugin.parent.mkdir(parents=True, exist_ok=True)
+        plugin.write_text(text)
     try:
         airflow.start()
         airflow.prepare("hardpack", paused=True)

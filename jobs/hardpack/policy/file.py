@@ -17,6 +17,8 @@ from hardpack.policy.model import Policies, Policy
 from hardpack.rules.settings import dotted
 
 VARIABLE = "HARDPACK_POLICIES"
+GO_TOGETHER = ("settings", "readers", "deadline.ms", "on.deadline")
+"""Fields of a policy of which one may be wrong because of another."""
 
 
 def policy_file() -> Path | None:
@@ -103,7 +105,7 @@ def _policy_of(entry: Any, path: Path, at: int) -> Policy:
     except ValidationError as error:
         problem = _said(path, error, ("policies", at))
         # without a place it is several fields that do not go together
-        wrong = {dotted(str(name)) for one in error.errors() for name in one["loc"][:1] or ("settings", "readers")}
+        wrong = {dotted(str(name)) for one in error.errors() for name in one["loc"][:1] or GO_TOGETHER}
     if not isinstance(given, dict) or wrong & {"name", "tables", "catalog"}:
         raise BadInput(problem)
     right = {name: value for name, value in given.items() if dotted(name) not in wrong}

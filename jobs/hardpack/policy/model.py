@@ -76,6 +76,14 @@ class Policy(BaseModel):
         pattern=r"^([\w.]+:\w+)?$",
         description="what Airflow calls with its context when a run fails, as package.module:function",
     )
+    deadline_ms: int = Field(
+        0, ge=0, le=LONGEST_MS, description="a run that has not ended so long after it was queued calls on.deadline"
+    )
+    on_deadline: str = Field(
+        "",
+        pattern=r"^([\w.]+:\w+)?$",
+        description="coroutine that the triggerer calls when a run misses its deadline, as package.module:function",
+    )
     readers: tuple[ReaderSource, ...] = Field(
         (),
         description="who has to see the deletes of its tables, and who tells how far they are; asked before each look",
@@ -149,6 +157,15 @@ class Policy(BaseModel):
         """The settings of the policy, and which of them its tables may not set themselves."""
         globs = ("*",) if self.locked is True else self.locked or ()
         return PolicySettings(self.settings, globs)
+
+    @model_validator(mode="after")
+    def _deadline_tells_somebody(self) -> Self:
+        if bool(self.deadline_ms) != bool(self.on_deadline):
+            raise ValueError(
+                f"policy {self.name}: deadline.ms and on.deadline go together, and "
+                f"{'on.deadline' if self.deadline_ms else 'deadline.ms'} is missing"
+            )
+        return self
 
     @field_validator("readers")
     @classmethod
