@@ -40,7 +40,7 @@ def test_a_table_that_takes_rows_and_is_read(catalog, cold):
     [
         ("plain", {}, "'plain' names no table; write it as namespace.table"),
         ("none.t", {}, "there is no namespace 'none'; make it in the catalog first"),
-        ("made.bad", {"delete.retention.ms": "-5"}, "hardpack.delete.retention.ms is '-5'"),
+        ("made.bad", {"delete.retention.ms": "-5"}, "mend it with `hardpack create made.bad --set delete.retention"),
         ("made.bad", {"no.such": "1"}, "hardpack.no.such is not a setting"),
         ("made.bad", {"column.key": "id"}, "column.key is not for a new table"),
     ],

@@ -66,7 +66,7 @@ def create(
     if mapped := sorted(name for name in settings if name.startswith("column.") or name == "tombstone"):
         raise BadInput(f"{table}: {mapped[0]} is not for a new table, which has hardpack's own columns; leave it out.")
     properties = {PREFIX + "cleanup.policy": "compact"} | {PREFIX + k: v for k, v in settings.items() if v != ""}
-    read_settings(table, properties, policy)
+    read_settings(table, properties, policy, "create")
     try:
         catalog.create_table(table, SCHEMA, partition_spec=SPEC, sort_order=ORDER, properties=properties)
     except TableAlreadyExistsError:

@@ -275,7 +275,9 @@ Order = Literal["filthiest", "overdue"]
 """Which of several logs is cleaned first."""
 
 
-def read_settings(table: str, properties: Mapping[str, str], policy: Mapping[str, str] = NONE) -> Settings:
+def read_settings(
+    table: str, properties: Mapping[str, str], policy: Mapping[str, str] = NONE, verb: str = "adopt"
+) -> Settings:
     """Returns the settings in force for a table.
 
     Args:
@@ -283,6 +285,7 @@ def read_settings(table: str, properties: Mapping[str, str], policy: Mapping[str
         properties: the table's properties; those under `hardpack.` are read, and Iceberg's target file size.
         policy: what the table's policy sets; where it does not lock a setting, the table's own property wins. Names are
             without the prefix.
+        verb: the command that sets them, for messages.
 
     Raises:
         BadInput: a name nobody knows, a value out of range, or two values that contradict each other.
@@ -305,7 +308,7 @@ def read_settings(table: str, properties: Mapping[str, str], policy: Mapping[str
             raise BadInput(
                 f"{table}: {what} is not a setting; remove it or mend its name (`hardpack adopt --help` lists all)."
             ) from None
-        mend = "mend it in the policy file" if theirs else f"mend it with `hardpack adopt {table} --set {name}=VALUE`"
+        mend = "mend it in the policy file" if theirs else f"mend it with `hardpack {verb} {table} --set {name}=VALUE`"
         raise BadInput(f"{table}: {what} is {first['input']!r}, expected: {_wish(first['msg'])}; {mend}.") from None
 
 
