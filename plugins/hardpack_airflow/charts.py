@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -63,14 +64,17 @@ def _lines(
     chart = pygal.DateTimeLine(
         style=style, js=[], disable_xml_declaration=True, width=520, height=280, title=title, dots_size=2.5,
         show_x_guides=False, legend_at_bottom=True, legend_at_bottom_columns=columns, show_legend=legend,
-        value_formatter=said, x_value_formatter=_moment, no_data_text="nothing yet", y_labels_major_count=3,
-        show_minor_y_labels=False, margin=12, margin_right=44,
+        value_formatter=said, x_value_formatter=_moment, no_data_text="nothing yet", margin=12, margin_right=44,
     )  # fmt: skip
     chart.add_xml_filter(_without_scripts)
     step = max(1, len(moments) // MOST_POINTS)
     # the newest must be among those shown
     shown = [*reversed(moments[::-1][::step])]
     chart.x_labels = _marks([m.at for m in shown])
+    most = max((value(m) for m in shown for value in series.values()), default=0)
+    steps = [step for step in _steps(most, 0.01) if step <= 1] if said is _share else _steps(most, 1)
+    if steps:
+        chart.y_labels, chart.range = steps, (0, steps[-1])
     for name, value in series.items():
         chart.add(name, [(date_of(m.at), value(m)) for m in shown])
     return str(chart.render(is_unicode=True))
@@ -84,6 +88,18 @@ def _marks(times: Sequence[int]) -> list[datetime]:
         return []
     step = (times[-1] - times[0]) / 3
     return [date_of(int(times[0] + step * at)) for at in range(4 if step else 1)]
+
+
+def _steps(most: float, least: float) -> list[float]:
+    """Four round values at equal distances, from nought to the greatest or above; none where that is nought.
+
+    They are no less than `least` apart, so that no two of them look alike.
+    """
+    if most <= 0:
+        return []
+    size = 10.0 ** floor(log10(most / 3))
+    step = next(size * times for times in (1, 2, 3, 5, 10) if size * times * 3 >= most)
+    return [max(step, least) * at for at in range(4)]
 
 
 def _without_scripts(root: Any) -> Any:

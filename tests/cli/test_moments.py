@@ -1,6 +1,7 @@
 """Whatever stands in a table's metadata can be shown, in a terminal and in pages."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hardpack.cli import main as cli
 from hardpack.clock import date_of, moment
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.errors import Unavailable
-from hardpack.operations.summary import history
+from hardpack.operations.summary import Moment, history
 from hardpack.rules.model import LogState
 from hardpack.rules.settings import LONG_MAX
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, write_state
@@ -107,6 +108,18 @@ def test_a_forged_history_can_be_shown(catalog, summary, at):
     assert 0 <= seen.bytes <= LONG_MAX
     assert 0 <= seen.added <= LONG_MAX
     assert len(charts([seen])) == (4 if seen.report else 2)
+
+
+def test_a_chart_s_axis_begins_at_nought_and_has_round_values():
+    from hardpack_airflow.charts import charts
+
+    for share, size, labels in (
+        (0.6, 750_000, ["0%", "20%", "40%", "60%", "0 bytes", "300.0 kB", "600.0 kB", "900.0 kB"]),
+        (1.0, 7, ["0%", "50%", "100%", "0 bytes", "3 bytes", "6 bytes", "9 bytes"]),
+    ):
+        moments = [Moment(at=at, bytes=size, added=1, since_pass=int(size * share)) for at in (1000, 2000)]
+        drawn = "".join(charts(moments))
+        assert re.findall(r"<text[^>]*>(\d[\d.]*(?:%| bytes| kB))</text>", drawn) == labels
 
 
 def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch):
