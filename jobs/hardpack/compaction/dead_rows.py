@@ -13,10 +13,7 @@ from hardpack.compaction.inputs import Inputs
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import LogFacts, LogToClean, LogToExpire, PassWork
 from hardpack.errors import UncleanableLog
-from hardpack.files.canonical_keys import IDENTITY
-from hardpack.files.key_filter import KeyFilters
-from hardpack.files.key_hash import hash_function
-from hardpack.files.key_reader import KeyColumns, KeyScanFile
+from hardpack.files.key_reader import KeyColumns, KeyScanFile, key_filters
 from hardpack.rules.causes import ABORTED, DUPLICATE, EXPIRED_MARKER, EXPIRED_TOMBSTONE, NULL_KEY, SUPERSEDED, Cause
 from hardpack.spark.causes.dead_rows import (
     FileDeadRows,
@@ -153,22 +150,12 @@ def _add_superseded(session: TableSession, inputs: Inputs, files: dict[str, File
     read = KeyColumns(columns, work.request.plan.encode())
     scanned = _files_to_scan(inputs, files)
     log_of = {one.file.path: one.log for one in scanned}
-    for path, found in find_superseded(session.jvm.spark, inputs.files, scanned, read, _filters(inputs)).items():
+    filters = key_filters(inputs.files, columns, work.settings.key_filter_min_rows, makes=not work.dry_run)
+    for path, found in find_superseded(session.jvm.spark, inputs.files, scanned, read, filters).items():
         rows, deleted = files.setdefault(path, FileDeadRows(log_of[path])), inputs.deleted.get(path, BitMap())
         rows.add(SUPERSEDED, found.superseded - deleted)
         rows.add(NULL_KEY, found.keyless - deleted)
         rows.key_deleted = bool(found.key_deleted)
-
-
-def _filters(inputs: Inputs) -> KeyFilters:
-    files, columns = inputs.files, inputs.work.columns
-    control = columns.control.name if columns.control else None
-    # control rows are no part of a filter
-    numbers = "+".join(str(column.field_id) for column in columns.keys)
-    encoding = "" if columns.plain_key else f" {IDENTITY}"
-    identity = f"{hash_function()} {numbers} {control} {columns.empty_key_is_absent}{encoding}"
-    work = inputs.work
-    return KeyFilters(files.io, files.location, identity, work.settings.key_filter_min_rows, not work.dry_run)
 
 
 def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[KeyScanFile]:

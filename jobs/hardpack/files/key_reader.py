@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyroaring import BitMap
 
-from hardpack.files.canonical_keys import keys_of, nulls_of
+from hardpack.files.canonical_keys import IDENTITY, keys_of, nulls_of
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
+from hardpack.files.key_filter import KeyFilters, Wanted
 from hardpack.files.key_hash import (
     FILE_SHIFT,
     HEAD,
     TOMBSTONE,
     HashedRows,
+    hash_function,
     high_half,
     living_mask,
     log_hash,
@@ -26,6 +28,7 @@ from hardpack.files.key_hash import (
 from hardpack.files.puffin import bitmap
 from hardpack.rules.tombstones import TombstoneRule
 from hardpack.table.columns import LogColumns
+from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,6 +144,38 @@ def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: boo
         if not chosen.all():
             keys, offsets, place = keys.filter(pa.array(chosen)), offsets[chosen], place[chosen]
         yield _Rows(keys.cast(pa.binary()), log, offsets.astype(np.uint64), place), keyless
+
+
+def key_filters(files: DataFiles, columns: LogColumns, min_rows: int, makes: bool) -> KeyFilters:
+    """Returns the key filters of a table's files.
+
+    Args:
+        files: reads the table's files.
+        columns: the table's.
+        min_rows: files of fewer rows have none.
+        makes: whether files that have none get one.
+    """
+    # control rows are no part of a filter
+    control = columns.control.name if columns.control else None
+    numbers = "+".join(str(column.field_id) for column in columns.keys)
+    encoding = "" if columns.plain_key else f" {IDENTITY}"
+    identity = f"{hash_function()} {numbers} {control} {columns.empty_key_is_absent}{encoding}"
+    return KeyFilters(files.io, files.location, identity, min_rows, makes)
+
+
+def one_key(columns: LogColumns, values: Mapping[LogColumn, pa.Scalar], log: str) -> Wanted:
+    """Returns one key of a log as key filters are asked for it.
+
+    Args:
+        columns: the table's.
+        values: what each column of the key has.
+        log: the text of its partition.
+    """
+    import pyarrow as pa
+
+    row = [pa.array([values[column].as_py()], values[column].type) for column in columns.keys]
+    keys, _ = keys_of(pa.RecordBatch.from_arrays(row, [column.name for column in columns.keys]), columns)
+    return Wanted(high_half(keys.cast(pa.binary()), log_hash(log)))
 
 
 def deleting(column: pa.Array, rule: TombstoneRule) -> np.ndarray:

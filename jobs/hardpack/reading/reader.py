@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, cached_property, partial
 from typing import Any, get_args
 
 import numpy as np
@@ -13,6 +13,8 @@ from pyiceberg.table import Table
 
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles, leaf
+from hardpack.files.key_filter import KeyFilters
+from hardpack.files.key_reader import key_filters, one_key
 from hardpack.reading.bootstrap import Bootstrap, state_rows
 from hardpack.reading.file_rows import Where, may_hold, runs
 from hardpack.reading.log_files import LogFile, ReadableLog, SnapshotLogs
@@ -58,6 +60,11 @@ class TopicReader:
         self._logs = SnapshotLogs(table, settings, memory, listed(partitions))
         self.columns = self._logs.columns
         self._index = SparseIndex(DataFiles.of(table), self.columns)
+        self._settings = settings
+
+    @cached_property
+    def _key_filters(self) -> KeyFilters:
+        return key_filters(self._index.files, self.columns, self._settings.key_filter_min_rows, makes=False)
 
     @property
     def snapshot_id(self) -> int | None:
@@ -242,13 +249,21 @@ class TopicReader:
         needed = [c.name for c in (mapped.offset, mapped.leader_epoch) if c]
         projected, own = self.table.schema().select(*dict.fromkeys([*names, *needed])), self._of_log(log)
 
+        wanted = cache(lambda: one_key(mapped, only, log.name))
+
+        def may_hold_key(file: LogFile) -> bool:
+            if not may_hold(file, only):
+                return False
+            large = only and file.content.rows >= self._settings.key_filter_min_rows
+            return not (large and self._key_filters.rules_out(file.content, log.name, wanted))
+
         def of_file(file: LogFile) -> Iterator[Rows]:
             return merged(runs(self._index, file, projected, offsets, {**own, **only} if file.shared else only))
 
         rows = merged(
             Run(max(file.first_offset, start), partial(of_file, file), file.content.path)
             for file in files
-            if file.first_offset < end and file.last_offset >= start and may_hold(file, only)
+            if file.first_offset < end and file.last_offset >= start and may_hold_key(file)
         )
         return OneRowAnOffset(self._logs.name, log.name, mapped).of(rows)
 
