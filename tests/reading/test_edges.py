@@ -4,7 +4,6 @@ import os
 import uuid
 from datetime import UTC, datetime
 from decimal import Decimal
-from itertools import count
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,6 @@ from hardpack.reading import reader
 from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
 from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.conversions import to_bytes
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -23,7 +21,6 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
-    BooleanType,
     DecimalType,
     IntegerType,
     LongType,
@@ -34,42 +31,11 @@ from pyiceberg.types import (
 )
 
 from tests.reading.records import open_reader
+from tests.reading.tables import arrow, filled, read, schema, table_of
 from tests.topics import T0
 
-NAMES = count()
 EPOCHS = {"column.leader.epoch": "epoch"}
 TRANSACTIONS = {"column.producer.id": "pid", "column.transactional": "tx", "column.control": "ctl"}
-
-
-def schema(**kinds):
-    kinds = {"partition": IntegerType(), "offset": LongType(), "timestamp": LongType(), "key": StringType(),
-             "value": StringType(), "epoch": IntegerType(), "pid": LongType(), "tx": BooleanType(),
-             "ctl": StringType()} | kinds  # fmt: skip
-    return Schema(*(NestedField(at, name, kind) for at, (name, kind) in enumerate(kinds.items(), 1)))
-
-
-def table_of(catalog, found, spec=None, **settings):
-    catalog.create_namespace_if_not_exists("edges")
-    told = {f"hardpack.{name.replace('_', '.')}": value for name, value in settings.items()}
-    return catalog.create_table(
-        f"edges.t{next(NAMES)}", found, partition_spec=spec or PartitionSpec(),
-        properties={"hardpack.cleanup.policy": "compact", **told},
-    )  # fmt: skip
-
-
-def arrow(found, *rows):
-    usual = {"partition": 0, "timestamp": T0, "key": "a", "value": "v", "epoch": 1, "tx": False}
-    names = [field.name for field in found.fields]
-    cells = [{k: v for k, v in (usual | row).items() if k in names} for row in rows]
-    return pa.Table.from_pylist(cells, schema=schema_to_pyarrow(found))
-
-
-def filled(catalog, *commits, spec=None, kinds=None, **settings):
-    found = schema(**(kinds or {}))
-    table = table_of(catalog, found, spec, **{name.replace(".", "_"): value for name, value in settings.items()})
-    for rows in commits:
-        table.append(arrow(found, *rows))
-    return table.refresh()
 
 
 def add(table, pieces, bounds, values=(), **options):
@@ -94,12 +60,6 @@ def add(table, pieces, bounds, values=(), **options):
     with table.transaction() as transaction, transaction.update_snapshot().fast_append() as snapshot:
         snapshot.append_data_file(file)
     return table.refresh()
-
-
-def read(table, *what, of=("offset", "value"), **options):
-    return [
-        tuple(r[n] for n in of) for batch in open_reader(table, None).read(*what, **options) for r in batch.to_pylist()
-    ]
 
 
 def test_a_key_is_looked_for_among_the_rows_that_stand(catalog):

@@ -22,7 +22,7 @@ from pyiceberg.types import (
 )
 
 from tests.reading.records import open_reader
-from tests.reading.test_edges import filled, read
+from tests.reading.tables import filled, read
 
 DAYS = [date(2026, 1, day) for day in range(1, 9)]
 SETTINGS = {"key_filter_min_rows": "1"}
