@@ -149,11 +149,9 @@ def _with_bounded_maps(logs: Sequence[LogToClean], rows: LogRows) -> list[LogToC
     heads = rows.copied([log.bounds for log in logs if log.name in bounded])
     bases = {log.name: [s.base_offset for s in log.view.segments] for log in logs}
     maps = bounded_maps(heads, live_rows(heads, rows.transactions), bounded, bases)
-    none = BoundedMap(0)
+    maps = {name: BoundedMap(0) for name in bounded} | maps
     return [
-        replace(log, last_mapped=maps.get(log.name, none).last, mapped_keys=maps.get(log.name, none).keys)
-        if log.name in bounded
-        else log
+        replace(log, last_mapped=found.last, mapped_keys=found.keys) if (found := maps.get(log.name)) else log
         for log in logs
     ]
 
