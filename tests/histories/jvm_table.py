@@ -149,16 +149,10 @@ class SimJvmTable:
                 continue
         raise Conflict(f"{self.name}: others were faster.")
 
-    def call(self, procedure: str, arguments: str) -> list[Any]:
-        """Iceberg's procedures, as maintenance calls them."""
-        tab, world = self.tab, self.world
-        if procedure == "rewrite_manifests":
-            snapshot = tab.current
-            before = len(tab.store.lists[snapshot.manifest_list]) if snapshot else 0
-            tab.commit(world.clock, "replace", merge=True)
-            return [{"rewritten_manifests_count": before}]
-        # maintenance calls no other
-        raise NotImplementedError(procedure)
+    def rewrite_manifests(self) -> int:
+        before = len(self.tab.store.lists[self.tab.current.manifest_list])
+        self.tab.commit(self.world.clock, "replace", merge=True)
+        return before
 
     def orphans(self, folder: str, older_than: str, dry_run: bool) -> list[str]:
         # the storage dates files by its own clock, and Iceberg takes none that is younger than a day

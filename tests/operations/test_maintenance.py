@@ -9,6 +9,7 @@ import pytest
 from hardpack.demo.topic import COLUMNS
 from hardpack.errors import BadInput
 from hardpack.files.key_filter import FOLDER, filter_name
+from hardpack.operations import maintenance
 from hardpack.operations.maintenance import maintain
 from hardpack.table.snapshot_expiry import expire_before
 from hardpack.table.state import PLAN_SUMMARY
@@ -184,6 +185,28 @@ def test_rows_past_their_retention_go_where_no_file_may_be_deleted(catalog, hp, 
     done = hp.maintain(name, later)
     assert (done.rows_past_retention, done.files_deleted) == (3, 0)
     assert rows_of(table) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", ["2", "3"])
+def test_few_manifests_later_the_newest_snapshot_still_says_what_a_sink_looks_for(
+    catalog, hp, spark, version, monkeypatch
+):
+    monkeypatch.setattr(maintenance, "MANY_MANIFESTS", 4)
+    table = new_topic(catalog)
+    for offset in range(3):
+        put(table, offset)
+    rows = table.refresh().scan(row_filter="offset = 2").to_arrow()
+    rows = rows.set_column(1, rows.schema.field("offset"), [[3]])
+    table.append(rows, snapshot_properties={"automq.commit.id": "one"})
+    name = name_of(table)
+    spark.sql(f"ALTER TABLE hardpack.{name} SET TBLPROPERTIES ('format-version'='{version}')")
+    assert hp.maintain(name).manifests_rewritten == 4
+    snapshot = table.refresh().current_snapshot()
+    assert len(snapshot.manifests(table.io)) == 1
+    assert snapshot.summary["automq.commit.id"] == "one"
+    assert len(rows_of(table)) == 4
+    assert hp.maintain(name).manifests_rewritten == 0
 
 
 @pytest.mark.spark

@@ -151,7 +151,7 @@ def _rewrite_manifests(jvm: JvmTable, table: Table) -> int:
     target = whole_number(table_name(table), table.properties, size, 8 * 1024 * 1024, least=1)
     if len(lengths) < MANY_MANIFESTS or sum(lengths) > len(lengths) * target // 4:
         return 0
-    return int(jvm.call("rewrite_manifests", "use_caching => false")[0]["rewritten_manifests_count"])
+    return jvm.rewrite_manifests()
 
 
 def _timestamp(ms: int) -> str:

@@ -12,7 +12,8 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 
 from hardpack.failures import java_error
-from hardpack.spark.java_values import items
+from hardpack.spark.java_values import items, strings
+from hardpack.table.history import carried
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -96,6 +97,19 @@ class Procedures:
         io = self._java.io()
         for path in paths:
             io.deleteFile(path)
+
+    def rewrite_manifests(self) -> int:
+        """Put many small manifests into few; return how many were rewritten.
+
+        Iceberg's own procedure sets nothing in the summary, in which a sink may look for its last commit.
+        """
+        self._java.refresh()
+        told = strings(self.spark._jvm, self._java.currentSnapshot().summary())
+        action = self._ice.spark.actions.SparkActions.get(self.spark._jsparkSession).rewriteManifests(self._java)
+        action.option("use-caching", "false")
+        for name, value in carried(told).items():
+            action.snapshotProperty(name, value)
+        return len(items(self.spark._jvm, action.execute().rewrittenManifests()))
 
     def expire_snapshots(self, before: int, least: int, may_go: Callable[[str], bool]) -> tuple[int, int]:
         """Expire snapshots, then delete the files that no snapshot needs any more, each only if it may go.
