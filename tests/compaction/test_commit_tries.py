@@ -7,9 +7,10 @@ from hardpack import Conflict
 from hardpack.spark import commit
 from hardpack.spark.commit import Commits
 
-from tests.topics import T0, append, name_of, offsets, row, superseded_once
+from tests.topics import T0, append, name_of, new_topic, offsets, row, superseded_once
 
 pytestmark = pytest.mark.spark
+DAY = 86_400_000
 
 
 @pytest.fixture
@@ -74,10 +75,24 @@ def test_tries_end_where_the_table_says_and_leave_no_file_behind(hp, catalog, fa
 
 def test_an_entry_that_a_sink_looks_for_in_the_newest_snapshot_is_in_ours_too(hp, catalog):
     """AutoMQ reads its last commit's id from the current snapshot alone, to know after a failure whether it went on."""
-    table = superseded_once(catalog)
+    settings = {"cleanup_policy": "compact,delete", "retention_ms": DAY, "segment_bytes": 100, "delete_retention_ms": 0}
+    table = new_topic(catalog, idle_tombstones="expire", **settings)
+    append(table, {0: [row(0, "a"), row(1, "b", None)]})
+    append(table, {0: [row(2, "a"), row(3, "c")]})
+    append(table, {0: [row(4, "d")]})
     rows = (
         table.scan(row_filter="offset = 4").to_arrow().set_column(1, table.schema().as_arrow().field("offset"), [[5]])
     )
     table.append(rows, snapshot_properties={"automq.commit.id": "one"})
-    hp.clean(hp.plan(name_of(table), now=T0))
-    assert table.refresh().current_snapshot().summary["automq.commit.id"] == "one"
+    name = name_of(table)
+    for verb in (
+        lambda: hp.clean(hp.plan(name, now=T0)),
+        lambda: hp.expire_tombstones(name, now=T0 + 10),
+        lambda: hp.apply_retention(name, now=T0 + 10 * DAY),
+        lambda: hp.pause(name, ["0"]),
+    ):
+        before = table.refresh().current_snapshot().snapshot_id
+        verb()
+        snapshot = table.refresh().current_snapshot()
+        assert snapshot.snapshot_id != before
+        assert snapshot.summary["automq.commit.id"] == "one"

@@ -79,6 +79,41 @@ def test_a_stale_pass_that_only_moves_state_loses_too(hp, catalog, meanwhile):
     assert read_state("", table.refresh().properties)["0"].checkpoint == 2
 
 
+@pytest.mark.parametrize("moves", ["state alone", "overwrite", "replace"])
+def test_a_rollback_behind_the_base_is_a_conflict(hp, catalog, spark, meanwhile, moves):
+    """Nothing of a world that somebody has undone is published, though each file that the pass read is there."""
+    table = new_topic(catalog, commit_operation="replace" if moves == "replace" else "overwrite")
+    name, key = name_of(table), "a" if moves != "state alone" else "b"
+    append(table, {0: [row(0, "a")]})
+    append(table, {0: [row(1, key)]})
+    append(table, {0: [row(2, "c")]})
+    before = table.refresh().current_snapshot().snapshot_id
+    append(table, {1: [row(0, "z")]})
+    plan = hp.plan(name, now=T0)
+    meanwhile(lambda: spark.sql(f"CALL hardpack.system.rollback_to_snapshot('{name}', {before})"))
+    with pytest.raises(Conflict, match="past|Cannot determine history"):
+        hp.clean(plan)
+    assert offsets(table) == [0, 1, 2]
+    assert "hardpack.state" not in table.properties
+    hp.clean(hp.plan(name, now=T0))
+    assert read_state("", table.refresh().properties)["0"].checkpoint == 2
+
+
+def test_a_horizon_counts_from_the_commit_of_a_pass_that_takes_long(hp, catalog, meanwhile):
+    """Readers have the whole delete.retention.ms from when the tombstone is first seen cleaned (invariant 5)."""
+    table, clock = new_topic(catalog, delete_retention_ms=1000), [T0]
+    hp.clock = lambda: clock[0]
+    append(table, {0: [row(0, "a"), row(1, "a", None)]})
+    append(table, {0: [row(2, "b")]})
+
+    def six_hours_later():
+        clock[0] += 6 * 3_600_000
+
+    meanwhile(six_hours_later)
+    hp.clean(hp.plan(name_of(table), now=T0))
+    assert read_state("", table.refresh().properties)["0"].horizons == ((1, T0 + 6 * 3_600_000 + 1000),)
+
+
 def test_passes_of_different_logs_keep_each_others_state(hp, topic, meanwhile):
     name = name_of(topic)
     other = hp.plan(name, now=T0, partitions=[1])

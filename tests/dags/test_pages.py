@@ -60,7 +60,7 @@ def test_every_row_that_left_has_its_column(client, catalog):
     append(table, {0: [row(offset, "a") for offset in range(9)]})
     log = LogReport(
         partition=0, checkpoint_before=None, checkpoint_after=9, log_end=9, rows_before=9, rows_after=2, bytes_before=9,
-        bytes_after=2, aborted=3, retention=4,
+        bytes_after=2, aborted=3, retention=4, bytes_read=2000, bytes_written=1000,
     )  # fmt: skip
     report = PassReport(table=name_of(table), phase="retention", plan="p", now=5, base=1, logs=(log,))
     table.delete("offset < 7", snapshot_properties={PLAN_SUMMARY: "one:p", PASS_SUMMARY: report.summary_json()})
@@ -69,6 +69,7 @@ def test_every_row_that_left_has_its_column(client, catalog):
     cells = re.findall(r"<td[^>]*>(.*?)</td>", page[page.index("<h2>Passes</h2>") :])
     found = dict(zip(heads, cells, strict=False))
     assert (found["rows before"], found["after"], found["aborted"], found["retention"]) == ("9", "2", "3", "4")
+    assert (found["read"], found["written"]) == ("2.0 kB", "1.0 kB")
     assert "superseded" not in found
 
 

@@ -103,7 +103,7 @@ MUTANTS = (
            "if surplus - segment.bytes <= 0:"),
     Mutant("retention by time before size", "retention.py", "if settings.deletes:", "if not settings.compacts:"),
     Mutant("map capacity without the load factor", "settings.py",
-           "return int(slots * self.log_cleaner_io_buffer_load_factor)", "return slots"),
+           "int(self.map_slots * self.log_cleaner_io_buffer_load_factor)", "self.map_slots"),
     Mutant("min lag above max lag accepted", "settings.py",
            "if self.min_compaction_lag_ms > self.max_compaction_lag_ms:", "if False:"),
     Mutant("state: a fresh horizon is served at once", "horizons.py", "and up_to not in fresh and", "and"),

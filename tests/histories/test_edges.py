@@ -192,7 +192,13 @@ def test_phase_two_and_maintenance_take_no_time_that_lies_ahead(world):
     plan = world.hp.plan(T, world.now + 40 * DAY)
     assert plan.doing("expire")
     at = tab.current.snapshot_id
-    for verb in (lambda: world.hp.expire_after(plan), lambda: world.hp.maintain(T, world.now + 40 * DAY)):
+    ahead = world.now + 40 * DAY
+    for verb in (
+        lambda: world.hp.expire_after(plan),
+        lambda: world.hp.maintain(T, ahead),
+        lambda: world.hp.expire_tombstones(T, ahead),
+        lambda: world.hp.apply_retention(T, ahead),
+    ):
         with pytest.raises(BadInput, match="in the future"):
             verb()
     assert tab.current.snapshot_id == at

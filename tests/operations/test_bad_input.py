@@ -250,20 +250,23 @@ def test_a_table_that_does_not_tell_when_rows_came(cold, catalog):
     assert "'format-version'='2'" in refusal(cold.adopt, name_of(table))
 
 
-def test_a_column_that_took_the_name_of_another(cold, catalog):
-    """Every old row would count as a tombstone."""
+@pytest.mark.parametrize(
+    ("role", "kind"), [("value", StringType()), ("key", BinaryType()), ("timestamp", TimestampType())]
+)
+def test_a_column_that_took_the_name_of_another(cold, catalog, role, kind):
+    """Every old row would count as a tombstone, as one without a key, or as one without a time."""
     table = new_topic(catalog)
     name = name_of(table)
     cold.adopt(name)
     append(table, {0: [row(0, "a")]})
     with table.refresh().update_schema() as update:
-        update.rename_column("value", "payload")
+        update.rename_column(role, "other")
     with table.update_schema() as update:
-        update.add_column("value", StringType())
+        update.add_column(role, kind)
     message = refusal(cold.plan, name, T0)
-    assert "column 'value' is not the one that was mapped to the value when the table was adopted" in message
-    assert "now called 'payload'" in message
-    cold.adopt(name, {"column.value": "payload"})
+    assert f"column '{role}' is not the one that was mapped to the {role} when the table was adopted" in message
+    assert "now called 'other'" in message
+    cold.adopt(name, {f"column.{role}": "other"})
     assert cold.plan(name, T0).logs
 
 

@@ -169,7 +169,7 @@ def test_a_table_may_keep_to_itself(catalog, hp):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("alone", [{"hardpack.maintenance": "off"}, {"gc.enabled": "false"}])
+@pytest.mark.parametrize("alone", [{"hardpack.maintenance": "off"}, {"gc.enabled": "false"}, {}])
 def test_rows_past_their_retention_go_where_no_file_may_be_deleted(catalog, hp, alone):
     """Retention is a change of metadata; what keeps files from being deleted does not keep rows."""
     table = new_topic(catalog, cleanup_policy="delete", retention_ms=DAY, segment_bytes=100)
@@ -178,11 +178,17 @@ def test_rows_past_their_retention_go_where_no_file_may_be_deleted(catalog, hp, 
     with table.transaction() as change:
         change.set_properties(alone)
     name, later = name_of(table), int(time.time() * 1000) + 30 * DAY
-    hp.clock = lambda: later
-    told = hp.maintain(name, later, dry_run=True)
+    others = {} if alone else {"other.table": table.location()}
+
+    def run(dry_run=False):
+        session = session_of(table.refresh(), hp.jvm_table(name))
+        return maintain(session, later, others, [catalog.properties["warehouse"]], dry_run)
+
+    told = run(dry_run=True)
     assert "3 rows are past their retention" in told.notes
     assert len(rows_of(table)) == 3
-    done = hp.maintain(name, later)
+    done = run()
+    assert len(done.notes) == 1, "why no file was deleted"
     assert (done.rows_past_retention, done.files_deleted) == (3, 0)
     assert rows_of(table) == []
 
