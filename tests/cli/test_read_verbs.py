@@ -168,3 +168,7 @@ def test_text_that_is_no_text_is_no_wrong_time(topic):
 def test_of_a_key_from_standard_input_only_the_end_of_its_line_is_left_out(topic, given, offsets):
     said = run("read", topic, "-p", "0", "--key", "-", input=given).splitlines()
     assert [line.split("\t")[1] for line in said[1:]] == offsets
+
+
+def test_an_offset_of_thousands_of_digits_is_no_place(topic):
+    assert "is no place in a log" in run("read", topic, "--from", "9" * 5000, code=2)

@@ -22,6 +22,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
     DecimalType,
+    DoubleType,
     IntegerType,
     LongType,
     NestedField,
@@ -32,7 +33,7 @@ from pyiceberg.types import (
 
 from tests.reading.records import open_reader
 from tests.reading.tables import arrow, filled, read, schema, table_of
-from tests.topics import T0
+from tests.topics import T0, append, name_of, new_topic, row
 
 EPOCHS = {"column.leader.epoch": "epoch"}
 TRANSACTIONS = {"column.producer.id": "pid", "column.transactional": "tx", "column.control": "ctl"}
@@ -306,3 +307,51 @@ def test_a_damaged_page_index_is_an_error_of_the_file(tmp_path):
         except (OSError, pa.ArrowException):
             continue
     assert wrong == 0
+
+
+def test_a_footer_is_read_once_for_all_row_groups(catalog, monkeypatch):
+    """Else a file of thousands of row groups is read for minutes."""
+    found = schema()
+    pieces = [arrow(found, *({"offset": 3 * group + at} for at in range(3))) for group in range(20)]
+    table = add(table_of(catalog, found), pieces, {"partition": (0, 0), "offset": (0, 59), "timestamp": (T0, T0)})
+    parsed, real = [], pq.ParquetFile
+
+    def opened(stream, metadata=None, **options):
+        parsed.append(metadata is None)
+        return real(stream, metadata=metadata, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", opened)
+    assert read(table, of=("offset",)) == [(at,) for at in range(60)]
+    assert len(parsed) == 40, "offsets, then rows, of each row group"
+    assert not any(parsed)
+
+
+def twice_beyond_the_calendar(catalog, times, **cells):
+    """One offset in two files, at times that Python has no date for."""
+    kinds = {"timestamp": TimestampType(), "value": DoubleType() if "value" in cells else StringType()}
+    found = schema(**kinds)
+    table = table_of(catalog, found)
+    for time in times:
+        rows = arrow(found, {"offset": 5, "timestamp": None, **cells})
+        column = pa.array([time], pa.int64()).cast(rows.schema.field("timestamp").type)
+        rows = rows.set_column(2, rows.schema.field("timestamp"), column)
+        table = add(table, [rows], {"partition": (0, 0), "offset": (5, 5), "timestamp": (time, time)})
+    return table
+
+
+def test_rows_that_differ_in_what_python_has_no_word_for_are_refused(catalog):
+    table = twice_beyond_the_calendar(catalog, [2**62, 2**62 + 1])
+    with pytest.raises(BadInput, match="at offset 5 differ"):
+        list(open_reader(table, None).read())
+
+
+def test_rows_with_a_number_that_is_none_are_equal_beside_such_a_time(catalog):
+    table = twice_beyond_the_calendar(catalog, [2**62, 2**62], value=float("nan"))
+    assert sum(map(len, open_reader(table, None).read())) == 1
+
+
+def test_partitions_may_be_given_by_an_iterator(catalog, cold):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")], 1: [row(3, "b")]})
+    assert [len(batch) for batch in cold.read(name_of(table), iter(["1"]))] == [1]
+    assert cold.bootstrap(name_of(table), iter(["1"])).offsets == {"1": 4}

@@ -2,6 +2,7 @@
 
 import pytest
 from hardpack.errors import BadInput
+from hardpack.reading import sparse_index
 from hardpack.reading.reader import TopicReader
 from hardpack.table.columns import settings_of
 
@@ -27,6 +28,25 @@ def test_deleted_rows_are_not_read(catalog, spark, version, granularity):
         found = reader.seek(0, offset)
         assert (found and found.offset) == next((o for o in read if o >= offset), None)
     assert reader.offset_for_time(0, T0).offset == 1
+
+
+def test_a_delete_file_is_read_once_however_many_lie_on_a_file(catalog, spark, monkeypatch):
+    """Nobody can tell here which of a partition's delete files lies on which data file."""
+    monkeypatch.setattr(sparse_index, "REMEMBERED", 2)
+    topic = Lazy(spark, name_of(new_topic(catalog)), 2)
+    for start in range(0, 50, 10):
+        topic.append([row(start + at, f"k{at}") for at in range(10)])
+    for offset in (3, 13, 23, 33, 43):
+        spark.sql(f"DELETE FROM hardpack.{topic.name} WHERE offset IN ({offset}, {offset + 1})")
+    opened, real = [], sparse_index.read_positions_by_file
+    monkeypatch.setattr(
+        sparse_index, "read_positions_by_file", lambda f, d: (opened.append(d.file_path), real(f, d))[1]
+    )
+    table = catalog.load_table(topic.name)
+    reader = TopicReader(table, settings_of(table))
+    assert [o for batch in reader.read() for o in batch["offset"].to_pylist()] == topic.offsets
+    assert len(topic.offsets) == 40
+    assert len(opened) == len(set(opened)) == 5
 
 
 def test_what_a_pass_left_is_read(catalog, spark, hp):

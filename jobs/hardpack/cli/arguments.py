@@ -8,6 +8,7 @@ from pathlib import Path
 from hardpack.clock import time_of
 from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput
+from hardpack.rules.times import LONG_MAX
 
 
 def read_plan(path: Path) -> Plan:
@@ -51,9 +52,10 @@ def place_of(text: str, name: str, whole: str) -> dict[str, int]:
     """
     if text == whole:
         return {}
-    if text.isdecimal():
-        return {name: int(text)}
     try:
+        # Python takes no number of thousands of digits, and no offset has more than nineteen
+        if text.isdecimal() and len(text.lstrip("0")) <= len(str(LONG_MAX)):
+            return {name: int(text)}
         if text.lstrip("-").isdecimal():
             raise BadInput("an offset is a whole number from 0 on")
         return {f"{name}_time": time_of(text)}

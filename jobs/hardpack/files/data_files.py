@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyiceberg.schema import Schema
@@ -29,6 +29,7 @@ from hardpack.table.vended import renewed
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from pyiceberg.io import FileIO
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
@@ -129,7 +130,12 @@ class DataFiles:
         return self._with_lineage(file)
 
     def rows(
-        self, file: ContentFile, projected: Schema, groups: Sequence[int] | None = None, use_threads: bool = False
+        self,
+        file: ContentFile,
+        projected: Schema,
+        groups: Sequence[int] | None = None,
+        use_threads: bool = False,
+        footer: pq.FileMetaData | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yields some columns of all rows, or of those in some row groups, whatever was deleted.
 
@@ -138,14 +144,21 @@ class DataFiles:
             projected: the columns, as the table's schema has them.
             groups: numbers of the row groups, None for all.
             use_threads: whether columns are decoded side by side; Spark's tasks have a core each.
+            footer: the file's, where it was read; None to read it.
         """
         size = file.column_bytes(projected.field_ids)
-        for batch in _one_ahead(self._sound(file, projected, groups, use_threads)):
+        batches = partial(self._batches, file, projected, groups, use_threads, footer)
+        for batch in _one_ahead(self._sound(file, batches)):
             self.throttle.spend(size * len(batch) / file.rows)
             yield batch
 
     def _batches(
-        self, file: ContentFile, projected: Schema, groups: Sequence[int] | None, use_threads: bool
+        self,
+        file: ContentFile,
+        projected: Schema,
+        groups: Sequence[int] | None,
+        use_threads: bool,
+        footer: pq.FileMetaData | None,
     ) -> Iterator[pa.RecordBatch]:
         """Row group after row group, mapped as pyiceberg does, whose own reader decodes a gigabyte and more ahead."""
         import pyarrow.parquet as pq
@@ -158,8 +171,8 @@ class DataFiles:
             # a damaged page must not be written anew; pyiceberg knows no extension types, such as that of JSON; of
             # nanoseconds only 584 years fit, and what does not fit changes
             parquet = pq.ParquetFile(
-                stream, pre_buffer=True, page_checksum_verification=True, arrow_extensions_enabled=False,
-                coerce_int96_timestamp_unit="us",
+                stream, metadata=footer, pre_buffer=True, page_checksum_verification=True,
+                arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us",
             )  # fmt: skip
             with fitting(self.name, file.path):
                 columns = FileColumns(
@@ -183,9 +196,7 @@ class DataFiles:
                 "(write.format.default, rewrite_data_files)."
             )
 
-    def _sound(
-        self, file: ContentFile, projected: Schema, groups: Sequence[int] | None, use_threads: bool
-    ) -> Iterator[pa.RecordBatch]:
+    def _sound(self, file: ContentFile, batches: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
         """Batches of a file; what keeps them from being read is told in a sentence.
 
         Raises:
@@ -194,11 +205,11 @@ class DataFiles:
         """
 
         def decode() -> None:
-            for _ in self._batches(file, projected, groups, use_threads):
+            for _ in batches():
                 pass
 
         with readable(f"{self.name}: data file {file.path}", lambda: self.read_through(file.path), decode):
-            yield from self._batches(file, projected, groups, use_threads)
+            yield from batches()
 
     def read_through(self, path: str) -> None:
         """Read all bytes of a file and forget them."""

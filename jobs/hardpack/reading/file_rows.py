@@ -88,7 +88,7 @@ def _rows(
         return
     found, keep, at = np.empty(end - begin, np.int64), np.ones(end - begin, bool), 0
     asked = index.files.schema.select(index.columns.offset.name, *(column.name for column in where))
-    for batch in index.files.rows(file.content, asked, [group], use_threads=True):
+    for batch in index.rows(file, asked, [group]):
         own = slice(at, at := at + len(batch))
         # a row of another log may have none
         found[own] = longs(leaf(batch, index.columns.offset).fill_null(-1))
@@ -106,7 +106,7 @@ def _in_file_order(
 ) -> Iterator[Rows]:
     """Yields rows that need no look ahead, as their file says that they are by offset."""
     at, last = 0, -1
-    for batch in index.files.rows(file.content, projected, [group], use_threads=True):
+    for batch in index.rows(file, projected, [group]):
         offsets = longs(leaf(batch, index.columns.offset))
         if not len(offsets):
             continue
@@ -138,7 +138,7 @@ def _kept(
     keep: NDArray[np.bool_],
 ) -> Iterator[Rows]:
     last, at = int(np.flatnonzero(keep)[-1]), 0
-    for batch in index.files.rows(file.content, projected, [group], use_threads=True):
+    for batch in index.rows(file, projected, [group]):
         own = slice(at, at := at + len(batch))
         mask = keep[own]
         if mask.all():

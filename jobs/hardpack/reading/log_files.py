@@ -22,6 +22,8 @@ from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, LogColumns, table_name
 from hardpack.table.log_views import ManifestCache, table_logs
 
+MEND = "set them, or delete them by rewriting their file, as row-level deletes leave them there"
+
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
@@ -168,13 +170,11 @@ class SnapshotLogs:
         least, greatest = row[f"{offset}_min_max"]["min"], row[f"{offset}_min_max"]["max"]
         trouble = ""
         if named is None:
-            trouble = (
-                f"rows have no {str(self.columns.log)!r}, expected the number or name of their log; set or delete them"
-            )
+            trouble = f"rows have no {str(self.columns.log)!r}, expected the number or name of their log; {MEND}"
         elif row[f"{offset}_count"]:
-            trouble = f"rows have no {offset!r}, expected their offset in the log; set or delete them"
+            trouble = f"rows have no {offset!r}, expected their offset in the log; {MEND}"
         elif least < 0:
-            trouble = f"a row has {offset!r} {least}, expected an offset from 0 on; mend or delete it"
+            trouble = f"a row has {offset!r} {least}, expected an offset from 0 on; {MEND}"
         return _Shared(NO_LOG if named is None else named, least or 0, (greatest or 0) + 1, trouble)
 
     @cached_property

@@ -57,11 +57,23 @@ class OneRowAnOffset:
         left, right = (batch.select(told).take(pa.array(rows)) for rows in (ones, others))
         if left.equals(right):
             return
-        for one, other, row in zip(left.to_pylist(), right.to_pylist(), others.tolist(), strict=True):
-            # a number that is none is not equal to itself
-            if repr(one) != repr(other):
+        for at, row in enumerate(others.tolist()):
+            if not _equal(left.slice(at, 1), right.slice(at, 1)):
                 raise BadInput(
                     f"{self.name}: rows of partition {self.log} at offset {offsets[row]} differ, expected one row; "
                     "delete the wrong ones, map the column of the leader epoch with --set column.leader.epoch=NAME, "
                     "or name columns that may differ with --set duplicates.ignore=NAME."
                 )
+
+
+def _equal(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
+    """Returns whether two rows are equal, where a number that is none is equal to another."""
+    return all(a.equals(b) or _alike(a, b) for a, b in zip(one.columns, other.columns, strict=True))
+
+
+def _alike(one: pa.Array, other: pa.Array) -> bool:
+    try:
+        return repr(one.to_pylist()) == repr(other.to_pylist())
+    except (ValueError, OverflowError):
+        # Python has no text or date for it, and Arrow says that they differ
+        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,10 +27,11 @@ from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from pyiceberg.schema import Schema
 
 T = TypeVar("T")
 REMEMBERED = 1_000
-"""Data files of which the footer is remembered, column chunks of which the pages are, and delete files."""
+"""Data files of which the footer and the deleted rows are remembered, and column chunks of which the pages are."""
 PER_MILLI = {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}
 """Parquet's units of time, how many there are in one ms."""
 Span = tuple[int, int]
@@ -59,6 +60,8 @@ class SparseIndex:
     _known: dict[str, _Known] = field(default_factory=dict)
     _pages: dict[tuple[str, int, int], ColumnPages] = field(default_factory=dict)
     _deletes: dict[str, dict[str, BitMap]] = field(default_factory=dict)
+    """By delete file, and by the data files that it names. Each lies on many files, so none is forgotten."""
+    _gone: dict[str, BitMap] = field(default_factory=dict)
 
     def by_pieces(self, file: LogFile, work: Callable[[CountedFile], T]) -> T:
         """Returns what some work finds in a file of which it reads pieces.
@@ -92,6 +95,16 @@ class SparseIndex:
             begins = np.cumsum([0, *map(footer.rows, range(footer.arrow.num_row_groups))]).tolist()
             _keep(self._known, path, _Known(footer, numbers, begins))
         return self._known[path]
+
+    def rows(self, file: LogFile, projected: Schema, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Yields some columns of all rows in some row groups, whatever was deleted; the footer is at hand.
+
+        Raises:
+            BadInput: the file is gone or damaged.
+            Unavailable: the storage does not answer.
+        """
+        footer = self._of(file).footer.arrow
+        return self.files.rows(file.content, projected, groups, use_threads=True, footer=footer)
 
     def row_groups(self, file: LogFile) -> list[int]:
         """Returns the numbers of a file's row groups that have rows."""
@@ -176,13 +189,20 @@ class SparseIndex:
             BadInput: a delete file is gone, damaged or of a format that is not read here.
             Unavailable: the storage does not answer.
         """
-        found = BitMap()
-        for delete in file.deletes:
-            if delete.file_path not in self._deletes:
-                _keep(self._deletes, delete.file_path, read_positions_by_file(self.files, delete))
-            found |= self._deletes[delete.file_path].get(file.content.path, BitMap())
+        path = file.content.path
+        if path not in self._gone:
+            _keep(self._gone, path, BitMap.union(BitMap(), *self._named(file)))
+        found = self._gone[path]
         own = found & BitMap(range(*positions)) if found else found
         return np.asarray(own.to_array(), np.int64) - positions[0]
+
+    def _named(self, file: LogFile) -> Iterator[BitMap]:
+        """Yields the positions of a file that its delete files name, each of which is read once."""
+        for delete in file.deletes:
+            if delete.file_path not in self._deletes:
+                self._deletes[delete.file_path] = read_positions_by_file(self.files, delete)
+            if found := self._deletes[delete.file_path].get(file.content.path):
+                yield found
 
 
 K = TypeVar("K")

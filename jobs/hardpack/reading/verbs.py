@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hardpack.errors import BadInput
@@ -53,10 +53,13 @@ class ReadVerbs(ABC):
         return TopicReader(session.table, session.checked_settings(), session.memory, partitions)
 
     def read(
-        self, table: str, partitions: Sequence[Partition] | None = None, **options: Any
+        self, table: str, partitions: Iterable[Partition] | None = None, **options: Any
     ) -> Iterator[pa.RecordBatch]:
         """Yields a table's rows by offset, as a consumer is given records; see `TopicReader.read` for the options."""
-        return self.reader(table, partitions).read(partitions, **options)
+        from hardpack.reading.reader import listed
+
+        asked = listed(partitions)
+        return self.reader(table, asked).read(asked, **options)
 
     def seek(
         self, table: str, partition: Partition, offset: int | None = None, time: int | None = None
@@ -77,6 +80,9 @@ class ReadVerbs(ABC):
         reader = self.reader(table, [partition])
         return reader.offset_for_time(partition, time) if time is not None else reader.seek(partition, offset or 0)
 
-    def bootstrap(self, table: str, partitions: Sequence[Partition] | None = None) -> Bootstrap:
+    def bootstrap(self, table: str, partitions: Iterable[Partition] | None = None) -> Bootstrap:
         """Returns a table's state and where to go on in Kafka after it; see `TopicReader.bootstrap`."""
-        return self.reader(table, partitions).bootstrap(partitions)
+        from hardpack.reading.reader import listed
+
+        asked = listed(partitions)
+        return self.reader(table, asked).bootstrap(asked)
