@@ -204,6 +204,22 @@ def test_phase_two_and_maintenance_take_no_time_that_lies_ahead(world):
     assert tab.current.snapshot_id == at
 
 
+def test_a_plan_may_lie_an_hour_ahead_and_further_if_it_is_forced(world):
+    """Clocks of machines differ; who forces a plan is believed, and `resume` lets others clean again."""
+    play(world, _create(), _append("a", "b"), _append("a"), _append("c"))
+    world.using(settings_of(world.lake.load_table(T)))
+    hour, far = world.clock + DAY // 24, world.clock + 40 * DAY
+    with pytest.raises(BadInput, match="in the future"):
+        world.hp.clean(world.hp.plan(T, hour + 1))
+    assert world.hp.clean(world.hp.plan(T, hour)).snapshot
+    play(world, _append("a"), _append("d"))
+    assert world.hp.clean(world.hp.plan(T, far, force=True)).snapshot
+    play(world, _append("a"), _append("e"))
+    assert world.hp.plan(T, hour + 2).logs[0].action == "none"
+    world.hp.resume(T)
+    assert world.hp.plan(T, hour + 2).logs[0].action == "clean"
+
+
 def test_a_late_row_stays_late_in_manifests_that_leave_out_when_a_file_came(world):
     tab = play(world, _create(), _append("a", "b"), _append("c"), _append("d"), CLEAN, _late(0, "a"))
     before = said(world)

@@ -10,12 +10,16 @@ from hardpack.operations.adopt import adopt
 from hardpack.operations.readers import Positions
 from hardpack.rules.model import LogState, SnapshotRef
 from hardpack.rules.reference.cleaner import Row
+from hardpack.table.columns import settings_of
 from hardpack.table.history import trusted_states
 from hardpack.table.layout import FIELDS
+from hardpack.table.log_views import read_logs
 from hardpack.table.readers import read_positions
 from hardpack.table.state import STATE_PROPERTY, write_state
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import StringType
+from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestampType
 
 from tests.layouts import TOPICS
 from tests.topics import T0, append, name_of, new_topic, row, session_of
@@ -47,6 +51,36 @@ def test_empty_keys_are_asked_about(stranger, mode):
     assert "hardpack.cleanup.policy" not in table.refresh().properties
     assert adopt(session_of(table), {"key.absent": "empty"}, dry_run=True).key_absent == "empty"
     assert adopt(session_of(table), {"key.absent": "null"}).key_absent == "null"
+
+
+@pytest.mark.parametrize("mode", ["truncate(16)", "none"])
+def test_empty_text_as_a_key_is_asked_about(catalog, mode):
+    table = empty_copy(catalog, StringType(), **{"write.metadata.metrics.column.key": mode})
+    rows = {
+        "partition": [0] * 3,
+        "offset": [0, 1, 2],
+        "timestamp": [T0] * 3,
+        "key": ["a", "", None],
+        "value": ["v"] * 3,
+    }
+    schema = table.schema().as_arrow()
+    cells = {name: pa.array(cells).cast(schema.field(name).type) for name, cells in rows.items()}
+    table.append(pa.table(cells, schema=schema))
+    with pytest.raises(BadInput, match="column 'key' holds empty keys"):
+        adopt(session_of(table.refresh()), {})
+    assert adopt(session_of(table), {"key.absent": "empty"}).key_absent == "empty"
+    views = {view.name: view for view in read_logs(table.refresh(), settings_of(table))}
+    assert views["0"].rows == 3
+
+
+def empty_copy(catalog, key, **properties):
+    """A table as a topic's whose key has another type, which nobody adopted."""
+    types = {"partition": IntegerType(), "offset": LongType(), "timestamp": TimestampType(), "key": key,
+             "value": StringType()}  # fmt: skip
+    schema = Schema(*(NestedField(at, name, kind) for at, (name, kind) in enumerate(types.items(), 1)))
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
+    catalog.create_namespace_if_not_exists("typed")
+    return catalog.create_table(f"typed.t{next(_names)}", schema, partition_spec=spec, properties=properties)
 
 
 @pytest.mark.parametrize("mode", ["truncate(16)", "none"])
