@@ -270,11 +270,19 @@ def test_a_column_that_took_the_name_of_another(cold, catalog, role, kind):
     assert cold.plan(name, T0).logs
 
 
-def test_an_old_spec_that_no_file_uses_does_no_harm(cold, catalog):
+@pytest.mark.parametrize("used", [False, True])
+def test_an_old_spec_that_no_file_uses_does_no_harm(cold, catalog, used):
     table = make(catalog, FIELDS)
+    moment = pa.array([T0 * 1000], pa.int64()).cast(pa.timestamp("us"))
+    columns = [pa.array([0], pa.int32()), pa.array([0], pa.int64()), moment, pa.array([b"a"]), pa.array(["v"])]
+    rows = pa.table(columns, names=list(FIELDS))
+    if used:
+        table.append(rows)
     with table.update_spec() as update:
         update.add_identity("partition")
+    table.overwrite(rows)
     assert cold.adopt(name_of(table)).cleanup_policy == "compact"
+    assert cold.plan(name_of(table), T0).logs[0].log_end == 1
 
 
 def test_a_demo_table_that_is_there_already(catalog):
