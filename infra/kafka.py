@@ -109,10 +109,15 @@ class Broker:
     def _java(self, *arguments: str) -> list[str]:
         return ["java", "-cp", f"{self._jars}/*", *arguments]
 
-    def tool(self, *arguments: str) -> str:
-        """Returns what one of Kafka's command line classes prints."""
-        # so short a run is not worth compiling for
-        command = self._java("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *arguments)
+    def tool(self, *arguments: str, measured: bool = False) -> str:
+        """Returns what one of Kafka's command line classes prints.
+
+        Args:
+            arguments: the class and its arguments.
+            measured: whether its speed counts; else Java compiles little, as most runs are too short to be worth it.
+        """
+        flags = () if measured else ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+        command = self._java(*flags, *arguments)
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             said = " ".join((done.stdout + done.stderr).strip().splitlines()[-1:])

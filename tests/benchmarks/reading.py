@@ -197,11 +197,13 @@ def consumed(table: Table, rows: int, rounds: int) -> None:
     speeds = defaultdict[str, list[float]](list)
     with Broker() as broker:
         broker.create_topic(topic, 1, {"retention.ms": "-1"})
-        for _ in range(rounds if produced(broker, topic, reader, rows) else 0):
+        produce(broker, topic, reader, rows)
+        for _ in range(rounds):
             speeds["hardpack"].append(rows / seconds(lambda: sum(map(len, first(reader, rows)))))
             found = broker.tool(
                 "org.apache.kafka.tools.ConsumerPerformance",
                 *("--bootstrap-server", broker.bootstrap, "--topic", topic, "--num-records", str(rows)),
+                measured=True,
             )
             # without the time to start and to join a group
             speeds["kafka"].append(float(found.strip().splitlines()[-1].split(",")[-1]))
@@ -220,8 +222,8 @@ def first(reader: TopicReader, rows: int) -> Iterator[pa.RecordBatch]:
             return
 
 
-def produced(broker: Broker, topic: str, reader: TopicReader, rows: int) -> int:
-    """Puts the first rows into a topic; how many."""
+def produce(broker: Broker, topic: str, reader: TopicReader, rows: int) -> None:
+    """Puts the first rows into a topic."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 50, "batch.size": 2**20, "log_level": 0})
     for batch in first(reader, rows):
         keys, values, times = (batch[name] for name in ("key", "value", "timestamp"))
@@ -232,7 +234,6 @@ def produced(broker: Broker, topic: str, reader: TopicReader, rows: int) -> int:
                 producer.flush()
                 producer.produce(topic, value, key, timestamp=at // 1000)
     producer.flush()
-    return rows
 
 
 def consume(consumer: Consumer, rows: int) -> None:
