@@ -126,16 +126,24 @@ MUTANTS = (
 )  # fmt: skip
 
 
+def planted(mutant: Mutant) -> str:
+    """The file's text with the mutant in it.
+
+    Raises:
+        ValueError: the file no longer says what the mutant changes.
+    """
+    text = (ROOT / "jobs" / "hardpack" / "rules" / mutant.file).read_text()
+    if mutant.old not in text:
+        raise ValueError(f"{mutant.file} no longer says {mutant.old!r}; mend the mutant {mutant.rule!r}.")
+    return text.replace(mutant.old, mutant.new)
+
+
 def killed_by(mutant: Mutant) -> str:
     """The first test that fails on the mutant, empty when none does."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder, "hardpack")
         shutil.copytree(ROOT / "jobs" / "hardpack", package, ignore=shutil.ignore_patterns("__pycache__"))
-        file = package / "rules" / mutant.file
-        text = file.read_text()
-        if text.count(mutant.old) < 1:
-            raise SystemExit(f"{mutant.file} no longer says {mutant.old!r}; mend the mutant {mutant.rule!r}.")
-        file.write_text(text.replace(mutant.old, mutant.new))
+        (package / "rules" / mutant.file).write_text(planted(mutant))
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *TESTS]
         # a folder on the path is found before the package that is installed
         environment = os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -111,7 +111,7 @@ def _touches_all(real: Any) -> Any:
 
 def _of_the_plan(real: Any) -> Any:
     """Delete horizons count from the plan's time."""
-    return lambda log, facts, seen, _: real(log, facts, seen, log.now)
+    return lambda log, facts, base, seen, _: real(log, facts, base, seen, log.now)
 
 
 def _neighbours_too(real: Any) -> Any:

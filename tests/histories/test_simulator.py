@@ -4,10 +4,11 @@ import json
 from dataclasses import asdict
 
 import pytest
+from hardpack.compaction import work
 
 from tests.histories.engine import simulated
 from tests.histories.generator import generate
-from tests.histories.mutants import MUTANTS, find, planted
+from tests.histories.mutants import MUTANTS, Mutant, find
 from tests.histories.oracle import Violation
 from tests.histories.shrink import shrink
 from tests.histories.steps import Step, from_json, to_json, to_script
@@ -86,7 +87,15 @@ def test_a_few_histories_break_no_promise():
         play(generate(seed))
 
 
-def test_what_is_planted_has_a_place():
-    for mutant in MUTANTS:
-        with planted(mutant):
-            pass
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.id)
+def test_what_is_planted_fits_the_code(mutant):
+    """A replacement that no longer takes what the real thing is given would show an error of its own."""
+    find(mutant, most=1)
+
+
+def test_what_no_longer_fits_is_told():
+    def of_before(real):
+        return lambda log, facts, seen, commit: real(log, facts, seen, commit)
+
+    with pytest.raises(ValueError, match="does not fit the code any more"):
+        find(Mutant("stale", work.LogToClean, "state_after", of_before, ("I5",)), most=1)
