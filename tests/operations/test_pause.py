@@ -1,11 +1,14 @@
 """What people tell logs at the same time: nothing of it is lost, though it makes no snapshot to compare with."""
 
 import pytest
+from hardpack import Hardpack
 from hardpack.compaction.alter_states import mark_uncleanable
 from hardpack.operations.pause import pause, resume
+from hardpack.table.catalog import open_catalog
 from hardpack.table.history import trusted_states
 from pyiceberg.types import IntegerType
 
+from tests.rest_catalog import rest_over
 from tests.topics import append, name_of, new_topic, row, session_of
 
 
@@ -88,3 +91,18 @@ def test_a_table_whose_mapped_column_is_gone_can_be_paused(topic):
         schema.delete_column("epoch")
     assert pause(session_of(topic), [0])["0"].paused == 1
     assert resume(session_of(topic), None, 0)["0"].paused == 0
+
+
+def test_none_is_lost_in_a_rest_catalog_either(catalog, topic):
+    """It checks what a commit requires and nothing else, so the commit has to require the snapshot that it read."""
+    name = name_of(topic)
+
+    def somebody(tries_before):
+        if not tries_before:
+            mark_uncleanable(session_of(catalog.load_table(name)), [1], "the gate refused")
+
+    with rest_over(catalog, name, somebody) as (uri, came):
+        Hardpack(open_catalog("r", {"type": "rest", "uri": uri})).pause(name, [0])
+    assert states_of(topic) == {"0": (1, ""), "1": (0, "the gate refused")}
+    assert [status for _, status in came] == [409, 200]
+    assert all({"assert-table-uuid", "assert-ref-snapshot-id"} <= set(required) for required, _ in came)

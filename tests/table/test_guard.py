@@ -1,12 +1,10 @@
 """A table's own properties choose no code and no endpoint, and no question to a catalog waits for ever."""
 
-import json
 import socket
 import sys
 import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.metadata import MetadataLogEntry
 
+from tests.rest_catalog import config, error, loaded, rest_server
 from tests.topics import append, name_of, new_topic, row
 
 PLANTED = "planted_by_a_table"
@@ -144,46 +143,6 @@ def test_a_location_provider_can_be_taken_away(lake, catalog, planted):
         change.remove_properties("write.py-location-provider.impl")
     assert "write.py-location-provider.impl" not in open_table(catalog, name).properties
     assert not planted()
-
-
-@contextmanager
-def rest_server(answers, wait=0.0):
-    """A REST catalog of fixed answers by path; a path without one is 404."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            time.sleep(wait if not self.path.startswith("/v1/config") else 0)
-            status, body = answers.get(self.path.partition("?")[0], (404, error("NoSuchTableException", 404)))
-            text = json.dumps(body).encode() if not isinstance(body, bytes) else body
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def error(kind, code, message="no"):
-    return {"error": {"message": message, "type": kind, "code": code}}
-
-
-def config(**overrides):
-    return 200, {"defaults": {}, "overrides": overrides}
-
-
-def loaded(table, properties, vended):
-    metadata = json.loads(table.metadata.model_dump_json())
-    metadata["properties"] = {**metadata["properties"], **properties}
-    return 200, {"metadata-location": table.metadata_location, "metadata": metadata, "config": vended}
 
 
 def test_rest_vends_what_a_fileio_gets_and_the_table_does_not(catalog, planted):

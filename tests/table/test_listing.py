@@ -17,7 +17,7 @@ from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.exceptions import ForbiddenError
 from sqlalchemy import text
 
-from tests.table.test_guard import config, error, loaded, rest_server
+from tests.rest_catalog import config, error, loaded, rest_server
 from tests.topics import T0, append, name_of, new_topic, row
 
 
