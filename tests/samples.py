@@ -35,6 +35,7 @@ from pyiceberg.types import (
     TimestampType,
     TimestamptzType,
     TimeType,
+    UnknownType,
     UUIDType,
 )
 
@@ -117,6 +118,7 @@ MAKERS = {
     UUIDType: _uuid,
     FixedType: lambda rng: bytes(rng.choice([0, 127, 128, 255]) for _ in range(5)),
     BinaryType: _bytes,
+    UnknownType: lambda rng: None,
 }
 
 

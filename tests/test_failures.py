@@ -147,3 +147,10 @@ def test_why_nothing_could_be_measured(trace, kind, words):
     told = not_measured("t", trace)
     assert type(told) is kind
     assert re.search(words, str(told))
+
+
+def test_what_java_said_is_told_and_not_which_call_it_was():
+    trace = str(JavaRaised("org.apache.spark.SparkException", "Job aborted: no such type"))
+    said = str(not_measured("db.t", trace))
+    assert "(org.apache.spark.SparkException: Job aborted: no such type); run it again" in said
+    assert "o1.x" not in said

@@ -75,7 +75,10 @@ def not_measured(table: str, trace: str) -> HardpackError:
 
 
 def _first(text: str) -> str:
-    return text.strip().partition("\n")[0]
+    """Returns the first line that tells something: of py4j's text that is the second, by Java."""
+    first, _, rest = text.strip().partition("\n")
+    told = rest.strip().removeprefix(":").strip()
+    return _first(told) if told and first.startswith("An error occurred while calling ") else first
 
 
 def of_table(name: str, error: Exception) -> str:

@@ -166,10 +166,11 @@ def content_hash(rows: DataFrame) -> Column:
     Nulls are hashed apart, as xxhash64 passes over them.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, StructType
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
-    names = sorted(rows.columns)
-    kinds = {f.name: f.dataType for f in rows.schema.fields}
+    # a column of Iceberg's type unknown holds nothing, and its reader does not read it
+    kinds = {f.name: f.dataType for f in rows.schema.fields if not isinstance(f.dataType, NullType)}
+    names = sorted(kinds)
     # Spark's hash has no maps, and does not tell a missing list or struct inside another from an empty one
     values = [
         F.to_json(F.struct(_without_maps(column(n), kinds[n])), WHOLE_TIMES)

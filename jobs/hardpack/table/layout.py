@@ -20,8 +20,11 @@ from pyiceberg.types import (
     PrimitiveType,
     StringType,
     StructType,
+    TimestampNanoType,
     TimestampType,
+    TimestamptzNanoType,
     TimestamptzType,
+    TimeType,
     UUIDType,
 )
 
@@ -62,6 +65,8 @@ TOLD_BY: dict[str, tuple[type[PrimitiveType], ...]] = {
     "empty": (BinaryType, StringType),
 }
 """Types of the column by which a rule of tombstones goes."""
+UNKNOWN_TO_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType)
+"""Types of Iceberg's that pyiceberg reads and Spark does not."""
 
 
 def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -> None:
@@ -84,6 +89,7 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
     _check_log(name, mapped["partition"], schema)
     _check_key(name, mapped["key"], settings, schema)
     _check_apart(name, LogColumns.of(schema, settings))
+    _check_readable(name, schema)
     if settings.tombstone_rule.kind in TOLD_BY:
         _check_told_by(name, settings, schema)
     _check_bound(table, settings, anew)
@@ -101,6 +107,17 @@ def _check_format(table: Table) -> None:
         raise BadInput(
             f"{table_name(table)}: the table has format version 1, which does not tell when rows came, expected 2 or 3;"
             " ALTER TABLE … SET TBLPROPERTIES ('format-version'='2') upgrades it in place."
+        )
+
+
+def _check_readable(table: str, schema: Schema) -> None:
+    """See that Spark has a type for every column: Iceberg refuses it the whole table else, whatever it reads of it."""
+    columns = ((number, schema.find_type(number)) for number in schema.field_ids)
+    if found := next(((n, kind) for n, kind in columns if isinstance(kind, UNKNOWN_TO_SPARK)), None):
+        raise BadInput(
+            f"{table}: column {schema.find_column_name(found[0])!r} is {found[1]}, a type that Spark has not, so that "
+            "it reads nothing of the table; expected none such, as times of day written as text or as long, and "
+            "timestamps in microseconds."
         )
 
 
