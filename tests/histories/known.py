@@ -102,6 +102,12 @@ KNOWN: dict[str, tuple[set[str], list[Step]]] = {
         [_create(), _append("a", "b"), _append("c"), _append("d"), CLEAN,
          _do("insert_overwrite", log=None, rows=OTHERS), _append("e"), _do("foreign_expire", keep=2)],
     ),
+    "a pass that a rollback undid is not believed, after an overwrite and further passes": (
+        {"I9"},
+        [_create(), _append("a", "b-"), _append("c"), _append("d"), CLEAN,
+         _do("insert_overwrite", log=None, rows=OTHERS), _append("e"), _append("f"), CLEAN, _append("g-"), _append("h"),
+         CLEAN, _do("rollback", back=2), _append("i"), _do("verify"), CLEAN, _do("verify")],
+    ),
     "late rows are not the fault of a pass": (
         {"verify"},
         [_create(), _append("a", "b"), _append("a"), _append("d"), CLEAN, _late(10, "a"), _do("verify")],

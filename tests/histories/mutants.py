@@ -22,7 +22,7 @@ from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance
 from hardpack.rules import model, selection
-from hardpack.table import layout, lineage
+from hardpack.table import history, layout, lineage
 from hardpack.table import log_views as sensing
 from hardpack.table.history import ancestors, is_append, is_ours, is_split, summary_of, trusted_states
 from hardpack.table.lineage import SEEN, Lineage
@@ -260,6 +260,15 @@ def _never_grows(real: Any) -> Any:
     return property(lambda _: False)
 
 
+def _believed(real: Any) -> Any:
+    """Whatever state stands in the table is held to belong to its snapshot."""
+    return lambda *_: True
+
+
+def _lacks_nothing(real: Any) -> Any:
+    return lambda *_: False
+
+
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
@@ -276,6 +285,14 @@ MUTANTS = [
     Mutant("A10 horizons from the plan", work.LogToClean, "state_after", _of_the_plan, ("horizon-early", "I5")),
     Mutant("A11 late rows date neighbours", work, "after_clean", _neighbours_too, ("horizon-once",)),
     Mutant("A18 late rows are never told", Lineage, "origin", _never_unseen, ("I9", "I9-risen", "state-survives")),
+    Mutant(
+        "A19 an undone pass is believed",
+        history._Past,
+        "told_by_newest",
+        _believed,
+        ("I6", "I9", "state-survives"),
+        ((history._Past, "lacks", _lacks_nothing),),
+    ),
     Mutant("A20 verify blames for what came", verify, "_by_themselves", _blames, ("verify",)),
     Mutant("A21 a rewrite brings nothing", Lineage, "origin", _by_data_sequence, ("I9", "I9-risen")),
     Mutant("B1 times overflow", work, "horizon_from", _overflows, ("state", "errors", "isolation")),

@@ -20,6 +20,7 @@ from tests.histories import foreign
 from tests.histories.engine import simulated
 from tests.histories.known import CLEAN, DAY, NIGHT, RUN, T, _advance, _append, _create, _do, _late
 from tests.histories.manifests import delete_file
+from tests.histories.oracle import Violation
 from tests.histories.steps import Step
 from tests.histories.world import World
 
@@ -324,3 +325,12 @@ def test_a_log_that_was_emptied_is_the_same_log_when_its_history_expires(world):
     tab.swap(tab.meta.model_copy(update={"snapshots": kept}))
     assert before[1] > 0
     assert (said(world).checkpoint, said(world).expired_to) == before
+
+
+def test_a_limit_an_undone_pass_is_believed_once_others_expired_what_tells_of_it(world):
+    """docs/limits.md says so; the oracle sees it, so the random histories leave it out."""
+    play(world, _create(), _append("a", "b-"), _append("c"), _append("d"), CLEAN, _do("rollback", back=1), _append("e"))
+    assert said(world).checkpoint is None
+    world.went_back.clear()
+    with pytest.raises(Violation, match="state-survives: log 0: the checkpoint None became 7 by itself"):
+        play(world, _do("foreign_expire", keep=1))
