@@ -64,6 +64,16 @@ def test_two_cleaners_of_one_log_never_both_win(hp, topic, meanwhile):
     assert read_state("", topic.properties)["0"].last_clean["now"] == T0 + 1
 
 
+def test_a_pass_is_not_published_on_a_log_that_was_paused_meanwhile(hp, topic, meanwhile):
+    """The pause is a swap of its own, which the pass's swap must not undo."""
+    name = name_of(topic)
+    meanwhile(lambda: hp.pause(name, [0]))
+    with pytest.raises(Conflict, match="somebody paused or resumed it"):
+        hp.clean(hp.plan(name, now=T0))
+    assert offsets(topic) == [0, 1, 2, 3, 4]
+    assert read_state("", topic.properties)["0"].paused == 1
+
+
 def test_a_stale_pass_that_only_moves_state_loses_too(hp, catalog, meanwhile):
     """No file collides here; only the compare-and-set of the state stands between them."""
     table = new_topic(catalog)

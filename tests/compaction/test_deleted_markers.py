@@ -60,3 +60,14 @@ def test_offsets_that_the_source_left_out_are_no_reason(hp, topic):
     write(topic, [(6, b"z", 1, False, None)])
     hp.clean(hp.plan(name_of(topic), T0))
     assert offsets(topic, 0) == [3, 4, 6]
+
+
+def test_a_limit_where_the_marker_of_an_abort_was_deleted_its_rows_pass_for_the_next_transactions(hp, spark, topic):
+    """docs/limits.md says so: nothing in the table tells of a marker that is gone, and the offsets have gaps anyway."""
+    name = name_of(topic)
+    write(topic, [(0, b"a", 7, True, None), (1, None, 7, True, "abort")])
+    spark.sql(f"DELETE FROM {hp.jvm_table(name).name} WHERE control = 'abort'")
+    write(topic, [(2, b"b", 7, True, None), (3, None, 7, True, "commit"), PLAIN])
+    write(topic, [(6, b"z", 1, False, None)])
+    hp.clean(hp.plan(name, T0))
+    assert offsets(topic, 0) == [0, 2, 3, 4, 6]

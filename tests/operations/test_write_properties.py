@@ -13,7 +13,7 @@ from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from tests.files.test_data_files import refs, rows_in
-from tests.topics import append, new_topic, row, session_of
+from tests.topics import T0, append, name_of, new_topic, row, session_of
 
 PARQUET = "write.parquet."
 
@@ -140,6 +140,21 @@ def test_a_property_chooses_no_code(topic):
 class Planted:
     def __init__(self, *_):
         raise AssertionError("a property of a table was run")
+
+
+@pytest.mark.spark
+def test_a_place_that_was_set_after_adoption_runs_no_java_either(hp, topic):
+    """Iceberg's Java loads the class where it asks a table for places, which hardpack's verbs never let it do."""
+    table = topic(**{"hardpack.min.cleanable.dirty.ratio": "0", "hardpack.delete.retention.ms": "0"})
+    append(table, {0: [row(5000 + o, f"k{o}", None) for o in range(9)]})
+    append(table, {0: [row(5009, "end")]})
+    hp.adopt(name_of(table))
+    with table.refresh().transaction() as change:
+        change.set_properties({"write.location-provider.impl": "com.example.NotThere"})
+    assert hp.clean(hp.plan(name_of(table), T0)).logs[0].removed == 9
+    assert hp.expire_tombstones(name_of(table), T0 + 1).logs[0].removed == 9
+    hp.maintain(name_of(table), T0 + 2)
+    assert hp.verify(name_of(table), T0 + 2).success
 
 
 def test_row_groups_pages_and_codec_are_the_tables(topic):
