@@ -277,6 +277,7 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     for line in seen["errors"]:
         log.error("%s", line)
     ti.xcom_push(key="errors", value=seen["errors"])
+    ti.xcom_push(key="held", value=seen["held"])
     if seen["errors"] and not seen["units"]:
         raise ValueError("; ".join(seen["errors"]))
     units: list[dict[str, Any]] = seen["units"]

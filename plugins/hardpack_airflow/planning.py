@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hardpack.operations.plan_tables import PlanCache
     from hardpack.operations.units import Unit
 
-LONGEST_LABEL, MOST_REASONS = 200, 20
+LONGEST_LABEL, MOST_REASONS, MOST_HELD = 200, 20, 100
 _LOOKING: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
 """By catalog and policy, so that a look that hangs holds up no other policy's."""
 _PLAN_CACHES: dict[tuple[str, str], PlanCache] = {}
@@ -71,8 +71,8 @@ def plan_units(
     Returns:
         `units` (each a label and plans as JSON text), `tables` (those with a unit, and the refused), `reasons`
         (why logs are cleaned or not, and which tables were passed over), `errors` (one per refused table, which is
-        adopted or named plainly), `gauges` (by name, those of `hardpack.operations.gauges`; none unless all of
-        the policy's tables were looked at).
+        adopted or named plainly), `held` (the first logs that somebody has to do something about), `gauges` (by name,
+        those of `hardpack.operations.gauges`; none unless all of the policy's tables were looked at).
     """
     from hardpack import Hardpack
     from hardpack.clock import clock
@@ -106,7 +106,10 @@ def plan_units(
     units, waiting = work.units(own)
     reasons = [*work.reasons, waiting] if waiting else work.reasons
     mapped = [_mapped(unit) for unit in units]
-    return {"units": mapped, "tables": again, "reasons": reasons, "errors": work.errors, "gauges": gauges}
+    held = [log.model_dump() for log in work.held[:MOST_HELD]]
+    return {
+        "units": mapped, "tables": again, "reasons": reasons, "errors": work.errors, "held": held, "gauges": gauges,
+    }  # fmt: skip
 
 
 def unit_of_table(

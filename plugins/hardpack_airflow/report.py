@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,14 @@ DAY_SECONDS = 86_400
 
 
 def write_report(
-    dag: str, run: str, catalog: str, now: int, results: Mapping[str, Sequence[dict[str, Any]]], errors: Sequence[str]
+    dag: str,
+    run: str,
+    catalog: str,
+    now: int,
+    results: Mapping[str, Sequence[dict[str, Any]]],
+    errors: Sequence[str],
+    plans: Iterable[str] = (),
+    held: Sequence[dict[str, Any]] = (),
 ) -> Path:
     """Write what a run did; the schema is `hardpack.compaction.report.RunReport`'s, `docs/run_report.schema.json`.
 
@@ -24,17 +31,21 @@ def write_report(
         now: the run's time, ms.
         results: per verb the reports of the tables.
         errors: one sentence per table that could not be cleaned.
+        plans: those of its units, as JSON text.
+        held: logs that somebody has to do something about, each a `PlannedLog`.
 
     Returns:
         The file, `reports/<dag>.<run id>.json` in the home; where an id is long or has other characters than letters,
         digits and `_.-`, its hash stands behind it.
     """
+    from hardpack.compaction.plan import Plan
     from hardpack.compaction.report import RunReport
     from hardpack.home import default_home, file_name
+    from hardpack.operations.units import planned_logs
 
-    report = RunReport.model_validate(
-        {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), **results}
-    )
+    planned = planned_logs([Plan.from_json(plan) for plan in plans])
+    told = {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), "held": list(held)}
+    report = RunReport.model_validate(told | {"planned": planned, **results})
     folder = default_home() / "reports"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(dag, dots=False)}.{file_name(run)}.json"

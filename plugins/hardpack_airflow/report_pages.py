@@ -48,8 +48,8 @@ def kept_of(catalog: str, table: str) -> dict[str, Any]:
     """Returns what is kept of a table, as its page shows it; of a place that does not answer, why.
 
     Returns:
-        `runs`: of each run that worked on it the report's name, the report, and in words what became of the table;
-        `validations`: title and path of its pages of Data Docs; `problem`: why there is neither, else empty.
+        `runs`: of each run that worked on it the report's name, the report, and in words why it did and what became of
+        the table; `validations`: title and path of its pages of Data Docs; `problem`: why there is neither, else empty.
     """
     from hardpack.errors import Unavailable
 
@@ -59,15 +59,16 @@ def kept_of(catalog: str, table: str) -> dict[str, Any]:
         return {"runs": [], "validations": [], "problem": f"{error}"}
 
 
-def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunReport, str]]:
+def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunReport, str, str]]:
     found = []
     for name in stored.newest_reports()[:newest]:
         if not (run := _report(name, table)) or run.catalog not in ("", catalog):
             continue
         said = [error for error in run.errors if error.startswith(f"{table}: ")]
-        said += [f"{one.removed:,} rows removed, {one.verdict}" for one in tables_of(run)]
+        worked_on = tables_of(run)
+        said += [f"{one.removed:,} rows removed, {one.verdict}" for one in worked_on]
         if said:
-            found.append((name, run, "; ".join(said)))
+            found.append((name, run, "".join(one.why for one in worked_on), "; ".join(said)))
     return found
 
 
@@ -117,7 +118,8 @@ def _report(name: str, table: str = "") -> RunReport | None:
     try:
         told = json.loads(text) if text else None
         if told and table:
-            told |= {verb: [one for one in told.get(verb, ()) if one["table"] == table] for verb in VERBS}
+            own = ("planned", "held", *VERBS)
+            told |= {part: [one for one in told.get(part, ()) if one["table"] == table] for part in own}
         return RunReport.model_validate(told) if told else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -11,7 +11,7 @@ from airflow.sdk import BaseOperator, Context
 
 from hardpack_airflow.airflow_names import AirflowFailException
 from hardpack_airflow.config import globs, setting, usual_catalog
-from hardpack_airflow.handover import results_of
+from hardpack_airflow.handover import plans_of, results_of
 from hardpack_airflow.links import ReportLink
 from hardpack_airflow.metrics import send
 from hardpack_airflow.planning import kind_of, run_time
@@ -57,7 +57,11 @@ class ReportOperator(BaseOperator):
             errors.append("nothing was planned, see the tasks sense and plan")
         errors += unit_errors(pulled)
         run = context["dag_run"]
-        path = write_report(run.dag_id, run.run_id, self.catalog or usual_catalog(), run_time(context), results, errors)
+        path = write_report(
+            run.dag_id, run.run_id, self.catalog or usual_catalog(), run_time(context), results, errors,
+            plans=[plan for unit in units or () for plan in plans_of(unit)],
+            held=ti.xcom_pull(task_ids="plan", key="held") or (),
+        )  # fmt: skip
         for line in lines(results):
             self.log.info("%s", line)
         sent = gauges(results, units_that_died(pulled))

@@ -11,8 +11,11 @@ from hardpack_airflow.report import as_gates_read
 from hardpack_airflow.stored import path_in_docs
 
 if TYPE_CHECKING:
-    from hardpack.compaction.report import LogReport, PassReport, RunReport, VerifyReport
+    from hardpack.compaction.report import LogReport, PassReport, PlannedLog, RunReport, VerifyReport
     from hardpack.rules.causes import Cause
+
+MOST_REASONS = 3
+"""Logs of a table of which a page says why they were cleaned."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,14 @@ class TableOfRun:
     name: str
     passes: list[PassReport]
     verified: list[VerifyReport]
+    planned: list[PlannedLog]
+
+    @property
+    def why(self) -> str:
+        """Why the run worked on the table, by its first logs; empty in reports of older versions."""
+        said = [one.reason if one.partition is None else f"{one.partition}: {one.reason}" for one in self.planned]
+        more = len(said) - MOST_REASONS
+        return "; ".join([*said[:MOST_REASONS], *([f"and {more} more logs"] if more > 0 else [])])
 
     @property
     def _logs(self) -> list[LogReport]:
@@ -106,9 +117,13 @@ def tables_of(report: RunReport) -> list[TableOfRun]:
     """Returns what a run did, by table; those with most bytes saved first."""
     tables: dict[str, TableOfRun] = {}
     for one in (*report.phase_one, *report.phase_two):
-        tables.setdefault(one.table, TableOfRun(one.table, [], [])).passes.append(one)
+        tables.setdefault(one.table, TableOfRun(one.table, [], [], [])).passes.append(one)
     for found in report.verify:
-        tables.setdefault(found.table, TableOfRun(found.table, [], [])).verified.append(found)
+        tables.setdefault(found.table, TableOfRun(found.table, [], [], [])).verified.append(found)
+    for log in report.planned:
+        # of a table on which no pass came to its end there is an error
+        if log.table in tables:
+            tables[log.table].planned.append(log)
     return sorted(tables.values(), key=lambda table: -table.saved)
 
 

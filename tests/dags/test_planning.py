@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from hardpack.operations.units import SHARED_PLANS, share
+from hardpack.compaction.alter_states import mark_uncleanable
+from hardpack.compaction.plan import Plan
+from hardpack.operations.units import SHARED_PLANS, planned_logs, share
 from hardpack_airflow.planning import (
     LONGEST_LABEL,
     plan_units,
@@ -15,7 +17,7 @@ from hardpack_airflow.planning import (
     shortened,
 )
 
-from tests.topics import T0, append, name_of, new_topic, row
+from tests.topics import T0, append, name_of, new_topic, row, session_of
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +50,19 @@ def test_the_filthiest_table_comes_first(catalog, monkeypatch):
     names = [name_of(half), name_of(full)]
     found = tables_of(seen(catalog, monkeypatch, "t.*"))
     assert [table for table in found if table in names] == names[::-1]
+
+
+def test_logs_that_wait_for_somebody_are_told_and_no_others(catalog, monkeypatch):
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0)
+    for offset in (0, 1):
+        append(table, {0: [row(offset, "a")], 1: [row(offset, "a")]})
+    mark_uncleanable(session_of(table), [1], "the gate refused")
+    found = seen(catalog, monkeypatch, name_of(table))
+    (held,) = found["held"]
+    assert (held["table"], held["partition"]) == (name_of(table), 1)
+    assert "the gate refused" in held["reason"]
+    (why,) = planned_logs([Plan.from_json(plan) for unit in found["units"] for plan in unit["plans"]])
+    assert str(why) == f"{name_of(table)}/0: dirty ratio 1.000 is above 0"
 
 
 def test_a_broken_table_is_an_error_beside_the_others(catalog, monkeypatch):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hardpack.compaction.report import LogReport, PassReport, RunReport, VerifyReport
+from hardpack.compaction.report import LogReport, PassReport, PlannedLog, RunReport, VerifyReport
 
 pytestmark = pytest.mark.dags
 
@@ -47,7 +47,9 @@ def run_report(**given):
         table="db.orders", now=5, success=False, data_docs=("/h/data_docs/validations/s/t/time/x.html",)
     )
     wrong = ["db.late: <b>no</b> such table."]
-    usual = {"run": "manual__1", "dag": "hardpack_orders", "now": 5, "errors": wrong}
+    planned = [PlannedLog(table="db.orders", partition=n, reason=f"dirty ratio 0.{n} is above 0") for n in range(5)]
+    held = [PlannedLog(table="db.stuck", partition="p<1>", reason="refused: rows arrived")]
+    usual = {"run": "manual__1", "dag": "hardpack_orders", "now": 5, "errors": wrong, "planned": planned, "held": held}
     return RunReport(phase_one=passes[:1], phase_two=passes[1:], verify=[found], **usual | given)
 
 
@@ -63,7 +65,10 @@ def test_a_report_is_read_by_people(client, tmp_path, monkeypatch):
     assert text[:5] == ["db.orders", "1", "100", "39", "superseded 60, expired 1"]
     assert text[5:8] == ["100.0 GB", "39.0 GB", "61.0 GB (30.50 a month)"]
     assert text[11] == "a guarantee is broken · Data Docs"
-    assert text[13] == "one! two!"
+    first = "; ".join(f"{n}: dirty ratio 0.{n} is above 0" for n in range(3))
+    assert text[13] == f"Why: {first}; and 2 more logs"
+    assert text[15] == "one! two!"
+    assert "<li>db.stuck/p&lt;1&gt;: refused: rows arrived</li>" in page
     assert 'href="/hardpack/docs/validations/s/t/time/x.html"' in page
     assert 'href="/dags/hardpack_orders/runs/manual__1"' in page
     assert client.get("/api/reports/hardpack_orders.manual__1").json()["dag"] == "hardpack_orders"
@@ -74,15 +79,18 @@ def test_a_tables_page_names_the_runs_that_worked_on_it(client, topics, tmp_path
     (tmp_path / "reports").mkdir()
     cleaned = run_report()
     passes = [one.model_copy(update={"table": topics[0]}) for one in cleaned.phase_one]
+    planned = [PlannedLog(table=topics[0], reason="split first: 2 files"), *cleaned.planned]
     told = {
-        "good": cleaned.model_copy(update={"phase_one": passes, "phase_two": [], "verify": [], "errors": []}),
+        "good": cleaned.model_copy(
+            update={"phase_one": passes, "phase_two": [], "verify": [], "errors": [], "planned": planned}
+        ),
         "bad": run_report(errors=[f"{topics[0]}: the catalog is away."]), "other": cleaned,
     }  # fmt: skip
     for name, report in told.items():
         (tmp_path / "reports" / f"{name}.json").write_text(report.model_dump_json())
     (tmp_path / "reports" / "no_report.json").write_text('{"phase_one": [7]}')
     page = client.get(f"/tables/{topics[0]}").text
-    assert "60 rows removed, not verified" in page
+    assert "<td>split first: 2 files</td><td>60 rows removed, not verified</td>" in page
     assert f"{topics[0]}: the catalog is away." in page
     assert re.findall(r"/hardpack/reports/(\w+)", page).count("other") == 0
     assert "<h2>Runs</h2>" not in client.get(f"/tables/{topics[1]}").text

@@ -30,7 +30,9 @@ def test_the_published_schema_is_the_reports(home):
 
     published = json.loads((ROOT / "docs" / "run_report.schema.json").read_text())
     results = {"phase_one": [PASS.model_dump(mode="json")], "phase_two": [], "verify": []}
-    path = write_report("hardpack", "manual__2026-01-01T00:00:00+00:00", "lake", 5, results, ["db.x: no such table"])
+    held = [{"table": "db.t", "partition": 1, "reason": "refused"}]
+    errors = ["db.x: no such table"]
+    path = write_report("hardpack", "manual__2026-01-01T00:00:00+00:00", "lake", 5, results, errors, held=held)
     assert re.fullmatch(r"hardpack\.manual__2026-01-01T00_00_00_00_00-[0-9a-f]{12}\.json", path.name)
     written = json.loads(path.read_text())
     assert RunReport.model_validate(written).phase_one == [PASS]

@@ -231,6 +231,21 @@ class SplitReport(BaseModel):
         return later.model_copy(update=sums)
 
 
+class PlannedLog(BaseModel):
+    """Why a run works on a log, or why no run will before somebody does something about it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    table: str
+    partition: Partition | None = None
+    """None for a table whose files have to be split before its logs are known."""
+    reason: str
+
+    def __str__(self) -> str:
+        """Returns it as a line."""
+        return f"{self.table if self.partition is None else f'{self.table}/{self.partition}'}: {self.reason}"
+
+
 class RunReport(BaseModel):
     """What one run of a DAG did: the reports of its units, verb by verb. Counts only, no key and no value."""
 
@@ -242,6 +257,10 @@ class RunReport(BaseModel):
     """Where the tables are, by its name in pyiceberg's configuration; empty in reports of older versions."""
     now: int
     """The time that the run acted at, ms."""
+    planned: list[PlannedLog] = []
+    """Why it worked on each of its logs."""
+    held: list[PlannedLog] = []
+    """Logs that no run cleans before somebody does something about them; of very many the first."""
     phase_one: list[PassReport] = []
     phase_two: list[PassReport] = []
     verify: list[VerifyReport] = []

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hardpack.compaction.plan import Plan
+from hardpack.compaction.report import PlannedLog
 from hardpack.failures import of_table
 from hardpack.operations.plan_tables import NotAdopted, OthersTable, PlanCache, Planner
 from hardpack.policy import Policy
@@ -32,6 +33,16 @@ class Work:
     """A sentence for each refused table, and for each that is named plainly and is another policy's."""
     reasons: list[str] = field(default_factory=list)
     """Why logs are cleaned or not, and which tables were passed over."""
+
+    @property
+    def held(self) -> list[PlannedLog]:
+        """Logs that no pass will clean before somebody does something about them, and why."""
+        return [
+            PlannedLog(table=plan.table, partition=log.partition, reason=log.reason)
+            for plan in self.plans
+            for log in plan.logs
+            if log.held
+        ]
 
     def units(self, policy: Policy) -> tuple[list[Unit], str]:
         """Returns a run's units, the most urgent first, whichever table they are of, and what is said of the rest.
@@ -89,6 +100,18 @@ def find_work(
             work.plans.append(plan)
             work.reasons += _reasons(plan)
     return work
+
+
+def planned_logs(plans: Iterable[Plan]) -> list[PlannedLog]:
+    """Returns why some plans work on each of their logs, or have files split before."""
+    return [
+        *(PlannedLog(table=plan.table, reason=str(plan.split)) for plan in plans if plan.split),
+        *(
+            PlannedLog(table=plan.table, partition=log.partition, reason=log.reason)
+            for plan in plans
+            for log in plan.doing("clean", "expire")
+        ),
+    ]
 
 
 def share(pieces: Iterable[Plan], limit: int) -> list[Unit]:
