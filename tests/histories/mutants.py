@@ -22,7 +22,7 @@ from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance
 from hardpack.rules import model, selection
-from hardpack.table import history, layout, lineage
+from hardpack.table import history, layout
 from hardpack.table import log_views as sensing
 from hardpack.table.history import ancestors, is_append, is_ours, is_split, summary_of, trusted_states
 from hardpack.table.lineage import SEEN, Lineage
@@ -212,7 +212,12 @@ def _serves_all(real: Any) -> Any:
 
 def _splits_too(real: Any) -> Any:
     """A split counts as a pass, which has seen the rows that it wrote."""
-    return lambda snapshot: real(snapshot) or is_split(snapshot)
+
+    def origin(self: Any, log: Any, file: Any, state: Any) -> Any:
+        made_by = self.commits.get(file.file_sequence_number)
+        return SEEN if made_by and is_split(made_by) else real(self, log, file, state)
+
+    return origin
 
 
 def _no_split(real: Any) -> Any:
@@ -309,7 +314,7 @@ MUTANTS = [
     Mutant("B7 both sums", selection, "_bytes_around", _both_sums, ("ratio",)),
     Mutant("C1 one bad log", phase_one, "mark_uncleanable", _whole_table, ("isolation",)),
     Mutant("a horizon is an hour early", work, "after_clean", _due_at_once, ("horizon-early", "I5")),
-    Mutant("a split counts as a pass", lineage, "is_ours", _splits_too, ("I9", "I9-risen")),
+    Mutant("a split counts as a pass", Lineage, "origin", _splits_too, ("I9", "I9-risen")),
     Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((planning, "table_logs", _no_split),)),
     Mutant("rows that wait are forgotten", sensing, "_view", _none_wait, ("state-survives", "I6", "I9-risen")),
     Mutant("what came late counts as settled", verify_sample.Settled, "_knew", _knows_all, ("errors",)),
