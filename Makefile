@@ -57,8 +57,8 @@ test-histories-spark: env jars ## a sample of such histories on real tables (SPA
 soak: env ## many more of them, as HISTORIES=50000 SEED=1 says
 	$(BIN)/python -m tests.histories --histories $(or $(HISTORIES),50000) --seed $(or $(SEED),1)
 
-test-dags: env jars ## the DAG parsed and run without a scheduler
-	$(BIN)/pytest -q -m dags
+test-dags: env jars ## the DAGs parsed and run without a scheduler, file by file on two cores
+	$(BIN)/pytest -q -n 2 --dist loadfile -m dags
 
 test-system: env jars ## one whole run through a real scheduler
 	$(BIN)/pytest -q -m system

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from itertools import count, repeat
 from pathlib import Path
@@ -40,6 +41,8 @@ def spark(catalog, passes_by_turns):
     from hardpack.spark.session import open_session
 
     os.environ.setdefault("HARDPACK_HOME", str(ROOT / ".hardpack"))
+    # Airflow has Python's loggers tell more, and connections end after pytest has closed what they write to
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     # thousands of small steps, none of which runs long enough for better code
     session = open_session(catalog, short_life=True)
     yield session

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.dags.test_dags import python
+from tests.dags.own_process import python
 
 pytestmark = pytest.mark.dags
 MADE = """
