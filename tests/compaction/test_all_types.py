@@ -1,27 +1,19 @@
-"""A pass over a table with a column of each type that Spark has: every value stays as it is; others are refused."""
+"""A pass over a table with a column of each type that Spark has: every value stays as it is."""
 
 import random
 
 import pyarrow as pa
 import pytest
-from hardpack.errors import BadInput
 from hardpack.files.content_file import ContentFile
-from hardpack.operations.adopt import adopt
 from hardpack.spark.evidence import LINEAGE
 from hardpack.spark.jvm_table import JvmTable
 from pyiceberg.schema import Schema
-from pyiceberg.serializers import ToOutputFile
 from pyiceberg.types import (
-    ListType,
-    NestedField,
-    StructType,
-    TimestampNanoType,
-    TimestamptzNanoType,
     TimeType,
 )
 
 from tests.samples import SCHEMA, new_table, rows, write
-from tests.topics import T0, name_of, session_of
+from tests.topics import T0, name_of
 
 DAY = 86_400_000
 NESTED = [f for f in SCHEMA.fields if not isinstance(f.field_type, TimeType)]
@@ -84,26 +76,3 @@ def test_latest_rows_stay_value_by_value(hp, topic):
     assert len(left) < 40 - len(latest)
     assert_same(read(hp, name), left)
     assert hp.verify(name, now=T0 + 2 * DAY).success
-
-
-REFUSED = {
-    "column 'clock' is time": NestedField(80, "clock", TimeType(), required=False),
-    "column 'inside.clock' is time": NestedField(
-        80, "inside", StructType(NestedField(81, "clock", TimeType(), required=False)), required=False
-    ),
-    "column 'list.element' is timestamp_ns": NestedField(
-        80, "list", ListType(81, TimestampNanoType(), False), required=False
-    ),
-    "column 'at' is timestamptz_ns": NestedField(80, "at", TimestamptzNanoType(), required=False),
-}
-
-
-@pytest.mark.parametrize(("said", "column"), REFUSED.items(), ids=REFUSED)
-def test_what_spark_has_no_type_for_is_refused(catalog, said, column):
-    table = new_table(catalog, schema=Schema(*SCHEMA.fields[:5]))
-    # as another engine would have made it
-    schemas = [Schema(*SCHEMA.fields[:5], column, schema_id=0)]
-    changed = table.metadata.model_copy(update={"schemas": schemas, "last_column_id": 89})
-    ToOutputFile.table_metadata(changed, table.io.new_output(table.metadata_location), overwrite=True)
-    with pytest.raises(BadInput, match=f"{said}, a type that Spark has not.*expected none such"):
-        adopt(session_of(table.refresh()), {}, dry_run=True)

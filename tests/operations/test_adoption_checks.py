@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hardpack import BadInput
 from hardpack.demo.topic import COLUMNS
+from hardpack.operations import adoption_checks
 from hardpack.operations.adopt import adopt
 from hardpack.operations.readers import Positions
 from hardpack.rules.model import LogState, SnapshotRef
@@ -16,6 +17,7 @@ from hardpack.table.layout import FIELDS
 from hardpack.table.log_views import read_logs
 from hardpack.table.readers import read_positions
 from hardpack.table.state import STATE_PROPERTY, write_state
+from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -126,7 +128,89 @@ def test_topics_that_share_a_partition_number_are_no_log(divided):
 def test_one_log_over_several_partitions_is_a_log(divided):
     write(divided, "x", [0, 2, 4])
     write(divided, "y", [1, 3, 5])
+    with divided.update_schema() as update:
+        update.rename_column("topic", "region")
     assert adopt(session_of(divided.refresh()), {}).cleanup_policy == "compact"
+
+
+def test_topics_that_share_no_offset_are_no_log_either(stranger):
+    """Metadata cannot tell them from one log, but the names of the columns do."""
+    table = stranger()
+    with table.update_schema() as update:
+        update.add_column("topic", StringType())
+    write(table.refresh(), "orders", range(3))
+    assert adopt(session_of(table.refresh()), {}, dry_run=True).column_partition == "partition"
+    write(table, "payments", range(1000, 1003))
+    for writer in (None, "flink"):
+        with pytest.raises(BadInput, match="column 'topic' names several topics, 'orders' and 'payments' among them"):
+            adopt(session_of(table.refresh()), {}, named=writer)
+    both = {"column.partition": "topic,partition"}
+    assert adopt(session_of(table), both, dry_run=True).column_partition == "topic,partition"
+    with table.update_schema() as update:
+        update.rename_column("topic", "region")
+    assert adopt(session_of(table.refresh()), {}).column_partition == "partition"
+    # of a table that was adopted other settings can be changed whatever its columns are called
+    with table.update_schema() as update:
+        update.rename_column("region", "topic")
+    assert adopt(session_of(table.refresh()), {"min.cleanable.dirty.ratio": "0.1"}).min_cleanable_dirty_ratio == 0.1
+
+
+def spread(catalog, bounds=True):
+    """A table divided by region, whose files tell their log by bounds, or by footers alone."""
+    schema = Schema(*COLUMNS_OF_REGIONS)
+    spec = PartitionSpec(PartitionField(6, 1000, IdentityTransform(), "region"))
+    properties = {} if bounds else {"write.metadata.metrics.default": "none"}
+    catalog.create_namespace_if_not_exists("typed")
+    return catalog.create_table(f"typed.t{next(_names)}", schema, partition_spec=spec, properties=properties)
+
+
+COLUMNS_OF_REGIONS = (
+    NestedField(1, "partition", IntegerType()), NestedField(2, "offset", LongType()),
+    NestedField(3, "timestamp", LongType()), NestedField(4, "key", StringType()), NestedField(5, "value", StringType()),
+    NestedField(6, "region", StringType()),
+)  # fmt: skip
+
+
+def write_regions(table, *rows):
+    """Rows of region, log and offset, a file for each region."""
+    columns = {
+        "partition": [log for _, log, _ in rows], "offset": [offset for *_, offset in rows],
+        "timestamp": [T0] * len(rows), "key": ["a"] * len(rows), "value": ["v"] * len(rows),
+        "region": [region for region, *_ in rows],
+    }  # fmt: skip
+    table.append(pa.table(columns).cast(table.schema().as_arrow()))
+
+
+def test_files_of_several_logs_tell_nothing_of_topics(catalog):
+    """Rows of two logs in each region's file have the same offsets, as those of any two logs."""
+    table = spread(catalog)
+    write_regions(table, *((region, log, at) for at, region in ((0, "x"), (1, "y"), (2, "x")) for log in (0, 1)))
+    assert adopt(session_of(table.refresh()), {}, dry_run=True).column_partition == "partition"
+
+
+def test_footers_tell_the_offsets_of_regions(catalog):
+    table = spread(catalog, bounds=False)
+    write_regions(table, ("x", 0, 0), ("x", 0, 1))
+    write_regions(table, ("y", 0, 2), ("y", 0, 3))
+    assert adopt(session_of(table.refresh()), {}, dry_run=True).column_partition == "partition"
+    write_regions(table, ("y", 0, 0), ("y", 0, 1))
+    with pytest.raises(BadInput, match="partition field 'region' separates rows of log 0 that have the same offsets"):
+        adopt(session_of(table.refresh()), {})
+
+
+def test_other_files_than_parquet_are_refused(stranger, monkeypatch):
+    table = stranger()
+    append(table, {0: [row(0, "a")]})
+    real = adoption_checks.table_files
+
+    def as_orc(asked):
+        for file in real(asked):
+            monkeypatch.setattr(type(file), "file_format", FileFormat.ORC)
+            yield file
+
+    monkeypatch.setattr(adoption_checks, "table_files", as_orc)
+    with pytest.raises(BadInput, match=r"parquet is orc, expected parquet; set write\.format\.default"):
+        adopt(session_of(table.refresh()), {})
 
 
 @pytest.mark.parametrize(

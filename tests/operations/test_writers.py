@@ -96,6 +96,10 @@ def redpanda_by_schema(catalog):
     return redpanda(catalog, **VALUE)
 
 
+def redpanda_by_schema_with_a_value(catalog):
+    return redpanda(catalog, sensor=StringType(), value=StringType())
+
+
 def automq(catalog, **value):
     meta = struct(**{n: t for n, t in META.items() if n != "topic"})
     header = MapType(next(_ids), StringType(), next(_ids), BinaryType())
@@ -105,6 +109,12 @@ def automq(catalog, **value):
 
 def automq_flat(catalog):
     return automq(catalog, **VALUE)
+
+
+def automq_with_numbers_as_keys(catalog):
+    meta = struct(**{n: t for n, t in META.items() if n != "topic"})
+    columns = {"_kafka_value": BinaryType(), "_kafka_key": LongType(), "_kafka_metadata": meta}
+    return table_of(catalog, columns)
 
 
 def automq_debezium(catalog):
@@ -144,10 +154,20 @@ FOUND = [
     (redpanda, "redpanda", flat("redpanda.") | {"column.key": "redpanda.key"}),
     (redpanda_by_schema, "redpanda", flat("redpanda.") | {"column.key": "redpanda.key", "tombstone": "none"}),
     (
+        redpanda_by_schema_with_a_value,
+        "redpanda",
+        flat("redpanda.") | {"column.key": "redpanda.key", "tombstone": "none"},
+    ),
+    (
         automq,
         "automq",
         flat("_kafka_metadata.")
         | {"column.key": "_kafka_key", "tombstone": "_kafka_value empty", "key.absent": "empty"},
+    ),
+    (
+        automq_with_numbers_as_keys,
+        "automq",
+        flat("_kafka_metadata.") | {"column.key": "_kafka_key", "tombstone": "_kafka_value empty"},
     ),
     (
         automq_flat,

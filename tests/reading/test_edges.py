@@ -355,3 +355,15 @@ def test_partitions_may_be_given_by_an_iterator(catalog, cold):
     append(table, {0: [row(0, "a")], 1: [row(3, "b")]})
     assert [len(batch) for batch in cold.read(name_of(table), iter(["1"]))] == [1]
     assert cold.bootstrap(name_of(table), iter(["1"])).offsets == {"1": 4}
+
+
+def test_a_file_that_names_no_column_is_a_sentence_for_seeking_too(catalog):
+    """Rows are there, so that nothing found would be a wrong answer."""
+    table = filled(catalog)
+    piece = arrow(table.schema(), {"offset": 0}, {"offset": 1})
+    bare = pa.schema([field.remove_metadata() for field in piece.schema])
+    add(table, [piece.cast(bare)], {"partition": (0, 0), "offset": (0, 1), "timestamp": (T0, T0)})
+    index = open_reader(table.refresh(), None)
+    for ask in (lambda: index.seek(0, 0), lambda: index.offset_for_time(0, T0)):
+        with pytest.raises(BadInput, match="has none of the table's columns by field id"):
+            ask()

@@ -1,6 +1,7 @@
 """Files of which the manifest does not tell: what their footers say, how that is kept, and what if it is lost."""
 
 import gzip
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -9,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from hardpack import BadInput
 from hardpack.rules.reference.cleaner import Row
+from hardpack.table.columns import settings_of
 from hardpack.table.footers import FOLDER, Footers, _told
 from hardpack.table.log_views import read_logs
-from hardpack.table.manifests import ManifestReader
-from hardpack.table.schema_columns import LogColumn
-from pyiceberg.types import LongType
+from hardpack.table.manifests import ManifestReader, _bounds, _Known
+from hardpack.table.schema_columns import LogColumn, find_column
+from pyiceberg.types import LongType, TimestampType
 
 from tests.layouts import HOURLY, LAYOUTS, NESTED, PLAIN, mapped
 from tests.topics import T0, append, name_of, new_topic, row
@@ -189,3 +191,32 @@ def without_ids(kind):
     if not pa.types.is_struct(kind):
         return kind
     return pa.struct([pa.field(f.name, without_ids(f.type), f.nullable) for f in kind])
+
+
+def test_a_column_that_came_later_is_null_in_older_files(catalog):
+    """Unless it has a default (format v3), which is the value of all their rows."""
+    table = new_topic(catalog)
+    with table.update_schema() as update:
+        update.delete_column("timestamp")
+    append_without_time(table.refresh())
+    with table.update_schema() as update:
+        update.add_column("timestamp", LongType())
+    (view,) = read_logs(table.refresh(), settings_of(table))
+    assert (view.trouble, view.files[0].min_timestamp) == ("", None)
+    (file,) = (task.file for task in table.scan().plan_files())
+    later = find_column(table.schema(), "timestamp")
+    offset = find_column(table.schema(), "offset")
+    for column, expected in ((later, {later.field_id: (2, None, None)}), (replace(later, has_default=True), {})):
+        looked = Footers(table.io, table.location(), None, (offset, column)).look([file.file_path])[file.file_path]
+        assert {number: known for number, known in looked.items() if number != offset.field_id} == expected
+
+
+def append_without_time(table):
+    rows = {"partition": [0, 0], "offset": [0, 1], "key": [b"a", b"b"], "value": ["v", "v"]}
+    table.append(pa.table(rows).cast(table.schema().as_arrow()))
+
+
+def test_bounds_of_the_type_before_a_promotion_tell_nothing():
+    """Format v3 lets a date become a timestamp, whose bounds have eight bytes in place of four."""
+    column = LogColumn(3, TimestampType(), ("timestamp",))
+    assert _bounds(_Known({3: 0}, {3: b"abcd"}, {3: b"abcd"}), column) == (None, None)

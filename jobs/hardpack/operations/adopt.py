@@ -9,7 +9,7 @@ from pyiceberg.table import Table
 
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.operations.adoption_checks import check_rows, check_topics, topics_in
+from hardpack.operations.adoption_checks import check_rows, check_topics, topic_beside, topics_in
 from hardpack.operations.alter_properties import alter_properties
 from hardpack.operations.pause import date_anew
 from hardpack.operations.write_properties import check_honoured
@@ -97,8 +97,11 @@ def adopt(
         raise BadInput(f"{name}: {trouble}.")
     if POLICY not in table.properties or "key.absent" in settings:
         check_rows(table, result)
-    if writer and writer.topic:
-        check_topics(table, result, writer.topic)
+    topic = writer.topic if writer else ""
+    if POLICY not in table.properties or "column.partition" in settings:
+        topic = topic or topic_beside(table, result)
+    if topic:
+        check_topics(table, result, topic)
     wanted[FIELDS] = bound_fields(table, result)
     if not dry_run:
         if _other_tombstones(table, result, wanted[FIELDS], policy):

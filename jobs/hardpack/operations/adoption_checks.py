@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyiceberg.manifest import DataFile as IceFile
-from pyiceberg.manifest import ManifestContent
+from pyiceberg.manifest import FileFormat, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import StringType
 
 from hardpack.errors import BadInput
 from hardpack.files.content_file import ContentFile, of_manifest
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
-from hardpack.table.columns import LogColumns, table_name
+from hardpack.table.columns import NO_LOG, LogColumns, table_name
 from hardpack.table.footers import SILENT, Footers
 from hardpack.table.log_name import SURE_LENGTH
 from hardpack.table.manifests import ManifestReader, table_files
@@ -36,8 +37,14 @@ def check_rows(table: Table, settings: Settings) -> None:
         settings: its settings.
 
     Raises:
-        BadInput: keys are empty and nobody said what that means, or a partition field tells offset sequences apart.
+        BadInput: a file is no Parquet file, keys are empty and nobody said what that means, or a partition field tells
+            offset sequences apart.
     """
+    if other := next((file for file in table_files(table) if file.file_format != FileFormat.PARQUET), None):
+        raise BadInput(
+            f"{table_name(table)}: data file {other.file_path} is {other.file_format.value.lower()}, expected parquet; "
+            "set write.format.default to parquet, and have Iceberg write such files anew (rewrite_data_files)."
+        )
     _check_sequences(table, settings)
     if settings.key_absent is None and _has_empty_keys(table, settings):
         name = table_name(table)
@@ -46,6 +53,19 @@ def check_rows(table: Table, settings: Settings) -> None:
             f"and which would all be one key; say what they are with `hardpack adopt {name} --set key.absent=empty` "
             "(no key) or key.absent=null (a key like any other)."
         )
+
+
+def topic_beside(table: Table, settings: Settings) -> str:
+    """Returns the column that is called as Kafka's topic where the log's is called as its partition; empty for none.
+
+    Args:
+        table: as pyiceberg loaded it.
+        settings: its settings.
+    """
+    log = LogColumns.of(table.schema(), settings).log
+    before, named, behind = log.columns[0].name.rpartition("partition")
+    column = find_column(table.schema(), f"{before}topic{behind}") if named and len(log.columns) == 1 else None
+    return column.name if column and isinstance(column.field_type, StringType) else ""
 
 
 def topics_in(table: Table, path: str) -> list[str]:
@@ -90,7 +110,8 @@ def check_topics(table: Table, settings: Settings, path: str) -> None:
         raise BadInput(
             f"{name}: column {path!r} names several topics, {topics[0]!r} and {topics[1]!r} among them, whose offsets "
             f"each begin anew, expected logs that are named with their topic; `hardpack adopt {name} --set "
-            f"column.partition={path},{settings.column_partition}` names them so."
+            f"column.partition={path},{settings.column_partition}` names them so. Rename the column if it is none of "
+            "Kafka's."
         )
 
 
@@ -128,7 +149,9 @@ def _check_sequences(table: Table, settings: Settings) -> None:
     for source in others:
         found: dict[Partition, dict[Any, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
         for own, value, file in reader.beside(manifests, source):
-            found[own][value].append(file)
+            # of no log, or nobody knows which offsets
+            if own != NO_LOG and not file.trouble:
+                found[own][value].append(file)
         if mixed := [own for own, parts in found.items() if len(parts) > 1 and _collide(parts.values())]:
             column = table.schema().find_column_name(source)
             raise BadInput(

@@ -131,7 +131,8 @@ def _redpanda(found: _Columns, given: bool) -> Writer | None:
         return None
     title = "Redpanda"
     key = "" if given else found.key("redpanda.key", title)
-    if found.is_text("value"):
+    # beside other columns `value` is a field of the record, which is null in rows that are no tombstones
+    if found.is_text("value") and len(found.schema.fields) == 2:
         return Writer("redpanda", title, _mapped("redpanda.", key=key), (KEPT,))
     return Writer("redpanda", title, _mapped("redpanda.", key=key, tombstone="none"), (SKIPPED,))
 
@@ -141,16 +142,18 @@ def _automq(found: _Columns, given: bool) -> Writer | None:
         return None
     title = "AutoMQ Table Topic"
     key = "" if given else found.key("_kafka_key", title)
-    absent = "A row with an empty key has none, as the sink writes both alike."
     if found.there("_cdc.op"):
         told, meaning = "_cdc.op=D", OPERATION
     elif found.is_text("_kafka_value"):
         told, meaning = "_kafka_value empty", "A row with an empty value deletes its key, as the sink writes null so."
     else:
         told, meaning = "none", SKIPPED
-    return Writer(
-        "automq", title, _mapped("_kafka_metadata.", key=key, tombstone=told, key_absent="empty"), (meaning, absent)
-    )
+    if not key or not found.is_text(key):
+        # a key of another type is null where there is none
+        return Writer("automq", title, _mapped("_kafka_metadata.", key=key, tombstone=told), (meaning,))
+    absent = "A row with an empty key has none, as the sink writes both alike."
+    settings = _mapped("_kafka_metadata.", key=key, tombstone=told, key_absent="empty")
+    return Writer("automq", title, settings, (meaning, absent))
 
 
 def _olake(found: _Columns, given: bool) -> Writer | None:

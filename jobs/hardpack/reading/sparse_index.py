@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyiceberg.types import LongType
 from pyroaring import BitMap
 
+from hardpack.errors import BadInput
 from hardpack.files.damage import readable
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import longs
@@ -90,6 +91,12 @@ class SparseIndex:
             footer = self.by_pieces(file, Footer)
             told = field_numbers(footer.arrow.schema, self.files.names)
             numbers = {number: at for at, number in enumerate(told) if number is not None}
+            if not numbers:
+                raise BadInput(
+                    f"{self.files.name}: data file {path} has none of the table's columns by field id or "
+                    "schema.name-mapping.default; set that property, or have Iceberg write the file anew "
+                    "(rewrite_data_files)."
+                )
             asked = (self.columns.offset, self.columns.timestamp, *self.columns.log.columns)
             footer.want(numbers[column.field_id] for column in asked if column.field_id in numbers)
             begins = np.cumsum([0, *map(footer.rows, range(footer.arrow.num_row_groups))]).tolist()

@@ -20,17 +20,15 @@ from pyiceberg.types import (
     PrimitiveType,
     StringType,
     StructType,
-    TimestampNanoType,
     TimestampType,
-    TimestamptzNanoType,
     TimestamptzType,
-    TimeType,
     UUIDType,
 )
 
 from hardpack.errors import BadInput
 from hardpack.rules.settings import PREFIX, Settings, dotted
 from hardpack.table.columns import LogColumns, key_columns, mapped_columns, table_name
+from hardpack.table.readable import check_readable
 from hardpack.table.schema_columns import find_column, separate_names
 
 FIELDS = PREFIX + "fields"
@@ -65,8 +63,6 @@ TOLD_BY: dict[str, tuple[type[PrimitiveType], ...]] = {
     "empty": (BinaryType, StringType),
 }
 """Types of the column by which a rule of tombstones goes."""
-UNKNOWN_TO_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType)
-"""Types of Iceberg's that pyiceberg reads and Spark does not."""
 
 
 def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -> None:
@@ -82,6 +78,7 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
     """
     name = table_name(table)
     _check_format(table)
+    check_readable(table)
     schema, mapped = table.schema(), mapped_columns(settings)
     for role, column in mapped.items():
         if role not in ("partition", "key"):
@@ -89,7 +86,6 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
     _check_log(name, mapped["partition"], schema)
     _check_key(name, mapped["key"], settings, schema)
     _check_apart(name, LogColumns.of(schema, settings))
-    _check_readable(name, schema)
     if settings.tombstone_rule.kind in TOLD_BY:
         _check_told_by(name, settings, schema)
     _check_bound(table, settings, anew)
@@ -107,17 +103,6 @@ def _check_format(table: Table) -> None:
         raise BadInput(
             f"{table_name(table)}: the table has format version 1, which does not tell when rows came, expected 2 or 3;"
             " ALTER TABLE … SET TBLPROPERTIES ('format-version'='2') upgrades it in place."
-        )
-
-
-def _check_readable(table: str, schema: Schema) -> None:
-    """See that Spark has a type for every column: Iceberg refuses it the whole table else, whatever it reads of it."""
-    columns = ((number, schema.find_type(number)) for number in schema.field_ids)
-    if found := next(((n, kind) for n, kind in columns if isinstance(kind, UNKNOWN_TO_SPARK)), None):
-        raise BadInput(
-            f"{table}: column {schema.find_column_name(found[0])!r} is {found[1]}, a type that Spark has not, so that "
-            "it reads nothing of the table; expected none such, as times of day written as text or as long, and "
-            "timestamps in microseconds."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -159,7 +160,8 @@ class ManifestReader:
                 if log is None and self._is_mute(file) and file.file_path not in self._by_footer:
                     raise BadInput(
                         f"{self.name}: the footer of data file {file.file_path} cannot be read, which would tell its "
-                        "log; restore the file, or try again when the storage answers."
+                        "log, or has none of the table's columns by field id or schema.name-mapping.default; restore "
+                        "the file, or try again when the storage answers."
                     )
                 found.setdefault(log, []).append(self._file(entry, known, log))
         return found
@@ -199,7 +201,9 @@ class ManifestReader:
         for manifest in manifests:
             fields = self.specs[manifest.partition_spec_id].fields
             for at in [i for i, f in enumerate(fields) if f.source_id == source]:
-                for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
+                entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
+                self.ask_footers(manifest, entries)
+                for entry in entries:
                     log, file = self.placed(entry)
                     yield NO_LOG if log is None else log, entry.data_file.partition[at], DataFile(*file)
 
@@ -346,7 +350,11 @@ def _bounds(known: _Known, column: LogColumn) -> tuple[Any, Any]:
     if lower is None or upper is None:
         return None, None
     kind = cast(PrimitiveType, column.field_type)
-    return from_bytes(kind, lower), from_bytes(kind, upper)
+    try:
+        return from_bytes(kind, lower), from_bytes(kind, upper)
+    except struct.error:
+        # bounds of the type that it had before it was promoted
+        return None, None
 
 
 def built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:

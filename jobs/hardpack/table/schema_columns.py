@@ -19,6 +19,8 @@ class LogColumn:
     """Its name, below the names of the structs around it."""
     required: bool = False
     """Whether no row lacks it, nor a struct around it."""
+    has_default: bool = False
+    """Whether rows of files without it have a value all the same."""
 
     @property
     def name(self) -> str:
@@ -26,10 +28,16 @@ class LogColumn:
         return ".".join(self.path)
 
 
+def _column(field: NestedField, around: tuple[str, ...], required: bool) -> LogColumn:
+    """Returns a field below structs of these names, which no row lacks where these are required."""
+    has_default = field.initial_default is not None
+    return LogColumn(field.field_id, field.field_type, (*around, field.name), required and field.required, has_default)
+
+
 def _fields(fields: tuple[NestedField, ...], path: tuple[str, ...] = (), required: bool = True) -> Iterator[LogColumn]:
     """Yields all fields but those inside lists and maps, of which a row may have any number."""
     for one in fields:
-        column = LogColumn(one.field_id, one.field_type, (*path, one.name), required and one.required)
+        column = _column(one, path, required)
         yield column
         if isinstance(one.field_type, StructType):
             yield from _fields(one.field_type.fields, column.path, column.required)
@@ -50,7 +58,7 @@ def _called(
 ) -> Iterator[LogColumn]:
     for one in fields:
         if one.name == name:
-            yield LogColumn(one.field_id, one.field_type, (*path, name), required and one.required)
+            yield _column(one, path, required)
         elif isinstance(one.field_type, StructType) and name.startswith(f"{one.name}."):
             rest = name.removeprefix(f"{one.name}.")
             yield from _called(rest, one.field_type.fields, (*path, one.name), required and one.required)

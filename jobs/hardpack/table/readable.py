@@ -1,0 +1,79 @@
+"""Can the table be read at all, whatever its columns are mapped to: by Spark, which checks passes, and by pyiceberg?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import UnknownTransform
+from pyiceberg.types import (
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    TimeType,
+)
+
+from hardpack.errors import BadInput
+from hardpack.table.columns import table_name
+
+NANOS = "timestamps in microseconds"
+UNREADABLE: dict[type[IcebergType], str] = {
+    TimeType: "times of day as text or long", TimestampNanoType: NANOS, TimestamptzNanoType: NANOS,
+    GeometryType: "shapes as binary", GeographyType: "shapes as binary",
+}  # fmt: skip
+"""Types that Spark has not, for whose sake Iceberg refuses it the whole table, or that Arrow does not read; and what
+can stand in their place."""
+RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition"}
+"""Names that Iceberg keeps for what it tells of a row (MetadataColumns), so that its Spark reader refuses a table with
+such a column."""
+RESERVED_BY_LINEAGE = {"_row_id", "_last_updated_sequence_number"}
+"""Those that format v3 writes into files."""
+
+
+def check_readable(table: Table) -> None:
+    """See that a table's columns and specs are such as Spark and pyiceberg can read.
+
+    Args:
+        table: as pyiceberg loaded it.
+
+    Raises:
+        BadInput: naming the first thing that is not.
+    """
+    name, schema = table_name(table), table.schema()
+    _check_types(name, schema)
+    reserved = RESERVED | (RESERVED_BY_LINEAGE if table.metadata.format_version > 2 else set())
+    _check_names(name, [field.name for field in schema.fields], reserved)
+    for spec in table.specs().values():
+        if strange := [field for field in spec.fields if isinstance(field.transform, UnknownTransform)]:
+            raise BadInput(
+                f"{name}: partition field {strange[0].name!r} has a transform that pyiceberg does not know, expected "
+                "Iceberg's own: identity, bucket, truncate, year, month, day, hour or void."
+            )
+
+
+def _check_types(table: str, schema: Schema) -> None:
+    for number in schema.field_ids:
+        kind = schema.find_type(number)
+        if instead := UNREADABLE.get(type(kind)):
+            raise BadInput(
+                f"{table}: column {schema.find_column_name(number)!r} is {kind}, which Spark or Arrow cannot read, and "
+                f"with it nothing of the table; expected a table that has {instead}."
+            )
+
+
+def _check_names(table: str, names: Collection[str], reserved: Collection[str]) -> None:
+    if taken := next((name for name in names if name.lower() in reserved), None):
+        raise BadInput(
+            f"{table}: column {taken!r} has a name that Iceberg keeps for itself, expected another; rename it with "
+            f"ALTER TABLE … RENAME COLUMN {taken} TO NAME."
+        )
+    known: dict[str, str] = {}
+    for name in names:
+        if (twin := known.setdefault(name.lower(), name)) != name:
+            raise BadInput(
+                f"{table}: columns {twin!r} and {name!r} differ by the case of letters alone, which Spark does not "
+                "tell apart, expected names that do not; rename one of them."
+            )
