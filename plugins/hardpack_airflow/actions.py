@@ -9,6 +9,7 @@ from fastapi import HTTPException, Request
 from httpx import ASGITransport, AsyncClient, Response
 
 from hardpack_airflow.by_hand import ACTIONS, DAG_ID
+from hardpack_airflow.config import plainly
 
 CLEAN, DRY_RUN = "clean", "dry_run"
 MEANINGS = {
@@ -40,7 +41,7 @@ def run_of(action: str, catalog: str, table: str, cleaning_dag: str) -> tuple[st
         raise HTTPException(404)
     if not cleaning_dag:
         raise HTTPException(409, f"No policy names {table}, so no DAG cleans it; give it one in the policy file.")
-    return cleaning_dag, {"tables": table, "force": True, "dry_run": action == DRY_RUN}
+    return cleaning_dag, {"tables": plainly(table), "force": True, "dry_run": action == DRY_RUN}
 
 
 async def start(request: Request, dag: str, form: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
@@ -100,13 +100,13 @@ def _cron(name: str) -> str:
     Raises:
         BadInput: it is none.
     """
-    from croniter import croniter
     from hardpack.errors import BadInput
+    from hardpack.policy.cron import wrong_of_cron
 
     # the one of Airflow's names that croniter does not know
     cron = setting(name).replace("@quarterly", "0 0 1 */3 *")
-    if cron and not croniter.is_valid(cron):
-        raise BadInput(f"{name} is {cron!r}, expected a cron expression as '0 3 * * *', or nothing for by hand only.")
+    if cron and (wrong := wrong_of_cron(cron, datetime.now(UTC))):
+        raise BadInput(f"{name}: {wrong}.")
     return cron
 
 

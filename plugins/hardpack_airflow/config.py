@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
@@ -87,5 +88,10 @@ def default_policy() -> Policy:
 
 
 def globs(text: str) -> list[str]:
-    """Tables or globs written with commas between."""
-    return [name for part in text.split(",") if (name := part.strip())]
+    """Returns tables or globs that are written with commas between; one inside brackets belongs to its glob."""
+    return [name for part in re.findall(r"(?:\[[^\]]*\]|[^,])+", text) if (name := part.strip())]
+
+
+def plainly(table: str) -> str:
+    """Returns a glob that matches one table alone, which is its name unless that has signs of globs or commas."""
+    return re.sub(r"[\[*?,]", r"[\g<0>]", table)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param, get_current_context, task, task_group
 
 from hardpack_airflow.airflow_names import AirflowFailException, deadline, schedule
-from hardpack_airflow.config import default_policy
+from hardpack_airflow.config import default_policy, plainly
 from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import VERIFY, HardpackOperator
@@ -63,7 +63,15 @@ def compaction_dags() -> Iterator[DAG]:
             yield compaction_dag(policy)
         except Exception as error:  # whatever it is, the other policies' DAGs are made
             problem = policy.problem or f"{as_hardpack_error(error)}"
-            yield compaction_dag(policy.bare().refused(problem, owner=policy.owner))
+            yield _refused_dag(policy.bare().refused(problem, owner=policy.owner, tags=policy.tags), policy.on_failure)
+
+
+def _refused_dag(policy: Policy, on_failure: str) -> DAG:
+    """Returns the DAG of a policy that cannot be followed; it calls what the policy names, if that is there."""
+    try:
+        return compaction_dag(policy.refused(policy.problem, on_failure=on_failure))
+    except Exception:  # that is what is wrong with it
+        return compaction_dag(policy)
 
 
 def made_or_refused(dag_id: str, make: Callable[[], DAG]) -> DAG:
@@ -99,7 +107,7 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
 
     Args:
         policy: what is cleaned and when.
-        dag_arguments: for the DAG, over those that the policy makes; of `default_args` each by itself.
+        dag_arguments: for the DAG, over those that the policy makes; of `default_args` and `params` each by itself.
 
     Raises:
         BadInput: what the policy calls on failure, or when a run is late, is not there.
@@ -124,7 +132,7 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
             "owner": policy.owner, "retries": policy.retries, "retry_delay": _ms(policy.retry_delay_ms),
             "execution_timeout": _ms(policy.look_timeout_ms), **dag_arguments.pop("default_args", {}),
         },
-        "params": _form(policy),
+        "params": _form(policy) | dag_arguments.pop("params", {}),
     }  # fmt: skip
     if policy.on_failure:
         arguments["on_failure_callback"] = named(policy.name, "on.failure", policy.on_failure)
@@ -178,7 +186,7 @@ def named(policy: str, field: str, place: str) -> Any:
         if not callable(found):
             raise TypeError(f"{name} is no function")
         return found
-    except Exception as error:  # a module may raise anything while it is imported
+    except (Exception, SystemExit) as error:  # a module may raise anything while it is imported
         raise BadInput(
             f"policy {policy}: {field} names {place}, which cannot be imported ({error}); mend the name, or put it "
             "where Airflow's DAG processor can import it."
@@ -270,8 +278,11 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
     # only what was found due is read again, by a process that has read nothing yet
     found = (ti.xcom_pull(task_ids="sense") or {}).get("tables")
+    question = asked(policy, params["tables"], partitions, force, context)
+    if found:
+        question["tables"] = [plainly(table) for table in found]
     with within("look.timeout.ms"):
-        seen = plan_units(**asked(policy, ",".join(found or [params["tables"]]), partitions, force, context))
+        seen = plan_units(**question)
     for line in seen["reasons"]:
         log.info("%s", line)
     for line in seen["errors"]:
@@ -289,4 +300,6 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     for unit in units:
         log.info("would clean %s", unit["label"])
     log.info("this is a dry run: nothing is changed")
+    if seen["errors"]:
+        raise ValueError("; ".join(seen["errors"]))
     return []

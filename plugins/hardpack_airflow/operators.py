@@ -51,6 +51,8 @@ class HardpackOperator(SparkSubmitOperator):
     :param partitions: of the table only these logs; none for all
     :param force: clean whatever is cleanable of the table, whatever the dirty ratio
     :param fails_in_report: of several tables that some cannot be worked on is left to a later task to say, which fails
+    :param conn_id: Airflow's Spark connection; empty: as `[hardpack] spark_conn_id` says
+    :param driver_memory: memory of the driver, as 4g; empty: as `[hardpack] driver_memory` says
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "unit", "table", "catalog")
@@ -66,14 +68,17 @@ class HardpackOperator(SparkSubmitOperator):
         partitions: Sequence[str] = (),
         force: bool = False,
         fails_in_report: bool = False,
+        conn_id: str = "",
+        driver_memory: str = "",
         **kwargs: Any,
     ) -> None:
         if verb not in (*VERBS, MAINTAIN):
             raise ValueError(f"verb is {verb!r}, expected one of {', '.join((*VERBS, MAINTAIN))}.")
         if (unit is None) == (not table):
             raise ValueError("HardpackOperator works on a unit or on a table; give it one of these.")
-        kwargs.setdefault("conn_id", setting("spark_conn_id"))
-        kwargs.setdefault("driver_memory", setting("driver_memory"))
+        # named above, so that a DAG's default_args count
+        kwargs |= {"conn_id": conn_id or setting("spark_conn_id")}
+        kwargs |= {"driver_memory": driver_memory or setting("driver_memory")}
         kwargs.setdefault("name", f"hardpack-{verb}")
         if verb == VERIFY:
             kwargs.setdefault("outlets", [COMPACTED])

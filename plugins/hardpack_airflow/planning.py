@@ -80,7 +80,8 @@ def plan_units(
     from hardpack.operations.gauges import died, sensed
     from hardpack.operations.plan_tables import PlanCache
     from hardpack.operations.units import find_work
-    from hardpack.policy import Policy
+    from hardpack.policy import Policies, Policy
+    from hardpack.policy.file import policies_in_force
 
     own, span = Policy.model_validate(policy), (interval[0], interval[1]) if interval else None
     which = catalog, own.name
@@ -89,7 +90,10 @@ def plan_units(
             file = ".".join(file_name(part, dots=False) for part in which)
             _PLAN_CACHES[which] = PlanCache(default_home() / "looks" / f"{file}.jsonl")
         cache = _PLAN_CACHES[which]
-        hp = Hardpack.connect(catalog, memory=cache.memory)
+        # a policy that was made in code stands in no file
+        told = policies_in_force()
+        policies = told.with_own(own) if told else Policies(policies=(own,))
+        hp = Hardpack.connect(catalog, memory=cache.memory, policies=policies)
         try:
             work = find_work(hp, cache, own, tables, now, partitions, force, span)
         finally:

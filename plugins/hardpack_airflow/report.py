@@ -53,20 +53,28 @@ def write_report(
     return path
 
 
-def forget_reports(home: Path, before: float) -> int:
-    """Remove plans, results, reports and pages of Data Docs last written before a time, in seconds since the epoch.
+def forget_reports(home: Path, before: float, runs_before: float) -> int:
+    """Remove what was last written before a time, in seconds since the epoch.
+
+    Args:
+        home: hardpack's.
+        before: reports and pages of Data Docs from before it go.
+        runs_before: and plans and results of runs, which a run that goes on may still need.
 
     Returns:
         How many files went.
     """
-    gone, times = 0, dict[Path, float]()
+    gone, old = 0, list[Path]()
+    last = dict.fromkeys(("reports", "validations", "data_docs/validations"), before)
+    last |= dict.fromkeys(("plans", "results"), min(before, runs_before))
     # another run may be at the same, or filling a folder that it has just made
-    for name in ("plans", "results", "reports", "validations", "data_docs/validations"):
+    for name, time in last.items():
         for path in (home / name).rglob("*"):
             with suppress(OSError):
-                times[path] = path.stat().st_mtime
+                if path.stat().st_mtime < time:
+                    old.append(path)
     # the deepest first, so that a folder is empty by the time it comes
-    for path in sorted((path for path, time in times.items() if time < before), reverse=True):
+    for path in sorted(old, reverse=True):
         with suppress(OSError):
             if path.is_dir():
                 path.rmdir()

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from hardpack_airflow import stored
 from hardpack_airflow.config import page_path
 from hardpack_airflow.patience import REPORTS
-from hardpack_airflow.rendering import PER_PAGE, is_framed, page, part, said_of
+from hardpack_airflow.rendering import PER_PAGE, is_framed, page, part, said_of, status_of
 from hardpack_airflow.report import VERBS
 from hardpack_airflow.run_view import TableOfRun, tables_of, verdict
 
@@ -83,7 +83,7 @@ def _report_page(name: str, framed: bool) -> HTMLResponse:
 @router.get("/api/reports/{name}")
 async def report_json(name: str) -> Response:
     """Returns the report of one run as JSON, by the published schema."""
-    return Response(await REPORTS.answer(lambda: _file(stored.REPORTS, f"{name}.json")), media_type="application/json")
+    return Response(await _answer(stored.REPORTS, f"{name}.json"), media_type="application/json")
 
 
 @router.get("/docs/{path:path}", response_model=None)
@@ -95,7 +95,17 @@ async def docs(path: str) -> Response:
     if path == "index.html":
         return RedirectResponse(page_path("/reports"))
     kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-    return Response(await REPORTS.answer(lambda: _file(stored.DOCS, path)), media_type=kind)
+    return Response(await _answer(stored.DOCS, path), media_type=kind)
+
+
+async def _answer(folder: str, path: str) -> bytes:
+    """Returns one file as it is; where it cannot be read now, the answer says so."""
+    try:
+        return await REPORTS.answer(lambda: _file(folder, path))
+    except HTTPException:
+        raise
+    except Exception as error:  # whatever it is, the answer says it
+        raise HTTPException(status_of(error), f"{error}") from None
 
 
 def _file(folder: str, path: str) -> bytes:

@@ -89,5 +89,20 @@ class ReportOperator(BaseOperator):
         except ValueError:
             self.log.error("[hardpack] report_days is %r, expected a number of days; no old report is removed", given)
             return
-        if gone := forget_reports(home, time.time() - days * DAY_SECONDS):
+        now = time.time()
+        if gone := forget_reports(home, now - days * DAY_SECONDS, now - _longest_run_seconds()):
             self.log.info("%d files of reports older than %g days are gone", gone, days)
+
+
+def _longest_run_seconds() -> float:
+    """Returns how long a run of any policy may take."""
+    from hardpack.errors import BadInput
+    from hardpack.policy import Policy
+    from hardpack.policy.file import policies_in_force
+
+    usual = int(Policy.model_fields["run_timeout_ms"].default)
+    try:
+        found = policies_in_force()
+    except BadInput:  # its DAGs say so
+        found = None
+    return max([usual, *(policy.run_timeout_ms for policy in (found.policies if found else ()))]) / 1000

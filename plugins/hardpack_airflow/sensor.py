@@ -54,7 +54,8 @@ class DirtyLogsSensor(BaseSensorOperator):
         except Exception as error:  # whatever it is, the task fails with its sentence
             event = failed(error)
         if self.wait > 0 and not ("failure" in event or event["due"] or event["errors"]):
-            trigger = DirtyLogsTrigger(question, self.wait, self.poke_interval)
+            by_clock = kind_of(context["dag_run"]) not in ("scheduled", "backfill")
+            trigger = DirtyLogsTrigger(question, self.wait, self.poke_interval, by_clock)
             timeout = timedelta(seconds=self.wait + self.timeout)
             self.defer(trigger=trigger, method_name="execute_complete", timeout=timeout)
         return self.execute_complete(context, event)
@@ -82,16 +83,37 @@ class DirtyLogsSensor(BaseSensorOperator):
 
 def asked(policy: str, tables: str, partitions: str, force: str, context: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `plan_units` from a DAG's rendered parameters and its run."""
-    given = json.loads(policy)
+    _see_that_the_form_counts(context)
+    given = _read(policy)
     # Airflow's is a proxy, which is not None when it stands for None
     previous = context.get("prev_start_date_success")
     return {
         "catalog": given.get("catalog") or usual_catalog(),
         "policy": given,
         "tables": globs(tables),
-        "partitions": json.loads(partitions) or None,
-        "force": bool(json.loads(force)),
+        "partitions": _read(partitions) or None,
+        "force": bool(_read(force)),
         "now": run_time(context),
         "interval": run_interval(context),
         "previous": int(previous.timestamp() * 1000) if previous else None,
     }
+
+
+def _read(rendered: Any) -> Any:
+    """Returns a value that a template rendered as JSON, or as itself where the DAG renders native objects."""
+    return json.loads(rendered) if isinstance(rendered, str) else rendered
+
+
+def _see_that_the_form_counts(context: Mapping[str, Any]) -> None:
+    """See that a run does what it was asked for.
+
+    Raises:
+        AirflowFailException: Airflow hands on another value of the form, so that a dry run would be none.
+    """
+    asked_for, params = getattr(context["dag_run"], "conf", None) or {}, context.get("params") or {}
+    for name in ("tables", "partitions", "force", "dry_run"):
+        if name in asked_for and name in params and params[name] != asked_for[name]:
+            raise AirflowFailException(
+                f"The run was started with {name}={asked_for[name]!r}, and Airflow gives its tasks {params[name]!r}; "
+                "set [core] dag_run_conf_overrides_params to True. Nothing was changed."
+            )

@@ -52,20 +52,27 @@ class DirtyLogsTrigger(BaseTrigger):
     :param question: what `plan_units` is asked, as keyword arguments.
     :param wait: seconds to go on looking.
     :param poke_interval: seconds between two looks.
+    :param by_clock: whether each look is at its own time; a run of an interval acts at the interval's end.
     """
 
-    def __init__(self, question: dict[str, Any], wait: float = 0, poke_interval: float = 60) -> None:
+    def __init__(
+        self, question: dict[str, Any], wait: float = 0, poke_interval: float = 60, by_clock: bool = False
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.question, self.wait, self.poke_interval = question, wait, poke_interval
+        self.question, self.wait, self.poke_interval, self.by_clock = question, wait, poke_interval, by_clock
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Returns where the class is and how to make it again."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
-        return path, {"question": self.question, "wait": self.wait, "poke_interval": self.poke_interval}
+        names = ("question", "wait", "poke_interval", "by_clock")
+        return path, {name: getattr(self, name) for name in names}
 
     @patient
     async def _look(self) -> dict[str, Any]:
-        return await asyncio.to_thread(plan_units, **self.question)
+        from hardpack.clock import clock
+
+        at = {"now": clock()} if self.by_clock else {}
+        return await asyncio.to_thread(plan_units, **self.question | at)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait and look, again and again, until something is due or time is up; an error ends it with its sentence."""

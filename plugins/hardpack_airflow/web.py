@@ -22,6 +22,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
 from hardpack_airflow import actions, report_pages
+from hardpack_airflow.by_hand import ACTIONS as BY_HAND
 from hardpack_airflow.config import page_path, shown_catalogs
 from hardpack_airflow.patience import CATALOG
 from hardpack_airflow.rendering import PAGES, PER_PAGE, is_framed, page, part, said_of, status_of
@@ -194,8 +195,15 @@ def _table_page(
 @app.post("/tables/{name:path}/{action}")
 async def act(request: Request, name: str, action: str, catalog: str = "") -> RedirectResponse:
     """Starts a run of the DAG that does what was asked, with the rights of who asked, and shows the table again."""
+    from hardpack.failures import as_hardpack_error
+
     where = _meant(catalog)
-    dag, form = actions.run_of(action, where, name, _dag_of(where, name))
+    try:
+        # what is done by hand asks no policy
+        cleaning_dag = "" if action in BY_HAND else _dag_of(where, name)
+    except Exception as error:  # a wrong policy file, or section of Airflow's configuration
+        raise HTTPException(409, f"{as_hardpack_error(error)}") from None
+    dag, form = actions.run_of(action, where, name, cleaning_dag)
     run = await actions.start(request, dag, form)
     told = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})
     shown = request.url.replace(path=page_path(f"/tables/{quote(name)}"), query="").include_query_params(**told)
@@ -268,14 +276,18 @@ def _next_runs(tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int |
 
     None by hand, when no policy is theirs, and when the policy file is wrong, which Airflow shows at its DAGs.
     """
-    from croniter import croniter
+    from croniter import CroniterBadDateError, croniter
+
+    def next_run(policy: Policy | None) -> int | None:
+        if not policy or not policy.schedule or policy.problem:
+            return None
+        try:
+            return int(croniter(policy.schedule, datetime.now(ZoneInfo(policy.timezone))).get_next(float) * 1000)
+        except CroniterBadDateError:  # nothing is to come
+            return None
 
     try:
-        return {
-            table: int(croniter(policy.schedule, datetime.now(ZoneInfo(policy.timezone))).get_next(float) * 1000)
-            if policy and policy.schedule else None
-            for table, policy in _policies_of(tables).items()
-        }  # fmt: skip
+        return {table: next_run(policy) for table, policy in _policies_of(tables).items()}
     except Exception as error:  # the page has more to say than this
         log.warning("no next run can be told: %s", error)
         return dict.fromkeys(tables)

@@ -78,3 +78,21 @@ def test_what_is_asked_for_is_refused_by_a_sentence(client, topics, airflow, tmp
     answer = client.post(f"/tables/{name}/clean")
     assert answer.status_code == 409
     assert f"No policy names {name}, so no DAG cleans it" in answer.text
+
+
+def test_what_is_done_by_hand_asks_no_policy(client, topics, airflow, tmp_path, monkeypatch):
+    """A pause has to be possible also while somebody mends the policy file."""
+    name, policies = topics[1], tmp_path / "policies.yaml"
+    policies.write_text("policies: [")
+    monkeypatch.setenv("HARDPACK_POLICIES", str(policies))
+    for action in ("pause", "resume", "verify"):
+        assert client.post(f"/tables/{name}/{action}", follow_redirects=False).status_code == 303
+    assert {dag for dag, *_ in airflow.asked} == {"hardpack_by_hand"}
+    answer = client.post(f"/tables/{name}/clean")
+    assert answer.status_code == 409
+    assert "this is no YAML" in answer.text
+
+
+def test_a_button_means_the_one_table(client, airflow):
+    client.post("/tables/shop.t[1]/clean", follow_redirects=False)
+    assert airflow.asked[0][1]["tables"] == "shop.t[[]1]"

@@ -34,7 +34,7 @@ def look(catalog, monkeypatch):
     """Looks at a table for a policy of its name as the task `sense` does; returns the gauges."""
     from hardpack import Hardpack
 
-    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, **given: cls(catalog, **given)))
 
     def seen(table, now=T0):
         name = name_of(table)

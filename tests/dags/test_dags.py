@@ -113,6 +113,33 @@ print("##" + json.dumps([sorted(dags), said, len(dags["hardpack_rest"].tasks)]))
     assert said["lost"][4].startswith("policy lost: on.failure names no.such:thing, which cannot be imported")
 
 
+def test_a_policy_that_is_refused_still_calls_somebody(airflow_env, tmp_path):
+    path = tmp_path / "policies.yaml"
+    path.write_text(
+        "policies:\n"
+        "- {name: late, tables: [a.b], tags: [shop], on.failure: 'operator:add', deadline.ms: 1000,\n"
+        "   on.deadline: 'a.b:c'}\n"
+        "- {name: lost, tables: [a.c], on.failure: 'no.such:thing'}\n"
+        "- {name: gone, tables: [a.d], on.failure: 'leaves:f'}\n"
+        "- {name: rest, tables: ['*.*']}\n"
+    )
+    (tmp_path / "leaves.py").write_text("import sys; sys.exit()")
+    code = (
+        f"import json, sys; sys.path.append({str(tmp_path)!r})"
+        + """
+from hardpack_airflow import policy_dags
+dags = policy_dags()
+said = {name: [getattr(dag.on_failure_callback, "__name__", None), "shop" in dag.tags, "refused" in dag.tags]
+        for name, dag in dags.items()}
+print("##" + json.dumps(said))
+"""
+    )
+    said = json.loads(python(code, airflow_env[2] | {"HARDPACK_POLICIES": str(path)}).split("##")[1])
+    assert said["hardpack_late"] == ["add", True, True]
+    assert said["hardpack_lost"] == said["hardpack_gone"] == [None, False, True]
+    assert said["hardpack_rest"] == [None, False, False]
+
+
 def test_readers_are_asked_before_a_run_looks_for_work(airflow_env, tmp_path):
     path = tmp_path / "policies.yaml"
     path.write_text(
@@ -156,7 +183,12 @@ from hardpack_airflow.factory import compaction_dag
 policy = Policy(name="orders", tables=("a.b",), pool="orders", retries=7, timezone="Europe/Berlin",
                 schedule="0 4 * * *", tags=("shop",), on_failure="operator:add", spark_conn_id="big",
                 driver_memory="6g")
-dag = compaction_dag(policy, default_args={"email_on_failure": False, "owner": "me", "pool": "any"}, tags=["mine"])
+from airflow.sdk import Param
+dag = compaction_dag(policy, default_args={"email_on_failure": False, "owner": "me", "pool": "any"}, tags=["mine"],
+                     params={"team": Param("shop")})
+assert set(dag.params) == {"tables", "partitions", "force", "dry_run", "team"}
+own = compaction_dag(Policy(name="own", tables=("a.b",)), default_args={"conn_id": "k8s", "driver_memory": "8g"})
+assert (own.get_task("unit.verify")._conn_id, own.get_task("unit.verify")._driver_memory) == ("k8s", "8g")
 one = dag.get_task("unit.phase_one")
 print("##" + json.dumps([one.pool, one.retries, one.owner, one.execution_timeout.total_seconds(), sorted(dag.tags),
       one._conn_id, one._driver_memory, str(dag.timetable.timezone),
@@ -223,7 +255,7 @@ print("##" + json.dumps(said))
 """
     said = json.loads(python(code, env).split("##")[1])
     assert [name for name, (refused, *_) in said.items() if refused] == ["hardpack", "hardpack_maintenance"]
-    assert "maintenance_schedule is '0 3 * *', expected a cron expression" in said["hardpack_maintenance"][1]
+    assert "maintenance_schedule: '0 3 * *' is no cron expression" in said["hardpack_maintenance"][1]
     assert "spark" in said["hardpack_by_hand"][2]
     path = tmp_path / "policies.yaml"
     path.write_text("policies: [{name: rest, tables: ['*.*']}]")

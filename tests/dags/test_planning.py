@@ -29,7 +29,7 @@ def own_home(monkeypatch, tmp_path):
 def seen(catalog, monkeypatch, pattern, partitions=None, previous=None, tables=("*.*",)):
     from hardpack import Hardpack
 
-    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, **given: cls(catalog, **given)))
     policy = {"name": "all", "tables": tables, "unit.bytes": 10**12}
     return plan_units("hardpack", policy, [pattern], partitions, False, T0, previous=previous)
 
@@ -50,6 +50,19 @@ def test_the_filthiest_table_comes_first(catalog, monkeypatch):
     names = [name_of(half), name_of(full)]
     found = tables_of(seen(catalog, monkeypatch, "t.*"))
     assert [table for table in found if table in names] == names[::-1]
+
+
+def test_the_settings_of_a_policy_that_was_made_in_code_count(catalog, monkeypatch):
+    """The worker's policy file, if there is one, does not know it."""
+    from hardpack import Hardpack
+
+    table = new_topic(catalog)
+    for offset in (0, 1):
+        append(table, {0: [row(offset, "a")]})
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, **given: cls(catalog, **given)))
+    for settings, units in (({}, 1), ({"min.compaction.lag.ms": 10**13}, 0)):
+        policy = {"name": "mine", "tables": [name_of(table)], "settings": settings}
+        assert len(plan_units("hardpack", policy, [name_of(table)], None, False, T0)["units"]) == units
 
 
 def test_logs_that_wait_for_somebody_are_told_and_no_others(catalog, monkeypatch):
@@ -194,7 +207,7 @@ def test_small_tables_share_a_unit_as_far_as_the_policy_lets_them(catalog, monke
     def shared(**policy):
         from hardpack import Hardpack
 
-        monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+        monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, **given: cls(catalog, **given)))
         found = plan_units("hardpack", {"name": "all", "tables": ["*.*"], **policy}, names, None, False, T0)["units"]
         return [sorted(json.loads(plan)["table"] for plan in unit["plans"]) for unit in found]
 
@@ -211,7 +224,7 @@ def test_the_most_urgent_units_go_and_the_rest_is_told_to_wait(catalog, monkeypa
         for offset in range(rows + 1):
             append(table, {0: [row(offset, "a")]})
         names.append(name_of(table))
-    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, **given: cls(catalog, **given)))
     policy = {"name": "all", "tables": ["*.*"], "unit.bytes": 1}
     whole = plan_units("hardpack", policy, names, None, False, T0)
     some = plan_units("hardpack", policy | {"units.per.run": 2}, names, None, False, T0)

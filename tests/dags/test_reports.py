@@ -74,11 +74,28 @@ def test_old_reports_go_and_new_ones_stay(home):
         os.utime(path, (1000, 1000) if path.stem == "old" else (3000, 3000))
     os.utime(home / "data_docs" / "validations" / "s" / "t", (1000, 1000))
     (home / "data_docs" / "validations" / "being_made").mkdir()
-    assert forget_reports(home, 2000) == 3
+    assert forget_reports(home, 2000, 2000) == 3
     left = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
     assert left == {"reports/new.json", "data_docs/static/old.css"}
     assert not (home / "data_docs" / "validations" / "s" / "t").exists()
     assert (home / "data_docs" / "validations" / "being_made").exists()
+
+
+def test_a_run_that_goes_on_keeps_its_plans(home):
+    from hardpack_airflow.report import forget_reports
+    from hardpack_airflow.report_task import _longest_run_seconds
+
+    for name in ("plans", "results", "reports"):
+        (home / name / "dag.run").mkdir(parents=True)
+        (home / name / "dag.run" / "a.json").write_text("x")
+        os.utime(home / name / "dag.run" / "a.json", (1000, 1000))
+        os.utime(home / name / "dag.run", (1000, 1000))
+    assert forget_reports(home, before=2000, runs_before=500) == 1
+    assert sorted(path.parent.parent.name for path in home.rglob("a.json")) == ["plans", "results"]
+    assert forget_reports(home, before=2000, runs_before=3000) == 2
+    assert _longest_run_seconds() == 7 * 86400
+    (home / "hardpack.yaml").write_text("policies: [{name: a, tables: [x.y], run.timeout.ms: 864000000}]")
+    assert _longest_run_seconds() == 10 * 86400
 
 
 GOOD, WRONG = {"table": "db.a"}, {"table": "db.b", "error": "db.b: it is wrong."}

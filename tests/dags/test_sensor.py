@@ -57,6 +57,40 @@ def test_what_is_not_due_ends_the_task_unless_there_is_time_to_wait(looks):
         sense(wait=60)
 
 
+def test_a_run_that_is_asked_for_one_thing_and_told_another_does_nothing(looks):
+    """By [core] dag_run_conf_overrides_params the form of a run may count for nothing, and a dry run would be none."""
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow.sensor import asked
+
+    run = SimpleNamespace(run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC))
+    params = {"tables": "*.*", "partitions": [], "force": False, "dry_run": False}
+    policy = '{"name": "all", "tables": ["*.*"]}'
+    for name, value in {"tables": "db.t", "partitions": ["0"], "force": True, "dry_run": True}.items():
+        run.conf = {name: value, "else": 1}
+        with pytest.raises(AirflowFailException, match=f"started with {name}=.*dag_run_conf_overrides_params to True"):
+            asked(policy, "*.*", "[]", "false", {"dag_run": run, "params": params})
+        assert asked(policy, "*.*", "[]", "false", {"dag_run": run, "params": params | {name: value}})["tables"]
+
+
+def test_native_objects_are_taken_too():
+    from hardpack_airflow.sensor import asked
+
+    run = SimpleNamespace(run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC))
+    found = asked('{"name": "all", "tables": ["*.*"]}', "db.a, db.[b,c]", ["0"], True, {"dag_run": run})
+    assert (found["tables"], found["partitions"], found["force"]) == (["db.a", "db.[b,c]"], ["0"], True)
+
+
+@pytest.mark.parametrize("name", ["db.t", "db.t[1]", "db.a,b", "db.*", "db.?", "db.[", "db.]x"])
+def test_a_name_may_have_signs_of_globs(name):
+    from fnmatch import fnmatchcase
+
+    from hardpack_airflow.config import globs, plainly
+
+    assert globs(f"x.y, {plainly(name)}") == ["x.y", plainly(name)]
+    assert fnmatchcase(name, plainly(name))
+    assert not fnmatchcase("db.t1", plainly(name)) or name == "db.t1"
+
+
 def test_by_hand_a_name_that_matches_nothing_is_a_mistake(looks, monkeypatch):
     from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
@@ -110,3 +144,21 @@ def test_a_trigger_fires_only_after_the_scheduler_has_seen_the_worker_end(looks,
     looks[:] = [[]]
     assert not asyncio.run(first(trigger.DirtyLogsTrigger({}, wait=100, poke_interval=60))).payload["due"]
     assert slept[3:] == [60, 60]
+
+
+def test_who_waits_looks_at_its_own_time_unless_the_run_is_of_an_interval(looks, monkeypatch):
+    """By the time at which the wait began no log would ever become overdue."""
+    from airflow.sdk.exceptions import TaskDeferred
+    from hardpack_airflow import trigger
+
+    looks.append([])
+    for kind, by_clock in (("manual", True), ("asset_triggered", True), ("scheduled", False), ("backfill", False)):
+        with pytest.raises(TaskDeferred) as deferred:
+            sense(wait=60, kind=kind)
+        assert deferred.value.trigger.serialize()[1]["by_clock"] is by_clock
+    asked = []
+    monkeypatch.setattr("hardpack.clock.clock", lambda: 77)
+    monkeypatch.setattr(trigger, "plan_units", lambda **question: asked.append(question["now"]))
+    for by_clock in (True, False):
+        asyncio.run(trigger.DirtyLogsTrigger({"now": 5}, by_clock=by_clock)._look())
+    assert asked == [77, 5]

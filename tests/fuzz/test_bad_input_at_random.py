@@ -269,7 +269,7 @@ def test_what_a_run_is_given(topic, catalog, monkeypatch):
     """Parameters of a DAG run past Airflow's own schema: an error for each table, or right plans."""
     from hardpack_airflow.planning import plan_units
 
-    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, memory: cls(catalog, memory=memory)))
+    monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, **given: cls(catalog, **given)))
     policy = {"name": "all", "tables": ["*.*"], "unit.bytes": 10**12}
     rng, before = random.Random(6), place(topic)
     for _ in range(RUNS):

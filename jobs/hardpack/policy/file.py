@@ -64,10 +64,25 @@ def load_policies(path: Path) -> Policies:
         raise BadInput(f"{path}: YAML takes a value for what it cannot be ({error}); put it into quotes.") from None
 
 
+class _OnceEach(yaml.SafeLoader):
+    """YAML's safe loader, which takes the last of two fields of one name and forgets the first; this one refuses."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Returns a mapping whose fields each stand in it once."""
+        known = set[str]()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge" and key.value in known:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value} is given twice", problem_mark=key.start_mark
+                )
+            known.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 @lru_cache(maxsize=4)
 def _loaded(path: Path, *_version: int) -> Policies:
     """Returns the policies of a file as it stands; pages and looks ask for them again and again."""
-    given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    given = yaml.load(path.read_text(encoding="utf-8"), _OnceEach)  # noqa: S506  it is a safe loader
     try:
         found = Policies.model_validate(given)
     except ValidationError as error:

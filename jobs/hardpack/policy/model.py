@@ -10,23 +10,23 @@ Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
 
-from croniter import CroniterBadDateError, croniter
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from hardpack.errors import BadInput
+from hardpack.policy.cron import wrong_of_cron
 from hardpack.rules.broker_settings import as_topic_settings
 from hardpack.rules.reader_source import ReaderSource
 from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
 from hardpack.rules.times import DAY_MS, HOUR_MS
 
 log = logging.getLogger(__name__)
-CRONS_YEARS = 130
-"""From 1970 to beyond 2099, the last year that a cron expression can name."""
 LONGEST_MS = 100 * 365 * DAY_MS
 """More than a timer of Airflow's is given."""
 Glob = Annotated[str, Field(min_length=1)]
@@ -122,16 +122,21 @@ class Policy(BaseModel):
             raise ValueError(f"hardpack_{name} is a DAG of hardpack's own; give the policy another name")
         return name
 
+    @field_validator("tables")
+    @classmethod
+    def _stand_in_a_list(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for glob in given:
+            if glob != glob.strip():
+                raise ValueError(f"{glob!r} begins or ends with a blank, which no name of a table does")
+            if "," in re.sub(r"\[.*?\]", "", glob):
+                raise ValueError(f"{glob!r} has a comma, which stands between tables; list them apart, or write [,]")
+        return given
+
     @field_validator("schedule")
     @classmethod
     def _is_cron(cls, schedule: str) -> str:
-        if schedule and not croniter.is_valid(schedule):
-            raise ValueError(f"{schedule!r} is no cron expression, expected one as '0 * * * *', or '' for by hand only")
-        try:
-            if schedule:
-                croniter(schedule, 0, max_years_between_matches=CRONS_YEARS).get_next()
-        except CroniterBadDateError:
-            raise ValueError(f"{schedule!r} names no day that there is, expected one as '0 * * * *'") from None
+        if schedule and (wrong := wrong_of_cron(schedule, datetime.now(UTC))):
+            raise ValueError(wrong)
         return schedule
 
     @field_validator("timezone")
@@ -230,6 +235,12 @@ class Policies(BaseModel):
                 name, ", ".join(self.catalogs),
             )  # fmt: skip
         return self.model_copy(update={"policies": found})
+
+    def with_own(self, policy: Policy) -> Policies:
+        """Returns the policies with one that was made in code before them, unless one of the file has its name."""
+        if any(one.name == policy.name for one in self.policies):
+            return self
+        return self.model_copy(update={"policies": (policy, *self.policies)})
 
     def of(self, table: str) -> Policy | None:
         """Returns the policy of a table, None when none names it."""
