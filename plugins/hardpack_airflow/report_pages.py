@@ -51,11 +51,9 @@ def kept_of(catalog: str, table: str) -> dict[str, Any]:
         `runs`: of each run that worked on it the report's name, the report, and in words why it did and what became of
         the table; `validations`: title and path of its pages of Data Docs; `problem`: why there is neither, else empty.
     """
-    from hardpack.errors import Unavailable
-
     try:
         return {"runs": _runs_of(catalog, table), "validations": stored.newest_docs(PER_PAGE, table), "problem": ""}
-    except Unavailable as error:  # the table itself can be shown
+    except Exception as error:  # whatever it is, the table itself can be shown
         return {"runs": [], "validations": [], "problem": f"{error}"}
 
 

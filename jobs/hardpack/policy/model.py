@@ -237,10 +237,10 @@ class Policies(BaseModel):
         return self.model_copy(update={"policies": found})
 
     def with_own(self, policy: Policy) -> Policies:
-        """Returns the policies with one that was made in code before them, unless one of the file has its name."""
+        """Returns the policies with one that was made in code behind them, unless one of the file has its name."""
         if any(one.name == policy.name for one in self.policies):
             return self
-        return self.model_copy(update={"policies": (policy, *self.policies)})
+        return self.model_copy(update={"policies": (*self.policies, policy)})
 
     def of(self, table: str) -> Policy | None:
         """Returns the policy of a table, None when none names it."""
