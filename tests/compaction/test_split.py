@@ -141,6 +141,35 @@ def test_a_split_that_loses_or_changes_a_row_is_refused(hp, catalog, monkeypatch
     assert len(table.refresh().snapshots()) == 1
 
 
+def test_a_large_split_is_committed_in_parts_of_which_those_that_are_done_stay(hp, catalog, monkeypatch):
+    table, name = made(catalog, MIXED)
+    for start in (0, 2, 4):
+        MIXED.append(table, {p: rows("a", "b", start=start) for p in (0, 1)})
+    before, real, begun = left(MIXED, table), splitting.split_file, []
+
+    def split_file(*arguments):
+        begun.append(arguments)
+        if len(begun) == 2:
+            raise OSError("the storage is away")
+        return real(*arguments)
+
+    monkeypatch.setattr(splitting, "COMMIT_FILES", 1)
+    monkeypatch.setattr(splitting, "split_file", split_file)
+    with pytest.raises(OSError, match="away"):
+        hp.split(name)
+    commits = [s for s in table.refresh().snapshots() if SPLIT_SUMMARY in summary_of(s)]
+    assert (len(commits), left(MIXED, table)) == (1, before)
+    assert hp.split(name).files == 2, "what was committed is not split again"
+    assert left(MIXED, table) == before
+    assert len([s for s in table.refresh().snapshots() if SPLIT_SUMMARY in summary_of(s)]) == 3
+
+
+def test_parts_of_a_split_are_of_bounded_bytes(monkeypatch):
+    monkeypatch.setattr(splitting, "COMMIT_BYTES", 10)
+    sizes = {"a": 6, "b": 4, "c": 1, "d": 30, "e": 9}
+    assert splitting._commits(sizes) == [["a", "b"], ["c"], ["d"], ["e"]]
+
+
 def test_what_a_plan_was_asked_for_holds_after_the_split(hp, catalog):
     table, name = made(catalog, MIXED)
     for hour in range(3):
