@@ -32,7 +32,8 @@ class TableOfRun:
         """Why the run worked on the table, by its first logs; empty in reports of older versions."""
         said = [one.reason if one.partition is None else f"{one.partition}: {one.reason}" for one in self.planned]
         more = len(said) - MOST_REASONS
-        return "; ".join([*said[:MOST_REASONS], *([f"and {more} more logs"] if more > 0 else [])])
+        rest = [f"and {more} more log{'s' * (more > 1)}"] if more > 0 else []
+        return "; ".join([*said[:MOST_REASONS], *rest])
 
     @property
     def _logs(self) -> list[LogReport]:
