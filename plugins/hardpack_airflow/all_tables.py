@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, timedelta
+from glob import has_magic
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
-from hardpack_airflow.airflow_names import AirflowException, schedule
+from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, schedule
 from hardpack_airflow.config import catalogs, globs, setting
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator
-from hardpack_airflow.planning import run_time, shortened
+from hardpack_airflow.planning import kind_of, run_time, shortened
 
 log = logging.getLogger(__name__)
 MOST_TASKS = 500
@@ -84,7 +85,10 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
             there, ti = catalogs(), context["ti"]
             last = len(there) > 1 and ti.try_number > ti.max_tries
             most = MOST_TASKS // len(there)
-            requests = [unit for one in there for unit in requests_or_error(one, *asked, most, last)]
+            requests = [unit for one in there for unit in requests_or_error(one, *asked, most, last, len(there) > 1)]
+            plain = [name for name in asked[0] if not has_magic(name)]
+            if not requests and (plain or kind_of(run) == "manual"):
+                raise AirflowFailException(f"{params['tables']}: no adopted table matches; mend the name or glob.")
             return plans_handed_on(requests, run.dag_id, run.run_id)
 
         HardpackOperator.partial(
@@ -111,7 +115,7 @@ def _cron(name: str) -> str:
 
 
 def requests_or_error(
-    catalog: str, patterns: list[str], now: int, dry_run: bool, most: int, last: bool
+    catalog: str, patterns: list[str], now: int, dry_run: bool, most: int, last: bool, one_of_several: bool = False
 ) -> list[dict[str, Any]]:
     """Returns `table_requests`, of a catalog that cannot be read one whose task fails and says why.
 
@@ -119,7 +123,7 @@ def requests_or_error(
     there is no other to hold up, and no try counts as the last.
     """
     try:
-        return table_requests(catalog, patterns, now, dry_run, most)
+        return table_requests(catalog, patterns, now, dry_run, most, one_of_several)
     except Exception as error:  # whatever it is, the other catalogs can be read
         failure = task_failure(error)
         if not last:
@@ -129,7 +133,12 @@ def requests_or_error(
 
 
 def table_requests(
-    catalog: str, patterns: list[str], now: int, dry_run: bool, most: int = MOST_TASKS
+    catalog: str,
+    patterns: list[str],
+    now: int,
+    dry_run: bool,
+    most: int = MOST_TASKS,
+    one_of_several: bool = False,
 ) -> list[dict[str, Any]]:
     """Returns what the operator is given for a catalog's adopted tables that names or globs match, several at a time.
 
@@ -141,6 +150,7 @@ def table_requests(
         now: ms since the epoch.
         dry_run: whether to say only what could go.
         most: tasks.
+        one_of_several: whether a table that is named plainly may be in another catalog.
     """
     from hardpack import Hardpack
     from hardpack.cli.spark_submit import TableRequest
@@ -149,7 +159,8 @@ def table_requests(
 
     hp = Hardpack.connect(catalog)
     adopted = adopted_tables(hp.home, hp.catalog.name)
-    names = sorted({name for pattern in patterns for name in hp.tables(pattern, adopted)})
+    here = [one for one in patterns if not one_of_several or has_magic(one) or hp.catalog.table_exists(one)]
+    names = sorted({name for pattern in here for name in hp.tables(pattern, adopted)})
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
     # Spark takes longer to start than to maintain a table; more of these than Airflow maps at most go together
     share = max(SHARED_PLANS, -(-len(names) // most))

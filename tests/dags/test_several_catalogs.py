@@ -1,6 +1,8 @@
 """Policies of two catalogs in one Airflow: each is looked at, cleaned and shown where it is."""
 
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 from hardpack.policy.file import load_policies
@@ -84,6 +86,25 @@ def test_storage_is_freed_in_every_catalog(lakes):
         ("east", "db.same"),
         ("west", "db.far; db.same"),
     ]
+
+
+def test_a_table_that_is_named_plainly_is_looked_for_where_it_is(lakes, monkeypatch):
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow import all_tables
+
+    run, ti = Run(), SimpleNamespace(try_number=1, max_tries=2)
+    context = {"dag_run": run, "ti": ti, "params": {"tables": "db.far, d?.nothing"}}
+    run.dag_id, run.run_id = "hardpack_quality", "manual__1"
+    monkeypatch.setattr(all_tables, "get_current_context", lambda: context)
+    asked = all_tables.quality_dag().get_task("tables").python_callable
+    assert [(unit["catalog"], unit["label"]) for unit in asked()] == [("west", "db.far")]
+    for kind, tables, fails in (
+        ("manual", "shpo.*", True), ("scheduled", "shpo.*", False), ("manual", "db.fra", True),
+        ("scheduled", "db.fra", True),
+    ):  # fmt: skip
+        run.run_type, context["params"]["tables"] = kind, tables
+        with pytest.raises(AirflowFailException, match="no adopted table matches") if fails else nullcontext():
+            assert asked() == []
 
 
 def test_a_catalog_that_cannot_be_opened_fails_its_own_task_and_holds_up_no_other(lakes):
