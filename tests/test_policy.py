@@ -90,7 +90,7 @@ WRONG = [
     ("settings: {min.cleanable.dirty.ratio: 2}", "ratio is '2', expected"),
     ("settings: [b]", "policies.0.settings: "),
     ("schedule: '61 * * * *'", "'61 * * * *' is no cron expression"),
-    ("schedule: '0 0 31 2 *'", "'0 0 31 2 *' names no day that is to come"),
+    ("schedule: '0 0 31 2 *'", "'0 0 31 2 *' names no day that there is"),
     ("timezone: Berlin", "'Berlin' is no time zone"),
     ("units.per.run: 2000", "policies.0.units.per.run: "),
     ("on.failure: print", "policies.0.on.failure: "),

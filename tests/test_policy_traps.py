@@ -57,7 +57,7 @@ def test_a_policy_that_was_made_in_code_takes_no_table_from_the_file(write):
     assert found.with_own(own.model_copy(update={"name": "orders"})) is found, "the file is newer than the DAG"
 
 
-@pytest.mark.parametrize("schedule", ["0 0 1 1 * 0 2025", "0 0 30 2 *", "R * * * *", "0 R 1 * *", "0 0 * * r"])
-def test_a_schedule_that_names_no_moment_to_come_is_refused(schedule):
+@pytest.mark.parametrize("schedule", ["0 0 30 2 *", "R * * * *", "0 R 1 * *", "0 0 * * r"])
+def test_a_schedule_that_names_no_moment_is_refused(schedule):
     with pytest.raises(ValueError, match=re.escape(schedule)):
         Policy(name="a", tables=["x.y"], schedule=schedule)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from glob import has_magic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
@@ -13,8 +13,11 @@ from hardpack_airflow.airflow_names import AirflowException, AirflowFailExceptio
 from hardpack_airflow.config import catalogs, globs, setting
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.handover import plans_handed_on
-from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator
-from hardpack_airflow.planning import kind_of, run_time, shortened
+from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator, table_of
+from hardpack_airflow.planning import kind_of, run_time, see_that_the_form_counts, shortened
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
 log = logging.getLogger(__name__)
 MOST_TASKS = 500
@@ -80,14 +83,19 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
         def found() -> list[dict[str, Any]]:
             """Returns the adopted tables, so many a task as one Spark application takes."""
             context = get_current_context()
+            see_that_the_form_counts(context)
             params, run = context["params"], context["dag_run"]
             asked = globs(params["tables"]), run_time(context), params.get("dry_run", False)
             there, ti = catalogs(), context["ti"]
             last = len(there) > 1 and ti.try_number > ti.max_tries
             most = MOST_TASKS // len(there)
             requests = [unit for one in there for unit in requests_or_error(one, *asked, most, last, len(there) > 1)]
-            plain = [name for name in asked[0] if not has_magic(name)]
-            if not requests and (plain or kind_of(run) == "manual"):
+            known = {table_of(plan) for unit in requests for plan in unit["plans"]}
+            if len(there) > 1 and not any("error" in unit for unit in requests):
+                # the task of a table that is in none says so
+                lost = [name for name in asked[0] if not has_magic(name) and name not in known]
+                requests += requests_or_error(there[0], lost, *asked[1:], most, last) if lost else []
+            if not requests and kind_of(run) == "manual":
                 raise AirflowFailException(f"{params['tables']}: no adopted table matches; mend the name or glob.")
             return plans_handed_on(requests, run.dag_id, run.run_id)
 
@@ -109,7 +117,7 @@ def _cron(name: str) -> str:
 
     # the one of Airflow's names that croniter does not know
     cron = setting(name).replace("@quarterly", "0 0 1 */3 *")
-    if cron and (wrong := wrong_of_cron(cron, datetime.now(UTC))):
+    if cron and (wrong := wrong_of_cron(cron)):
         raise BadInput(f"{name}: {wrong}.")
     return cron
 
@@ -130,6 +138,14 @@ def requests_or_error(
             # also what is hopeless is tried again, which takes a minute, and is told by its own task in the end
             raise AirflowException(f"{failure}") from error
         return [{"label": f"catalog {catalog}", "plans": [], "error": f"{failure}", "catalog": catalog}]
+
+
+def _may_be_in(catalog: Catalog, table: str) -> bool:
+    """Returns whether a table is in a catalog, or may be, as it cannot be asked: then the table's own task says so."""
+    try:
+        return catalog.table_exists(table)
+    except Exception:  # whatever it is, it is no reason to stop the others
+        return True
 
 
 def table_requests(
@@ -159,7 +175,7 @@ def table_requests(
 
     hp = Hardpack.connect(catalog)
     adopted = adopted_tables(hp.home, hp.catalog.name)
-    here = [one for one in patterns if not one_of_several or has_magic(one) or hp.catalog.table_exists(one)]
+    here = [one for one in patterns if not one_of_several or has_magic(one) or _may_be_in(hp.catalog, one)]
     names = sorted({name for pattern in here for name in hp.tables(pattern, adopted)})
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
     # Spark takes longer to start than to maintain a table; more of these than Airflow maps at most go together

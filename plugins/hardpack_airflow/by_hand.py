@@ -11,6 +11,7 @@ from airflow.sdk import DAG, Param, get_current_context, task
 from hardpack_airflow.config import catalogs, setting
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.operators import HardpackOperator
+from hardpack_airflow.planning import see_that_the_form_counts
 
 log = logging.getLogger(__name__)
 DAG_ID = "hardpack_by_hand"
@@ -63,7 +64,9 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
         @task.branch
         def choose() -> str:
             """Returns the task to go on with."""
-            action = get_current_context()["params"]["action"]
+            context = get_current_context()
+            see_that_the_form_counts(context)
+            action = context["params"]["action"]
             return "verify" if action == "verify" else "change"
 
         @task

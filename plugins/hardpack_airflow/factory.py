@@ -277,7 +277,8 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     params, ti = context["params"], context["ti"]
     partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
     # only what was found due is read again, by a process that has read nothing yet
-    found = (ti.xcom_pull(task_ids="sense") or {}).get("tables")
+    sensed = ti.xcom_pull(task_ids="sense") or {}
+    found = sensed.get("tables")
     question = asked(policy, params["tables"], partitions, force, context)
     if found:
         question["tables"] = [plainly(table) for table in found]
@@ -288,7 +289,9 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     for line in seen["errors"]:
         log.error("%s", line)
     ti.xcom_push(key="errors", value=seen["errors"])
-    ti.xcom_push(key="held", value=seen["held"])
+    # of tables without work `sense` alone knows
+    held = {(log["table"], log["partition"]): log for log in [*sensed.get("held", ()), *seen["held"]]}
+    ti.xcom_push(key="held", value=list(held.values()))
     if seen["errors"] and not seen["units"]:
         raise ValueError("; ".join(seen["errors"]))
     units: list[dict[str, Any]] = seen["units"]

@@ -21,7 +21,7 @@ from hardpack_airflow.handover import plans_of, results_handed_on, results_of
 from hardpack_airflow.idle import done_without_spark
 from hardpack_airflow.lineage import lineage_of
 from hardpack_airflow.links import DataDocsLink, SparkLink, TableLink
-from hardpack_airflow.planning import run_time, unit_of_table
+from hardpack_airflow.planning import planning_time, unit_of_table
 from hardpack_airflow.report import VERBS
 from hardpack_airflow.s3_copy import pages_of, upload_or_warn
 
@@ -94,7 +94,7 @@ class HardpackOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> Any:
         """Submits, waits, and reads for each plan the report or what ended the work on it."""
         if self.unit is None:
-            self.unit = self._planned(run_time(context))
+            self.unit = self._planned(planning_time(context))
         if "error" in self.unit:
             raise AirflowFailException(self.unit["error"])
         self.catalog = self.unit.get("catalog") or self.catalog or usual_catalog()

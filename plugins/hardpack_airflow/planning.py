@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from hardpack.operations.plan_tables import PlanCache
     from hardpack.operations.units import Unit
 
+FORMS = ("tables", "partitions", "force", "dry_run", "action", "table", "catalog", "trust_late_rows")
+"""What the forms of our DAGs ask."""
 LONGEST_LABEL, MOST_REASONS, MOST_HELD = 200, 20, 100
 _LOOKING: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
 """By catalog and policy, so that a look that hangs holds up no other policy's."""
@@ -30,9 +32,39 @@ def run_time(context: Mapping[str, Any]) -> int:
     return int(at.timestamp() * 1000)
 
 
+def planning_time(context: Mapping[str, Any]) -> int:
+    """Returns the time by which a task of an author's own DAG plans, ms: in a run of an interval the run's, else now.
+
+    What a sensor before it has waited for may have become due since the run began.
+    """
+    from hardpack.clock import clock
+
+    return run_time(context) if kind_of(context["dag_run"]) in ("scheduled", "backfill") else clock()
+
+
 def kind_of(run: Any) -> str:
     """Returns how a run came about, as Airflow calls it."""
     return str(getattr(run.run_type, "value", run.run_type))
+
+
+def see_that_the_form_counts(context: Mapping[str, Any]) -> None:
+    """See that a run does what it was asked for.
+
+    Args:
+        context: the task's, with its run and the values of the form.
+
+    Raises:
+        AirflowFailException: Airflow hands on another value of the form, so that a dry run would be none.
+    """
+    from hardpack_airflow.airflow_names import AirflowFailException
+
+    asked_for, params = getattr(context["dag_run"], "conf", None) or {}, context.get("params") or {}
+    for name in FORMS:
+        if name in asked_for and name in params and params[name] != asked_for[name]:
+            raise AirflowFailException(
+                f"The run was started with {name}={asked_for[name]!r}, and Airflow gives its tasks {params[name]!r}; "
+                "set [core] dag_run_conf_overrides_params to True. Nothing was changed."
+            )
 
 
 def run_interval(context: Mapping[str, Any]) -> tuple[int, int] | None:

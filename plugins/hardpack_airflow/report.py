@@ -40,12 +40,16 @@ def write_report(
     """
     from hardpack.compaction.plan import Plan
     from hardpack.compaction.report import RunReport
+    from hardpack.errors import BadInput
     from hardpack.home import default_home, file_name
     from hardpack.operations.units import planned_logs
 
-    planned = planned_logs([Plan.from_json(plan) for plan in plans])
+    known = list[Plan]()
+    for plan in plans:
+        with suppress(BadInput):  # it is of another version, which ran when the plan was made
+            known.append(Plan.from_json(plan))
     told = {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), "held": list(held)}
-    report = RunReport.model_validate(told | {"planned": planned, **results})
+    report = RunReport.model_validate(told | {"planned": planned_logs(known), **results})
     folder = default_home() / "reports"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(dag, dots=False)}.{file_name(run)}.json"

@@ -59,7 +59,7 @@ class ReportOperator(BaseOperator):
         run = context["dag_run"]
         path = write_report(
             run.dag_id, run.run_id, self.catalog or usual_catalog(), run_time(context), results, errors,
-            plans=[plan for unit in units or () for plan in plans_of(unit)],
+            plans=self._plans_of(units or ()),
             held=ti.xcom_pull(task_ids="plan", key="held") or (),
         )  # fmt: skip
         for line in lines(results):
@@ -74,6 +74,16 @@ class ReportOperator(BaseOperator):
             ti.xcom_push(key="return_value", value=str(path))
             raise AirflowFailException("; ".join(errors))
         return str(path)
+
+    def _plans_of(self, units: Sequence[dict[str, Any]]) -> list[str]:
+        """Returns the plans of a run's units; without those that cannot be read the report says less, and is there."""
+        plans: list[str] = []
+        for unit in units:
+            try:
+                plans += plans_of(unit)
+            except AirflowFailException as error:
+                self.log.warning("the report does not say why %s was planned: %s", unit["label"], error)
+        return plans
 
     def _is_whole(self, context: Context) -> bool:
         """Returns whether a run was over all that the policy is for."""

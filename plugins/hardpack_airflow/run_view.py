@@ -30,7 +30,7 @@ class TableOfRun:
     @property
     def why(self) -> str:
         """Why the run worked on the table, by its first logs; empty in reports of older versions."""
-        said = [one.reason if one.partition is None else f"{one.partition}: {one.reason}" for one in self.planned]
+        said = [one.reason if one.partition is None else f"log {one.partition}, {one.reason}" for one in self.planned]
         more = len(said) - MOST_REASONS
         rest = [f"and {more} more log{'s' * (more > 1)}"] if more > 0 else []
         return "; ".join([*said[:MOST_REASONS], *rest])

@@ -13,7 +13,7 @@ from hardpack_airflow.airflow_names import AirflowException, AirflowFailExceptio
 from hardpack_airflow.config import globs, usual_catalog
 from hardpack_airflow.failures import within
 from hardpack_airflow.metrics import send
-from hardpack_airflow.planning import kind_of, plan_units, run_interval, run_time
+from hardpack_airflow.planning import kind_of, plan_units, run_interval, run_time, see_that_the_form_counts
 from hardpack_airflow.trigger import DirtyLogsTrigger, event_of, failed, patient
 
 MOST_SAID = 20
@@ -78,12 +78,12 @@ class DirtyLogsSensor(BaseSensorOperator):
             first = "; ".join(event["reasons"][:MOST_SAID]) or "no adopted table matches"
             raise AirflowSkipException(f"no log is due: {first}")
         # what was said is in the log, and Airflow keeps what is returned in its database
-        return {"due": True, "tables": event["tables"]}
+        return {"due": True, "tables": event["tables"], "held": event["held"]}
 
 
 def asked(policy: str, tables: str, partitions: str, force: str, context: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of `plan_units` from a DAG's rendered parameters and its run."""
-    _see_that_the_form_counts(context)
+    see_that_the_form_counts(context)
     given = _read(policy)
     # Airflow's is a proxy, which is not None when it stands for None
     previous = context.get("prev_start_date_success")
@@ -102,18 +102,3 @@ def asked(policy: str, tables: str, partitions: str, force: str, context: Mappin
 def _read(rendered: Any) -> Any:
     """Returns a value that a template rendered as JSON, or as itself where the DAG renders native objects."""
     return json.loads(rendered) if isinstance(rendered, str) else rendered
-
-
-def _see_that_the_form_counts(context: Mapping[str, Any]) -> None:
-    """See that a run does what it was asked for.
-
-    Raises:
-        AirflowFailException: Airflow hands on another value of the form, so that a dry run would be none.
-    """
-    asked_for, params = getattr(context["dag_run"], "conf", None) or {}, context.get("params") or {}
-    for name in ("tables", "partitions", "force", "dry_run"):
-        if name in asked_for and name in params and params[name] != asked_for[name]:
-            raise AirflowFailException(
-                f"The run was started with {name}={asked_for[name]!r}, and Airflow gives its tasks {params[name]!r}; "
-                "set [core] dag_run_conf_overrides_params to True. Nothing was changed."
-            )

@@ -81,7 +81,7 @@ def test_what_is_asked_for_is_refused_by_a_sentence(client, topics, airflow, tmp
 
 
 def test_what_is_done_by_hand_asks_no_policy(client, topics, airflow, tmp_path, monkeypatch):
-    """A pause has to be possible also while somebody mends the policy file."""
+    """The page asks Airflow for it; whether a policy is wrong is said by whatever needs one."""
     name, policies = topics[1], tmp_path / "policies.yaml"
     policies.write_text("policies: [")
     monkeypatch.setenv("HARDPACK_POLICIES", str(policies))

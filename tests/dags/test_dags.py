@@ -13,9 +13,9 @@ PARSE = """
 import json, sys, time
 import airflow.sdk
 from airflow.dag_processing.dagbag import DagBag
-started = time.monotonic()
+started = time.process_time()
 bag = DagBag("dags", collect_dags=True)
-seconds = time.monotonic() - started
+seconds = time.process_time() - started
 heavy = [m for m in ("pyspark", "great_expectations", "pyiceberg", "pandas") if m in sys.modules]
 dags = {
     d.dag_id: {t.task_id: [t.pool, t.retries, t.owner, t.execution_timeout.total_seconds()] for t in d.tasks}

@@ -65,8 +65,8 @@ def test_a_report_is_read_by_people(client, tmp_path, monkeypatch):
     assert text[:5] == ["db.orders", "1", "100", "39", "superseded 60, expired 1"]
     assert text[5:8] == ["100.0 GB", "39.0 GB", "61.0 GB (30.50 a month)"]
     assert text[11] == "a guarantee is broken · Data Docs"
-    first = "; ".join(f"{n}: dirty ratio 0.{n} is above 0" for n in range(3))
-    assert text[13] == f"Planned because of {first}; and 2 more logs"
+    first = "; ".join(f"log {n}, dirty ratio 0.{n} is above 0" for n in range(3))
+    assert text[13] == f"Why it was planned: {first}; and 2 more logs"
     assert text[15] == "one! two!"
     assert "<li>db.stuck/p&lt;1&gt;: refused: rows arrived</li>" in page
     assert 'href="/hardpack/docs/validations/s/t/time/x.html"' in page

@@ -81,6 +81,17 @@ def test_old_reports_go_and_new_ones_stay(home):
     assert (home / "data_docs" / "validations" / "being_made").exists()
 
 
+def test_a_report_is_there_though_its_plans_are_not(home, caplog):
+    from hardpack_airflow.report import write_report
+    from hardpack_airflow.report_task import ReportOperator
+
+    units = [{"label": "db.t 0", "file": "plans/d.r/0.abc.json"}, {"label": "db.u 0", "plans": ["{}"]}]
+    assert ReportOperator(task_id="report", policy="p")._plans_of(units) == ["{}"]
+    empty = {"phase_one": [], "phase_two": [], "verify": []}
+    path = write_report("d", "r", "lake", 5, empty, ["db.t: it failed."], plans=["{}", "no plan"])
+    assert json.loads(path.read_text())["planned"] == []
+
+
 def test_a_run_that_goes_on_keeps_its_plans(home):
     from hardpack_airflow.report import forget_reports
     from hardpack_airflow.report_task import _longest_run_seconds

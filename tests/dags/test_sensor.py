@@ -24,7 +24,8 @@ def looks(monkeypatch, tmp_path):
         said = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(said, Exception):
             raise said
-        return {"tables": ["db.t"] if said else [], "units": said, "reasons": REASONS, "errors": [], "gauges": {}}
+        seen = {"tables": ["db.t"] if said else [], "units": said, "reasons": REASONS}
+        return seen | {"errors": [], "gauges": {}, "held": []}
 
     monkeypatch.setattr(sensor, "plan_units", look)
     monkeypatch.setattr(trigger, "plan_units", look)

@@ -262,10 +262,12 @@ def test_a_table_is_planned_when_its_task_runs(catalog, monkeypatch, tmp_path):
         return [of(name, GOOD) for _ in plans]
 
     monkeypatch.setattr(HardpackOperator, "_submit_all", submit)
+    monkeypatch.setattr("hardpack.clock.clock", lambda: T0)
 
     def ran(verb, **more):
         task = HardpackOperator(task_id="any", verb=verb, table=name, **more)
-        run = SimpleNamespace(run_type="manual", run_after=datetime.fromtimestamp(T0 / 1000, UTC))
+        # began an hour ago, and a sensor before this task may have waited
+        run = SimpleNamespace(run_type="manual", run_after=datetime.fromtimestamp(T0 / 1000 - 3600, UTC))
         events = {task.outlets[0]: None} if task.outlets else {}
         context = {"ti": Instance({}, 1), "dag_run": run, "outlet_events": events}
         return task.execute(context)

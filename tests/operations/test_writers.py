@@ -378,3 +378,10 @@ def test_the_command_prints_what_it_found(catalog, lake, monkeypatch):
     assert "was written by Redpanda" in done.output
     assert "redpanda.offset" in done.output
     assert "Deletes are rows with a null value" in done.output
+
+
+def test_a_key_of_text_that_the_user_names_himself_may_be_empty_too(catalog, cold):
+    """AutoMQ writes both alike, whoever names the column."""
+    own = {"column.key": "_kafka_key"}
+    assert cold.adopt(name_of(automq(catalog)), own, dry_run=True).key_absent == "empty"
+    assert cold.adopt(name_of(automq_with_numbers_as_keys(catalog)), own, dry_run=True).key_absent is None

@@ -15,7 +15,7 @@ from hardpack.table.footers import FOLDER, Footers, _told
 from hardpack.table.log_views import read_logs
 from hardpack.table.manifests import ManifestReader, _bounds, _Known
 from hardpack.table.schema_columns import LogColumn, find_column
-from pyiceberg.types import LongType, TimestampType
+from pyiceberg.types import LongType, NestedField, StructType, TimestampType
 
 from tests.layouts import HOURLY, LAYOUTS, NESTED, PLAIN, mapped
 from tests.topics import T0, append, name_of, new_topic, row
@@ -209,6 +209,16 @@ def test_a_column_that_came_later_is_null_in_older_files(catalog):
     for column, expected in ((later, {later.field_id: (2, None, None)}), (replace(later, has_default=True), {})):
         looked = Footers(table.io, table.location(), None, (offset, column)).look([file.file_path])[file.file_path]
         assert {number: known for number, known in looked.items() if number != offset.field_id} == expected
+
+
+def test_of_a_struct_footers_do_not_say_that_it_is_null(catalog):
+    """Footers tell of its fields alone, so that nobody knows how many values are null."""
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    (file,) = (task.file for task in table.refresh().scan().plan_files())
+    inner = StructType(NestedField(91, "a", LongType()))
+    columns = (find_column(table.schema(), "offset"), LogColumn(90, inner, ("value",)))
+    assert set(Footers(table.io, table.location(), None, columns).look([file.file_path])[file.file_path]) == {2}
 
 
 def append_without_time(table):

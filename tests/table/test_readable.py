@@ -27,12 +27,12 @@ from tests.topics import session_of
 TOPIC = SCHEMA.fields[:5]
 CLOCK = StructType(NestedField(81, "clock", TimeType(), required=False))
 REFUSED = {
-    "column 'clock' is time, which": ("clock", TimeType()),
-    "column 'inside.clock' is time, which": ("inside", CLOCK),
-    "column 'list.element' is timestamp_ns, which": ("list", ListType(81, TimestampNanoType(), False)),
-    "column 'at' is timestamptz_ns, which": ("at", TimestamptzNanoType()),
-    "column 'place' is geometry, which": ("place", GeometryType()),
-    "column 'place' is geography, which": ("place", GeographyType()),
+    "column 'clock' is time, with which": ("clock", TimeType()),
+    "column 'inside.clock' is time, with which": ("inside", CLOCK),
+    "column 'list.element' is timestamp_ns, with which": ("list", ListType(81, TimestampNanoType(), False)),
+    "column 'at' is timestamptz_ns, with which": ("at", TimestamptzNanoType()),
+    "column 'place' is geometry, with which": ("place", GeometryType()),
+    "column 'place' is geography, with which": ("place", GeographyType()),
     "column '_file' has a name that Iceberg keeps": ("_file", StringType()),
     "column '_Deleted' has a name that Iceberg keeps": ("_Deleted", StringType()),
     "columns 'value' and 'Value' differ by the case": ("Value", StringType()),

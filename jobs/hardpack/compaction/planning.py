@@ -17,6 +17,7 @@ from hardpack.rules.selection import decide, has_rows_of, steady_until, why_late
 from hardpack.rules.settings import Order, Settings
 from hardpack.table.columns import table_name
 from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
+from hardpack.table.readable import check_readable
 
 
 def make_plan(
@@ -47,6 +48,7 @@ def make_plan(
         BadInput: a wrong table or setting, or an unknown partition.
     """
     settings, table = settings or session.checked_settings(), session.table
+    check_readable(table)
     found = wanted_logs(table, settings, partitions, session.memory, waiting_too=True)
     views = found.views
     if last_stable:

@@ -20,6 +20,7 @@ from hardpack.table.columns import POLICY
 from hardpack.table.history import ancestors, summary_of
 from hardpack.table.layout import FIELDS, OFFSETS, RULE, TOMBSTONES, bound_fields, check_layout, mean_other_rows
 from hardpack.table.log_views import read_logs
+from hardpack.table.readable import check_readable
 from hardpack.table.readers import at_the_start, is_position
 from hardpack.table.state import STATE_PROPERTY
 
@@ -90,6 +91,7 @@ def adopt(
     # a role that is named is bound anew, the others are what they were
     anew = {name.removeprefix("column.").replace(".", "_") for name in settings if name.startswith("column.")}
     anew |= {RULE, "value"} if "tombstone" in settings else {RULE}
+    check_readable(table)
     check_layout(table, result, anew)
     check_honoured(table, result)
     views = read_logs(table, result)

@@ -52,6 +52,8 @@ class _Columns:
 
     table: str
     schema: Schema
+    own_key: str = ""
+    """The key that the user names himself."""
 
     def there(self, *paths: str) -> bool:
         """Returns whether there are such columns or fields of structs."""
@@ -148,7 +150,7 @@ def _automq(found: _Columns, given: bool) -> Writer | None:
         told, meaning = "_kafka_value empty", "A row with an empty value deletes its key, as the sink writes null so."
     else:
         told, meaning = "none", SKIPPED
-    if not key or not found.is_text(key):
+    if not found.is_text(key or found.own_key):
         # a key of another type is null where there is none
         return Writer("automq", title, _mapped("_kafka_metadata.", key=key, tombstone=told), (meaning,))
     absent = "A row with an empty key has none, as the sink writes both alike."
@@ -199,7 +201,8 @@ def recognise(table: Table, settings: Mapping[str, str], named: str | None = Non
         BadInput: the table's owner lets nobody rewrite it, or upserts rows; columns of two sinks; or a sink that is
             named wrongly or cannot have written such a table.
     """
-    name, found = table_name(table), _Columns(table_name(table), table.schema())
+    name, own_key = table_name(table), settings.get("column.key", "")
+    found = _Columns(name, table.schema(), own_key)
     _refuse_owned(table, found)
     given = "column.key" in settings
     if named is not None:

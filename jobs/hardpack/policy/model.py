@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Self
 from zoneinfo import ZoneInfo
@@ -135,7 +134,7 @@ class Policy(BaseModel):
     @field_validator("schedule")
     @classmethod
     def _is_cron(cls, schedule: str) -> str:
-        if schedule and (wrong := wrong_of_cron(schedule, datetime.now(UTC))):
+        if schedule and (wrong := wrong_of_cron(schedule)):
             raise ValueError(wrong)
         return schedule
 

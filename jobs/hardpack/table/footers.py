@@ -37,7 +37,7 @@ Schemas = list[tuple[Any, list[int | None]]]
 SILENT: Told = (None, None, None)
 FOLDER = "metadata/hardpack-footers"
 """Under the table's location."""
-VERSION = 2
+VERSION = 3
 READERS = 16
 """Footers read at once; on object storage each is a request or two of its own."""
 MICROS = {"milliseconds": 1000, "microseconds": 1}
@@ -127,10 +127,12 @@ class Footers:
                 footer = pq.read_metadata(stream)
             numbers = self._numbers(footer, schemas)
             places = {number: at for at, number in enumerate(numbers) if number is not None}
-            # a column that came into the table later is null in all rows, unless it has a default
-            absent = (footer.num_rows, None, None)
-            there = [c for c in self.columns if c.field_id in places or (places and not c.has_default)]
-            return {c.field_id: _told(footer, places[c.field_id], c) if c.field_id in places else absent for c in there}
+            # a column that came into the table later is null in all rows; of structs and lists `places` never tells
+            absent = [c for c in self.columns if places and c.field_type.is_primitive and not c.has_default]
+            told = {c.field_id: (footer.num_rows, None, None) for c in absent}
+            return told | {
+                c.field_id: _told(footer, places[c.field_id], c) for c in self.columns if c.field_id in places
+            }
         except Exception as error:  # what is wrong with a file is said where it is read
             log.info("the footer of %s cannot be read: %s", os.path.basename(path), type(error).__name__)
             return {}

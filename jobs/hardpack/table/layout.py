@@ -28,7 +28,6 @@ from pyiceberg.types import (
 from hardpack.errors import BadInput
 from hardpack.rules.settings import PREFIX, Settings, dotted
 from hardpack.table.columns import LogColumns, key_columns, mapped_columns, table_name
-from hardpack.table.readable import check_readable
 from hardpack.table.schema_columns import find_column, separate_names
 
 FIELDS = PREFIX + "fields"
@@ -78,7 +77,6 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
     """
     name = table_name(table)
     _check_format(table)
-    check_readable(table)
     schema, mapped = table.schema(), mapped_columns(settings)
     for role, column in mapped.items():
         if role not in ("partition", "key"):

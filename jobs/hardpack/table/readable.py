@@ -1,4 +1,4 @@
-"""Can the table be read at all, whatever its columns are mapped to: by Spark, which checks passes, and by pyiceberg?"""
+"""Can a table be cleaned, whatever its columns are mapped to: read by Spark, which checks passes, and by Arrow?"""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _check_types(table: str, schema: Schema) -> None:
         kind = schema.find_type(number)
         if instead := UNREADABLE.get(type(kind)):
             raise BadInput(
-                f"{table}: column {schema.find_column_name(number)!r} is {kind}, which Spark or Arrow cannot read, and "
-                f"with it nothing of the table; expected a table that has {instead}."
+                f"{table}: column {schema.find_column_name(number)!r} is {kind}, with which Spark or Arrow "
+                f"cannot read the table, so that no pass could be checked; expected a table that has {instead}."
             )
 
 
