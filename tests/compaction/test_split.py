@@ -145,16 +145,16 @@ def test_a_large_split_is_committed_in_parts_of_which_those_that_are_done_stay(h
     table, name = made(catalog, MIXED)
     for start in (0, 2, 4):
         MIXED.append(table, {p: rows("a", "b", start=start) for p in (0, 1)})
-    before, real, begun = left(MIXED, table), splitting.split_file, []
+    before, real, begun = left(MIXED, table), splitting._split, []
 
-    def split_file(*arguments):
+    def split_batch(*arguments):
         begun.append(arguments)
         if len(begun) == 2:
             raise OSError("the storage is away")
         return real(*arguments)
 
     monkeypatch.setattr(splitting, "COMMIT_FILES", 1)
-    monkeypatch.setattr(splitting, "split_file", split_file)
+    monkeypatch.setattr(splitting, "_split", split_batch)
     with pytest.raises(OSError, match="away"):
         hp.split(name)
     commits = [s for s in table.refresh().snapshots() if SPLIT_SUMMARY in summary_of(s)]
