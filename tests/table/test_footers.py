@@ -10,12 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 from hardpack import BadInput
 from hardpack.rules.reference.cleaner import Row
+from hardpack.rules.settings import Settings
 from hardpack.table.columns import settings_of
 from hardpack.table.footers import FOLDER, Footers, _told
 from hardpack.table.log_views import read_logs
 from hardpack.table.manifests import ManifestReader, _bounds, _Known
 from hardpack.table.schema_columns import LogColumn, find_column
-from pyiceberg.types import LongType, NestedField, StructType, TimestampType
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType, StructType, TimestampType
 
 from tests.layouts import HOURLY, LAYOUTS, NESTED, PLAIN, mapped
 from tests.topics import T0, append, name_of, new_topic, row
@@ -209,6 +211,18 @@ def test_a_column_that_came_later_is_null_in_older_files(catalog):
     for column, expected in ((later, {later.field_id: (2, None, None)}), (replace(later, has_default=True), {})):
         looked = Footers(table.io, table.location(), None, (offset, column)).look([file.file_path])[file.file_path]
         assert {number: known for number, known in looked.items() if number != offset.field_id} == expected
+
+
+def test_a_column_that_a_file_lacks_has_its_partitions_value(catalog):
+    """As files in Hive's folders have it: nobody counts it as null, of which a rule of tombstones would be misled."""
+    table = new_topic(catalog)
+    with table.update_schema() as update:
+        update.add_column("op", StringType())
+    with table.update_spec() as update:
+        update.add_field("op", IdentityTransform())
+    settings = Settings(cleanup_policy="compact", tombstone="op=D")
+    asked = {column.name: column.has_default for column in ManifestReader(table.refresh(), settings).footers.columns}
+    assert (asked["op"], asked["offset"]) == (True, False)
 
 
 def test_of_a_struct_footers_do_not_say_that_it_is_null(catalog):

@@ -22,7 +22,6 @@ from hardpack.rules.settings import Settings
 from hardpack.spark.log_rows import LogRows, log_rows
 from hardpack.table.columns import columns_at
 from hardpack.table.history import trusted_states
-from hardpack.table.layout import check_layout
 
 
 def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) -> PassReport:
@@ -79,8 +78,7 @@ def expire_planned(session: TableSession, plan: Plan) -> PassReport:
         # which logs had rows to clean in files of several, nobody knew when it was planned
         planned |= {name: "clean" for name in cleaned if plan.is_about(name)}
     due = [name for name, action in planned.items() if action == "expire" or name in cleaned]
-    check_layout(session.table, plan.settings)
-    return expire_tombstones(session, make_plan(session, plan.now, due, settings=plan.settings))
+    return expire_tombstones(session, make_plan(session, plan.now, due))
 
 
 def expiry_id(plan: Plan) -> str:

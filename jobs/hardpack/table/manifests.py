@@ -22,6 +22,7 @@ from pyiceberg.manifest import (
     ManifestFile,
 )
 from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, PrimitiveType
 
 from hardpack.errors import BadInput
@@ -87,7 +88,12 @@ class ManifestReader:
         self.times = {s.snapshot_id: s.timestamp_ms for s in table.snapshots()}
         self.sequences = {s.snapshot_id: s.sequence_number or 0 for s in table.snapshots()}
         self.oldest = min(self.times.values(), default=0)
-        asked = tuple(self.columns.by_role.values())
+        # Iceberg reads a column that a file lacks from the file's partition, where that has its value
+        told = {
+            f.source_id for s in self.specs.values() for f in s.fields if isinstance(f.transform, IdentityTransform)
+        }
+        columns = self.columns.by_role.values()
+        asked = tuple(replace(c, has_default=c.has_default or c.field_id in told) for c in columns)
         self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
         self._deletes: dict[str, list[IceFile]] = {}
         self._by_footer: dict[str, dict[int, Told]] = {}

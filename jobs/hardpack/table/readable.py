@@ -30,7 +30,7 @@ RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition"}
 """Names that Iceberg keeps for what it tells of a row (MetadataColumns), so that its Spark reader refuses a table with
 such a column."""
 RESERVED_BY_LINEAGE = {"_row_id", "_last_updated_sequence_number"}
-"""Those that format v3 writes into files."""
+"""Names of the two columns of a row's lineage, which tables of format v3 write into their files."""
 
 
 def check_readable(table: Table) -> None:
