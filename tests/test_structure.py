@@ -79,7 +79,7 @@ LIBRARIES = {
     "errors": set(), "faults": set(), "home": set(), "clock": set(), "__init__": set(), "rules.reference": set(),
     "rules": {"pydantic"}, "policy": {"croniter", "pydantic", "yaml"}, "failures": set(),
     "table": {"pyiceberg", "pyarrow", "pydantic", "requests", "botocore", "sqlalchemy", "loky", "tenacity"},
-    "files": {"pyiceberg", "pyarrow", "numpy", "pyroaring", "duckdb"},
+    "files": {"pyiceberg", "pyarrow", "numpy", "pyroaring", "duckdb", "xxhash"},
     "spark": {"duckdb", "pyiceberg", "pyarrow", "numpy", "pyspark", "py4j", "rich", "sqlalchemy", "tenacity"},
     "spark.causes": {"pyarrow", "numpy", "pyiceberg", "pyroaring", "pyspark"},
     "compaction": {"pyiceberg", "pyroaring", "pyspark", "pydantic", "tenacity", "hardpack_expectations"},

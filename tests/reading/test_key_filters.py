@@ -1,4 +1,4 @@
-"""Rows of a key are not looked for in files whose key filter rules it out; no JVM."""
+"""Rows of a key are not looked for where a key filter or a Bloom filter rules it out; no JVM."""
 
 import base64
 import json
@@ -6,10 +6,12 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hardpack.files.data_files import DataFiles
 from hardpack.files.key_reader import KeyColumns, KeyScanFile, key_filters, read_keys
 from hardpack.table.columns import LogColumns, settings_of
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.types import (
     BinaryType,
     DateType,
@@ -22,7 +24,7 @@ from pyiceberg.types import (
 )
 
 from tests.reading.records import open_reader
-from tests.reading.tables import filled, read
+from tests.reading.tables import arrow, filled, read
 
 DAYS = [date(2026, 1, day) for day in range(1, 9)]
 SETTINGS = {"key_filter_min_rows": "1"}
@@ -123,3 +125,28 @@ def test_files_of_few_rows_are_read_without_asking(catalog, opened):
     keep_filters(table)
     assert read(table, key="k6") == []
     assert len(set(opened)) == 2
+
+
+def with_bloom_filters(catalog, folder, kind, keys):
+    """Keys by turns in two files that another writer made, with Bloom filters of the keys."""
+    table, paths = filled(catalog, kinds={"key": kind}), []
+    for begin, own in ((0, keys[:6:2]), (3, keys[1::2])):
+        rows = arrow(table.schema(), *({"offset": at, "key": key} for at, key in enumerate(own, begin)))
+        plain = rows.cast(schema_to_pyarrow(table.schema(), include_field_ids=False))
+        paths.append(str(folder / f"{begin}.parquet"))
+        pq.write_table(plain, paths[-1], bloom_filter_options={"key": {"ndv": 100, "fpp": 0.001}})
+    table.add_files(paths)
+    return table.refresh()
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes", "integers", "longs"])
+def test_a_row_group_whose_bloom_filter_has_not_the_key_is_not_read(catalog, tmp_path, opened, kind):
+    column, keys, given = KINDS[kind]
+    table = with_bloom_filters(catalog, tmp_path, column, keys)
+    for key, offset in ((0, 0), (2, 1), (1, 3), (5, 5)):
+        opened.clear()
+        assert read(table, key=given(keys[key]), of=("offset",)) == [(offset,)]
+        assert len(set(opened)) == 1
+    opened.clear()
+    assert read(table, key=given(keys[6])) == []
+    assert opened == []

@@ -75,7 +75,8 @@ def _may_hold(index: SparseIndex, file: LogFile, group: int, where: Where) -> bo
         comparable = bounds and type(bounds[0]) is type(value) and not isinstance(value, datetime)
         if comparable and bounds and not bounds[0] <= value <= bounds[1]:
             return False
-    return True
+    # these are read only where the bounds, which are at hand, rule nothing out
+    return not any(index.bloom_filter_rules_out(file, group, c, wanted.as_py()) for c, wanted in where.items())
 
 
 def _rows(

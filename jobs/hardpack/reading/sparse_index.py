@@ -14,6 +14,7 @@ from pyiceberg.types import LongType
 from pyroaring import BitMap
 
 from hardpack.errors import BadInput
+from hardpack.files.bloom_filter import hashed_bytes, rules_out
 from hardpack.files.damage import readable
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import longs
@@ -138,6 +139,22 @@ class SparseIndex:
         except (ValueError, OverflowError):
             # Python has no text or date for it
             return None
+
+    def bloom_filter_rules_out(self, file: LogFile, group: int, column: LogColumn, value: Any) -> bool:
+        """Returns whether a row group's Bloom filter tells that no row has a value; false where it has none.
+
+        Raises:
+            BadInput: the file is gone or damaged.
+            Unavailable: the storage does not answer.
+        """
+        known = self._of(file)
+        if (number := known.numbers.get(column.field_id)) is None:
+            return False
+        chunk = known.footer.arrow.row_group(group).column(number)
+        start, asked = chunk.bloom_filter_offset, hashed_bytes(value, chunk.physical_type)
+        if start is None or asked is None:
+            return False
+        return self.by_pieces(file, lambda opened: rules_out(opened, start, asked))
 
     def latest(self, file: LogFile, group: int) -> int:
         """Returns the greatest timestamp of a row group, ms; Long.MAX where nothing tells it."""
