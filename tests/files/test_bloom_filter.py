@@ -77,7 +77,7 @@ def test_a_header_and_a_block_are_all_that_is_read(tmp_path):
         (1, "INT96"),
         ("a", "INT64"),
         (b"a", "INT32"),
-    ],  # fmt: skip
+    ],
 )
 def test_values_that_cannot_be_looked_for(value, physical_type):
     assert hashed_bytes(value, physical_type) is None
