@@ -85,6 +85,7 @@ WRONG = [
     ("7: x", "policies.0.7: "),
     ("order: random", "policies.0.order: "),
     ("unit.bytes: 0", "policies.0.unit.bytes: "),
+    ("unit.bytes: 9223372036854775808", "policies.0.unit.bytes: "),
     ("unit_bytes: 0", "policies.0.unit_bytes: "),
     ("settings: {segment.byte: 7}", "policy's setting segment.byte is not a"),
     ("settings: {min.cleanable.dirty.ratio: 2}", "ratio is '2', expected"),

@@ -60,6 +60,34 @@ def test_tries_share_one_update_and_leave_no_file_behind(hp, catalog, faster):
     assert there == named
 
 
+def test_a_further_try_reads_no_manifest_again(hp, catalog, monkeypatch):
+    """What a try costs is the same for a table of a few files and of a million: it reads what came meanwhile."""
+    table = superseded_once(catalog)
+    append(table, {1: [row(0, "a"), row(1, "b")]})
+    plan = hp.plan(name_of(table), now=T0)
+    old = [
+        Path(m.manifest_path.removeprefix("file://")) for m in table.refresh().current_snapshot().manifests(table.io)
+    ]
+    assert len(old) > 1
+    tries, hidden = [], []
+
+    def reach(point):
+        if point == "before swap":
+            tries.append(point)
+            if len(tries) == 1:
+                append(table.refresh(), {0: [row(5, "z")]})
+                hidden.extend(file.rename(file.with_suffix(".hidden")) for file in old)
+        elif point == "after swap":
+            while hidden:
+                file = hidden.pop()
+                file.rename(file.with_suffix(".avro"))
+
+    monkeypatch.setattr(commit.faults, "reach", reach)
+    hp.clean(plan)
+    assert (len(tries), hidden) == (2, [])
+    assert offsets(table) == [1, 2, 3, 4, 5]
+
+
 def test_tries_end_where_the_table_says_and_leave_no_file_behind(hp, catalog, faster):
     table = superseded_once(catalog)
     retries(table, 1)

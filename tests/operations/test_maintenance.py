@@ -2,6 +2,7 @@
 
 import os
 import time
+import uuid
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -110,6 +111,44 @@ def test_nothing_is_deleted_where_another_table_may_need_it(catalog, hp, place):
     with table.transaction() as change:
         change.set_properties({"gc.enabled": "false"})
     assert "gc.enabled" in maintain(session_of(table.refresh(), door), now, {}, [warehouse]).notes[0]
+
+
+@pytest.mark.spark
+def test_manifests_of_tries_that_became_nothing_leave(catalog, hp):
+    table = new_topic(catalog, orphan_age_ms=12 * DAY)
+    for offset in range(3):
+        put(table, offset)
+    name, now = name_of(table), int(time.time() * 1000)
+    metadata = Path(table.location().removeprefix("file://")) / "metadata"
+    first = table.refresh().snapshots()[0]
+    table.delete("offset = 0")
+    with table.maintenance.expire_snapshots() as expire:
+        # no list is left that tells whose its manifest was, and an older snapshot alone needs that
+        expire.by_id(first.snapshot_id)
+    expired = Path(first.manifest_list).name
+    living = {file for file in metadata.iterdir() if file.name != expired}
+    of_a_try = (f"{uuid.uuid4()}-m0.avro", f"snap-{2**62}-3-{uuid.uuid4()}.avro", expired)
+    of_others = (f"{uuid.uuid4().hex}-00000-1-7-00001.avro", f"optimized-m-{uuid.uuid4()}.avro", "notes.avro")
+    for file in (*of_a_try[:2], *of_others):
+        (metadata / file).write_bytes(b"x")
+    for file in metadata.iterdir():
+        if file.is_file():
+            os.utime(file, (1000, 1000))
+    young = metadata / f"{uuid.uuid4()}-m0.avro"
+    young.write_bytes(b"x")
+
+    looked = hp.maintain(name, now, dry_run=True)
+    assert {note.rpartition("/")[2] for note in looked.notes if note.startswith("orphan: ")} == set(of_a_try)
+    assert all((metadata / file).exists() for file in of_a_try)
+
+    rows, second = rows_of(table), table.refresh().snapshots()[0]
+    assert hp.maintain(name, now).orphans_deleted == len(of_a_try)
+    left = set(metadata.iterdir())
+    assert not left & {metadata / file for file in of_a_try}
+    assert left >= {young, *(metadata / file for file in of_others), *living}
+    assert rows_of(table.refresh()) == rows
+    assert table.scan(snapshot_id=second.snapshot_id).to_arrow().num_rows == 2
+    assert hp.maintain(name, now).orphans_deleted == 0
 
 
 @pytest.mark.spark

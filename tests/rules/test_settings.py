@@ -76,3 +76,12 @@ def test_no_number_is_above_kafkas_greatest(name):
     assert read_settings("db.t", {f"hardpack.{name}": str(LONG_MAX)})
     with pytest.raises(BadInput, match=rf"hardpack\.{name}.*less than or equal to {LONG_MAX}"):
         read_settings("db.t", {f"hardpack.{name}": str(LONG_MAX + 1)})
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e400"])
+def test_a_rate_without_end_is_refused(text):
+    """JSON, in which plans are kept, has no number for it."""
+    most = "log.cleaner.io.max.bytes.per.second"
+    with pytest.raises(BadInput, match=rf"hardpack\.{most} is '{text}', expected: "):
+        read_settings("db.t", {f"hardpack.{most}": text})
+    assert read_settings("db.t", {f"hardpack.{most}": "1e308"}).log_cleaner_io_max_bytes_per_second == 1e308

@@ -29,6 +29,9 @@ from hardpack.table.snapshot_expiry import expire_before, least_kept
 
 DATA_PATHS = ("write.data.path", "write.object-storage.path", "write.folder-storage.path")
 FILTER = re.compile(r"[0-9a-f]{32}\.parquet")
+UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+OF_A_COMMIT = re.compile(rf"(?:snap-\d+-\d+-)?(?P<commit>{UUID})(?:-m\d+)?\.avro")
+"""What Iceberg calls the manifests and the manifest list of a try; other names may be of staged commits."""
 KEPT_FOOTERS = re.compile(r"[0-9a-f]{32}\.footers")
 MANY_MANIFESTS = 100
 """Iceberg merges manifests by itself from here on (commit.manifest.min-count-to-merge), where writers let it."""
@@ -105,14 +108,40 @@ def _left_alone(table: Table, settings: Settings, others: Mapping[str, str], all
 def _orphans(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> tuple[list[str], list[str]]:
     """Returns the files that no snapshot knows of, and why they were not looked for.
 
-    Only the table's own data folder is searched.
+    Only the table's own folders of data and metadata are searched.
     """
     if elsewhere := next((table.properties[p] for p in DATA_PATHS if p in table.properties), None):
         return [], [f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too"]
     if table.current_snapshot() is None:
         return [], []
     folder = f"{table.location().rstrip('/')}/data"
-    return jvm.orphans(folder, _timestamp(older_than), dry_run), []
+    found = jvm.orphans(folder, _timestamp(older_than), dry_run)
+    return found + _orphan_manifests(jvm, table, older_than, dry_run), []
+
+
+def _orphan_manifests(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> list[str]:
+    """Remove manifests of tries that became no snapshot, as a process leaves them that dies between two tries."""
+    if "write.metadata.path" in table.properties:
+        return []
+    snapshot, folder = table.current_snapshot(), f"{table.location().rstrip('/')}/metadata"
+    kept = {m.manifest_path.rpartition("/")[2] for m in snapshot.manifests(table.io)} if snapshot else set[str]()
+    commits = {found["commit"] for s in table.snapshots() if (found := _of_a_commit(s.manifest_list))}
+    # a listing may write the folder otherwise than the table does (file:/ for file:///)
+    suspects = {
+        f"{folder}/{found.group()}": made
+        for path, made in jvm.listed(f"{folder}/").items()
+        if made < older_than
+        and (found := _of_a_commit(path))
+        and found["commit"] not in commits
+        and found.group() not in kept
+    }
+    # older snapshots may need them all the same: Iceberg reads what each names
+    return jvm.orphans_among(suspects, _timestamp(older_than), dry_run) if suspects else []
+
+
+def _of_a_commit(path: str) -> re.Match[str] | None:
+    folder, _, name = path.rpartition("/")
+    return OF_A_COMMIT.fullmatch(name) if folder.endswith("/metadata") else None
 
 
 def _stale_filters(jvm: JvmTable, table: Table) -> int:

@@ -23,7 +23,7 @@ from hardpack.policy.cron import wrong_of_cron
 from hardpack.rules.broker_settings import as_topic_settings
 from hardpack.rules.reader_source import ReaderSource
 from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
-from hardpack.rules.times import DAY_MS, HOUR_MS
+from hardpack.rules.times import DAY_MS, HOUR_MS, LONG_MAX
 
 log = logging.getLogger(__name__)
 LONGEST_MS = 100 * 365 * DAY_MS
@@ -52,7 +52,7 @@ class Policy(BaseModel):
         False,
         description="settings, as names or globs, for which tables' own properties count for nothing; true for all",
     )
-    unit_bytes: int = Field(100 * 1024**3, ge=1, description="most bytes of one mapped unit of work")
+    unit_bytes: int = Field(100 * 1024**3, ge=1, le=LONG_MAX, description="most bytes of one mapped unit of work")
     units_per_run: int = Field(
         500, ge=1, le=1024, description="most units of one run, the most urgent first; the rest waits for the next run"
     )

@@ -65,6 +65,7 @@ class Settings(BaseModel):
     log_cleaner_io_max_bytes_per_second: float = Field(
         sys.float_info.max,
         gt=0,
+        allow_inf_nan=False,
         description="most bytes a second, in all tasks, that a pass reads for its offset map and copies",
     )
 

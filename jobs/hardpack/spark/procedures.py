@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,23 @@ class Procedures:
             if f"/{folder.rpartition('/')[2]} does not exist" in str(error.java_exception):
                 return []
             raise
+
+    def orphans_among(self, files: Mapping[str, int], older_than: str, dry_run: bool) -> list[str]:
+        """Remove those of some files that no snapshot knows of, by Iceberg's procedure; return their paths.
+
+        Args:
+            files: by their paths, which begin with the table's location, when they were made, ms since the epoch.
+            older_than: only files from before it, a timestamp in Spark's SQL.
+            dry_run: only return what would be removed.
+        """
+        view = f"hardpack_files_{uuid.uuid4().hex}"
+        made = [(path, datetime.fromtimestamp(at / 1000, UTC)) for path, at in files.items()]
+        self.spark.createDataFrame(made, "file_path string, last_modified timestamp").createTempView(view)
+        try:
+            flags = f"dry_run => {str(dry_run).lower()}, file_list_view => {literal(view)}"
+            return [row[0] for row in self.call("remove_orphan_files", f"older_than => {older_than}, {flags}")]
+        finally:
+            self.spark.catalog.dropTempView(view)
 
     def listed(self, folder: str) -> dict[str, int]:
         """Returns the files under a folder, and when they were made, ms by the storage's clock.
