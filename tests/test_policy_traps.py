@@ -39,6 +39,18 @@ def test_fields_may_be_merged_from_an_anchor(write):
     assert [(p.name, p.retries) for p in load_policies(write(text)).policies] == [("a", 7), ("b", 7)]
 
 
+def test_an_anchor_that_merges_another_may_lie_deeper_than_where_it_is_merged(write):
+    """YAML's reader merges in place, and then what was overridden stands twice in the anchor."""
+    text = """\
+policies:
+- name: a
+  tables: [x.y]
+  params: {usual: {settings: &usual {<<: {segment.ms: 1, retention.ms: 5}, segment.ms: 2}}}
+- {name: b, tables: [x.z], settings: {<<: *usual, retention.ms: 7}}
+"""
+    assert load_policies(write(text)).of("x.z").settings == {"segment.ms": "2", "retention.ms": "7"}
+
+
 @pytest.mark.parametrize(
     ("glob", "words"),
     [("db.a1 ", "begins or ends with a blank"), (" db.a1", "begins"), ("db.x,y", "has a comma"), ("db.{a,b}", "comma")],

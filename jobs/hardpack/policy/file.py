@@ -67,8 +67,9 @@ def load_policies(path: Path) -> Policies:
 class _OnceEach(yaml.SafeLoader):
     """YAML's safe loader, which takes the last of two fields of one name and forgets the first; this one refuses."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Returns a mapping whose fields each stand in it once."""
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Returns a mapping whose fields each stand in it once; what it merges from an anchor is not in it yet."""
+        node = super().compose_mapping_node(anchor)
         known = set[str]()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge" and key.value in known:
@@ -76,7 +77,7 @@ class _OnceEach(yaml.SafeLoader):
                     problem=f"{key.value} is given twice", problem_mark=key.start_mark
                 )
             known.add(str(key.value))
-        return super().construct_mapping(node, deep)
+        return node
 
 
 @lru_cache(maxsize=4)
