@@ -126,6 +126,40 @@ def test_positions_of_many_files_in_one_delete_file_are_told_apart(topic):
     assert found == {f"f{at}": BitMap(n for p, n in rows if p == f"f{at}") for at in range(7)}
 
 
+def test_vectors_that_their_own_footer_names_are_read_as_written_or_refused(topic):
+    """A reader without a JVM is told by pyiceberg in which file they are, and not where in it."""
+    files, (ref,) = DataFiles.of(topic), refs(topic)
+    others = {f"{ref.path}{at}": positions for at, positions in enumerate(SETS)}
+    (delete, *_) = write_vectors(files, others, dict.fromkeys(others, ref))
+    path = Path(delete.path.removeprefix("file://"))
+    listed = DataFile.from_args(file_path=delete.path, file_format=FileFormat.PUFFIN, record_count=1)
+    assert read_positions_by_file(files, listed) == others
+    sound, rng, refused = path.read_bytes(), random.Random(11), 0
+    for at in range(600):
+        near_end = at % 2 and len(sound) - 1200
+        path.write_bytes(sound[:near_end] + damages(rng, sound[near_end:]))
+        with suppress(BadInput):
+            refused += 1
+            found = read_positions_by_file(files, listed)
+            # a damaged footer may name another file, and then the right one has no vector: its reader says so
+            assert all(others[name] == positions for name, positions in found.items() if name in others)
+            refused -= 1
+    assert refused > 300
+    for broken in (b"", sound[: len(sound) // 2], b"PFA1" + bytes(40), sound[:-12] + b"\xff" * 8 + b"PFA1"):
+        path.write_bytes(broken)
+        with pytest.raises(BadInput, match=r"delete file .* is damaged"):
+            read_positions_by_file(files, listed)
+
+
+@pytest.mark.parametrize("rows", [0, 4, 6])
+def test_a_delete_file_of_other_positions_than_its_manifest_counts_is_damaged(topic, rows):
+    path = Path(topic.location().removeprefix("file://")) / "data" / "deletes.parquet"
+    pq.write_table(pa.table({"file_path": ["f"] * rows, "pos": pa.array(range(rows), pa.int64())}), path)
+    delete = DataFile.from_args(file_path=f"file://{path}", file_format=FileFormat.PARQUET, record_count=5)
+    with pytest.raises(BadInput, match=f"is damaged \\({rows} positions, expected 5\\)"):
+        read_positions_by_file(DataFiles.of(topic), delete)
+
+
 def test_position_delete_files_are_read_as_written_or_refused(topic):
     """Only the positions are read: of those no damage goes unseen."""
     files, (ref,) = dataclasses.replace(DataFiles.of(topic), format_version=2), refs(topic)

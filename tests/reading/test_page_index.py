@@ -110,3 +110,19 @@ def test_what_is_written_is_read_again(number, text, some):
 def test_bytes_at_random_are_malformed_or_a_struct(data):
     with contextlib.suppress(Malformed):
         assert isinstance(Reader(data).struct(), dict)
+
+
+def test_of_a_footer_only_the_wanted_columns_are_read(tmp_path, monkeypatch):
+    """Statistics of hundreds of columns in hundreds of row groups took as long to read as the rows."""
+    rows, path = table(), tmp_path / "f.parquet"
+    pq.write_table(rows, path, row_group_size=1_000, **WAYS["as hardpack does"])
+    file = CountedFile(path.open("rb"), path.stat().st_size)
+    whole, some = Footer(file), Footer(file)
+    whole.want(range(whole.arrow.num_columns))
+    some.want([4])
+    read, real = [], Reader.struct
+    monkeypatch.setattr(Reader, "struct", lambda reader: (read.append(1), real(reader))[1])
+    chunks = [some.chunk(group, 4) for group in range(5)]
+    assert len(read) == 5
+    assert chunks == [whole.chunk(group, 4) for group in range(5)]
+    assert some.path(4) == whole.path(4)

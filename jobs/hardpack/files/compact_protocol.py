@@ -6,6 +6,7 @@ See https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protoc
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 Struct = dict[int, Any]
@@ -37,12 +38,42 @@ class Reader:
             raise Malformed(f"no struct of Thrift's compact protocol at byte {self.at}") from error
 
     def _struct(self) -> Struct:
-        fields, number = Struct(), 0
+        return {number: kind == TRUE if kind in (TRUE, FALSE) else self.value(kind) for number, kind in self.fields()}
+
+    def fields(self) -> Iterator[tuple[int, int]]:
+        """Yields number and type of each field of the struct that begins here; each is to be read or skipped."""
+        number = 0
         while (head := self._byte()) != 0:
-            kind, step = head & 15, head >> 4
-            number = number + step if step else self._zigzag()
-            fields[number] = kind == TRUE if kind in (TRUE, FALSE) else self._value(kind)
-        return fields
+            number = number + (head >> 4) if head >> 4 else self._zigzag()
+            yield number, head & 15
+
+    def elements(self) -> tuple[int, int]:
+        """Returns how many elements the list that begins here has, and their type; each is to be read or skipped."""
+        head = self._byte()
+        return head >> 4 if head >> 4 < 15 else self._varint(), head & 15
+
+    def skip_field(self, kind: int) -> None:
+        """Pass over the value of a field; that of a truth value is its type."""
+        if kind not in (TRUE, FALSE):
+            self.skip(kind)
+
+    def skip(self, kind: int) -> None:
+        """Pass over an element of some type."""
+        if kind == STRUCT:
+            for _, inner in self.fields():
+                self.skip_field(inner)
+        elif kind == BINARY:
+            length = self._varint()
+            self.at += length
+        elif kind in (I16, I32, I64):
+            while self._byte() & 128:
+                pass
+        elif kind == LIST:
+            size, inner = self.elements()
+            for _ in range(size):
+                self.skip(inner)
+        else:
+            self.value(kind)
 
     def _byte(self) -> int:
         found = self.data[self.at]
@@ -67,7 +98,8 @@ class Reader:
         self.at += length
         return found
 
-    def _value(self, kind: int) -> Any:
+    def value(self, kind: int) -> Any:
+        """Returns a value of some type, of an element or of a field that is no truth value."""
         if kind in (TRUE, FALSE):
             # in a list a truth value is a byte of its own
             return self._byte() == TRUE
@@ -86,9 +118,8 @@ class Reader:
         raise Malformed(f"type {kind} is none of Thrift's compact protocol, at byte {self.at}")
 
     def _list(self) -> list[Any]:
-        head = self._byte()
-        size = head >> 4 if head >> 4 < 15 else self._varint()
-        return [self._value(head & 15) for _ in range(size)]
+        size, kind = self.elements()
+        return [self.value(kind) for _ in range(size)]
 
 
 def written(*fields: tuple[int, int, Any]) -> bytes:

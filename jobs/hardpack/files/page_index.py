@@ -7,6 +7,7 @@ pages are given to it as a Parquet file of their own. See https://parquet.apache
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -112,11 +113,35 @@ class Footer:
         """
         if not self._chunks:
             with _well_formed():
-                tree = Reader(self._raw).struct()
-                self._paths = {at: path for at, path in enumerate(_paths(tree[2])) if at in self._wanted}
-                self._chunks = [{at: g[1][at] for at in self._wanted} for g in tree[4]]
+                self._read(Reader(self._raw))
             self._raw = b""
         return self._chunks[group][column]
+
+    def _read(self, reader: Reader) -> None:
+        """Take the wanted columns; a footer may tell of a hundred thousand column chunks, statistics and all."""
+        for number, kind in reader.fields():
+            if number == 2:
+                paths = _paths(reader.value(kind))
+                self._paths = {at: path for at, path in enumerate(paths) if at in self._wanted}
+            elif number == 4:
+                groups, _ = reader.elements()
+                self._chunks = [self._of_group(reader) for _ in range(groups)]
+            else:
+                reader.skip_field(kind)
+
+    def _of_group(self, reader: Reader) -> dict[int, Struct]:
+        found = dict[int, Struct]()
+        for number, kind in reader.fields():
+            if number != 1:
+                reader.skip_field(kind)
+                continue
+            columns, of = reader.elements()
+            for at in range(columns):
+                if at in self._wanted:
+                    found[at] = reader.struct()
+                else:
+                    reader.skip(of)
+        return found
 
     def path(self, column: int) -> list[Struct]:
         """Returns the schema elements from below the root to a wanted column, once a chunk was asked for."""
@@ -128,7 +153,7 @@ def _well_formed() -> Iterator[None]:
     """Tells what is not as Parquet has it as an error of the file."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError, struct.error) as error:
         raise Malformed("its footer or page index is not as Parquet has it") from error
 
 

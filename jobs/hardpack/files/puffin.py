@@ -30,6 +30,8 @@ VECTOR_MAGIC = 0x6439D3D1
 POSITION_FIELD = 2147483645
 FRAME = 20
 """Bytes of a blob before its bitmap: length, magic, number of bitmaps, and the key of the only one."""
+VECTOR, OF, ROWS = "deletion-vector-v1", "referenced-data-file", "cardinality"
+"""A vector's type in the footer, and the properties that it has there."""
 EMPTY = bytes(20)
 """As long as a vector of no bitmap: length, magic, their number and the checksum."""
 
@@ -56,6 +58,45 @@ def read_vector(files: DataFiles, delete: ContentFile) -> BitMap:
         stream.seek(offset)
         blob = stream.read(size)
     return _positions(what, blob, size, delete.rows)
+
+
+def read_vectors(files: DataFiles, path: str) -> dict[str, BitMap]:
+    """Returns the positions that the vectors of a Puffin file name, by data file; its own footer tells where each is.
+
+    Args:
+        files: reads the table's files.
+        path: of the Puffin file.
+
+    Raises:
+        BadInput: the file is gone or damaged, or a vector names positions from 2**32 on.
+        Unavailable: the storage does not answer.
+    """
+    what = f"{files.name}: delete file {path}"
+    with readable(what), files.io.new_input(path).open() as stream:
+        data = stream.read()
+    found = dict[str, BitMap]()
+    for blob in _blobs(what, data):
+        try:
+            begin, size = int(blob["offset"]), int(blob["length"])
+            of, rows = str(blob["properties"][OF]), int(blob["properties"][ROWS])
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(what, f"a vector in its footer has no {error}") from None
+        vector = f"{files.name}: the deletion vector of {of} in {path}"
+        found[of] = _positions(vector, data[begin : begin + size], size, rows)
+    return found
+
+
+def _blobs(what: str, data: bytes) -> list[dict[str, Any]]:
+    """Returns what a Puffin file's footer tells of its deletion vectors."""
+    end = data[-12:]
+    length, flags = struct.unpack("<ii", end[:8]) if len(end) == 12 else (0, 0)
+    footer = data[-length - 16 : -12] if 0 < length <= len(data) - 20 else b""
+    if end[8:] != MAGIC or footer[:4] != MAGIC or flags:
+        raise damaged(what, "it does not end as a Puffin file whose footer is not compressed")
+    try:
+        return [blob for blob in json.loads(footer[4:])["blobs"] if blob["type"] == VECTOR]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise damaged(what, "its footer is none of a Puffin file") from None
 
 
 def _positions(what: str, blob: bytes, size: int, cardinality: int) -> BitMap:
@@ -111,13 +152,13 @@ def write_vectors(files: DataFiles, dead: Mapping[str, BitMap], data: Mapping[st
         places.append((len(out), len(blob)))
         blobs.append(
             {
-                "type": "deletion-vector-v1",
+                "type": VECTOR,
                 "fields": [POSITION_FIELD],
                 "snapshot-id": -1,
                 "sequence-number": -1,
                 "offset": len(out),
                 "length": len(blob),
-                "properties": {"referenced-data-file": path, "cardinality": str(len(positions))},
+                "properties": {OF: path, ROWS: str(len(positions))},
             }
         )
         out += blob

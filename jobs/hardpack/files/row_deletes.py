@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from pyroaring import BitMap
 
 from hardpack.errors import BadInput
-from hardpack.files.content_file import ALONE
 from hardpack.files.damage import damaged, readable
-from hardpack.files.puffin import bitmap, read_vector, too_far, write_vectors
+from hardpack.files.puffin import bitmap, read_vector, read_vectors, too_far, write_vectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,20 +76,19 @@ def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitM
     """
     import numpy as np
     import pyarrow.parquet as pq
-    from pyiceberg.table.deletion_vector import deletion_vectors_from_puffin_file
-    from pyiceberg.table.puffin import PuffinFile
 
     what = f"{files.name}: delete file {delete.file_path}"
     kind = delete.file_format.value.lower()
-    if kind not in ALONE:
+    if kind == "puffin":
+        return read_vectors(files, delete.file_path)
+    if kind != "parquet":
         raise BadInput(f"{what} is {kind}, expected parquet or puffin; have its deletes applied (rewrite_data_files).")
 
     def positions() -> dict[str, BitMap]:
         with files.io.new_input(delete.file_path).open() as stream:
-            if kind == "puffin":
-                vectors = deletion_vectors_from_puffin_file(PuffinFile(stream.read()))
-                return {v.referenced_data_file: _below_2_32(what, v.to_vector().to_numpy()) for v in vectors}
             named = pq.read_table(stream, columns=[PATH[0], POSITION[0]], page_checksum_verification=True)
+        if len(named) != delete.record_count:
+            raise damaged(what, f"{len(named)} positions, expected {delete.record_count}")
         paths = named[PATH[0]].dictionary_encode().combine_chunks()
         numbers, found = paths.indices.to_numpy(), named[POSITION[0]].to_numpy()
         order = np.argsort(numbers, kind="stable")

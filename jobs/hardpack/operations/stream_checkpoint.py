@@ -57,7 +57,7 @@ def _told_by(path: str, shown: str) -> list[dict[str, Any]]:
         with system.open_input_stream(f"{root}/offsets/{batch}") as stream:
             lines = stream.read().decode().splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{")]
-    except (FileNotFoundError, ValueError, pa.ArrowException):
+    except (FileNotFoundError, ValueError, RecursionError, pa.ArrowException):
         raise BadInput(
             f"{shown} is no checkpoint of a Spark stream that has finished a batch; mend its path."
         ) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import PrimitiveType, UUIDType
 
 from hardpack.errors import BadInput
 from hardpack.files.data_files import leaf
@@ -38,12 +38,20 @@ def may_hold(file: LogFile, where: Where) -> bool:
     lows, highs = file.listed.lower_bounds or {}, file.listed.upper_bounds or {}
     for column, wanted in where.items():
         value, low, high = wanted.as_py(), lows.get(column.field_id), highs.get(column.field_id)
-        # bounds that were cut are bounds all the same; those of dates and times are numbers here
-        if low is not None and high is not None and isinstance(value, str | bytes | int):
-            kind = cast(PrimitiveType, column.field_type)
-            bounds: tuple[Any, Any] = from_bytes(kind, low), from_bytes(kind, high)
-            if not bounds[0] <= value <= bounds[1]:
-                return False
+        kind = cast(PrimitiveType, column.field_type)
+        # Iceberg's Java orders UUIDs by signed halves where it puts the bounds of row groups together
+        if low is None or high is None or isinstance(kind, UUIDType) or not isinstance(value, str | bytes | int):
+            continue
+        bounds: tuple[Any, Any] = low, high
+        if isinstance(value, str):
+            # a text may have been cut in the middle of a character, and bytes have the same order
+            value = value.encode()
+        elif isinstance(value, int):
+            # those of dates and times are numbers too
+            bounds = from_bytes(kind, low), from_bytes(kind, high)
+        # bounds that were cut are bounds all the same
+        if not bounds[0] <= value <= bounds[1]:
+            return False
     return True
 
 

@@ -294,7 +294,10 @@ class TopicReader:
         """Returns what rows of a key have; None where no row can have it, as it stands for none."""
         if given is None:
             return {}
-        key = given.encode() if isinstance(given, str) else given
+        try:
+            key = given.encode() if isinstance(given, str) else given
+        except UnicodeEncodeError:
+            raise BadInput(f"{self._logs.name}: the key asked for is no text, as it has half a character.") from None
         values = given_values(self.table, self.columns, key)
         absent = self.columns.empty_key_is_absent and key == b""
         return None if absent or all(v is None for v in values.values()) else arrow_values(values)

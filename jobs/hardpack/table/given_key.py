@@ -61,7 +61,7 @@ def _of_json(table: Table, columns: LogColumns, key: bytes) -> dict[LogColumn, A
     names = short if len(set(short)) == len(short) else [column.name for column in columns.keys]
     try:
         given = json.loads(key, parse_float=str)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if len(names) == 1 and given is not None and not isinstance(given, dict):
         given = {names[0]: given}
@@ -94,7 +94,9 @@ def _value(table: Table, column: LogColumn, value: Any) -> Any:
             # Iceberg knows no letter for UTC
             value = f"{value[:-1]}+00:00" if value.endswith("Z") else value
             literal(value).to(kind)
-        elif not isinstance(kind, StringType):
+        elif isinstance(kind, StringType):
+            value.encode()
+        else:
             literal(value).to(kind)
         return value
     except (ValueError, TypeError, ArithmeticError):
