@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 
@@ -46,13 +47,23 @@ def time_of(text: str) -> int:
     """
     try:
         if text.strip().lstrip("-").isdecimal():
-            return int(text)
+            return _counted(text)
         date = datetime.fromisoformat(text.strip())
     except ValueError:
         raise BadInput(
             f"{text!r} is no time, expected ms as in 1767225600000, or ISO 8601, as in 2026-01-31T12:00Z."
         ) from None
     return round((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _counted(text: str) -> int:
+    """Returns a number of ms, which has to be of a time that a date can be written of, and no date itself."""
+    if re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", text.strip()):
+        day = text.strip()
+        raise BadInput(f"{text!r} would be ms since 1970, and looks like a day; write {day[:4]}-{day[4:6]}-{day[6:]}.")
+    if not FIRST <= (ms := int(text)) <= LAST:
+        raise ValueError
+    return ms
 
 
 def moment(ms: int | None) -> str:

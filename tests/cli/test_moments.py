@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hardpack import Hardpack
 from hardpack.cli import main as cli
-from hardpack.clock import date_of, moment
+from hardpack.clock import date_of, moment, time_of
 from hardpack.compaction.report import LogReport, PassReport
-from hardpack.errors import Unavailable
+from hardpack.errors import BadInput, Unavailable
 from hardpack.operations.summary import Moment, history
 from hardpack.rules.model import LogState
 from hardpack.rules.settings import LONG_MAX
@@ -120,6 +120,17 @@ def test_a_chart_s_axis_begins_at_nought_and_has_round_values():
         moments = [Moment(at=at, bytes=size, added=1, since_pass=int(size * share)) for at in (1000, 2000)]
         drawn = "".join(charts(moments))
         assert re.findall(r"<text[^>]*>(\d[\d.]*(?:%| bytes| kB))</text>", drawn) == labels
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("20260131", "looks like a day; write 2026-01-31"), ("9" * 26, "is no time"), (str(2**63 - 1), "is no time")],
+)
+def test_a_number_that_is_no_time(text, said):
+    with pytest.raises(BadInput, match=said):
+        time_of(text)
+    assert time_of("1767225600000") == 1767225600000
+    assert time_of("20261331") == 20261331
 
 
 def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch):

@@ -1,13 +1,16 @@
 """What a pass did, and why it left some of its plan's logs alone, as a terminal shows it."""
 
+import io
+
 import pytest
 from hardpack import Hardpack
 from hardpack.cli import main as cli
-from hardpack.cli.render import plan_table
+from hardpack.cli.render import grid, plan_table
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.rules.reference.cleaner import Row
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.compaction.test_hostile import hostile_topic
@@ -45,6 +48,24 @@ def test_a_name_is_shown_as_it_is(monkeypatch, catalog, lake):
         said = CliRunner().invoke(cli.app, [verb, "t.shown"], env={"COLUMNS": "200"})
         assert said.exit_code == 0, said.exception
         assert all(name in said.stdout for name in ("[/x]", ":key:", "a\\x1bb"))
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"), [(200, ""), (120, "files"), (80, "files size rows"), (60, "checkpoint")]
+)
+def test_the_verdict_stands_in_every_terminal(width, left_out):
+    columns = ("log", "rows", "size", "files", "dirty", "checkpoint", "next horizon", "verdict")
+    rows = [
+        ("shop.orders_of_a_year/0", 10**6, "12.3 MB", 12, "0.512", "1,234", "2026-11-28 12:00:00Z", "due: ratio " * 5)
+    ]
+    shown = io.StringIO()
+    spare = ("files", "size", "next horizon", "rows", "checkpoint")
+    Console(width=width, file=shown).print(grid("", columns, rows, spare))
+    heads = shown.getvalue().split("\n")[1]
+    assert {"log", "dirty", "verdict"} <= set(heads.split())
+    assert not set(left_out.split()) & set(heads.split())
+    assert shown.getvalue().count("due:") == shown.getvalue().count("ratio") == 5
+    assert "shop.orders_of_a_year/0" in shown.getvalue()
 
 
 def test_a_plan_tells_when_files_stay(catalog):

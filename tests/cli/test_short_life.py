@@ -1,5 +1,6 @@
 """A verb's process ends as it should, though it tidies nothing up, and loads less."""
 
+import os
 import subprocess
 import sys
 
@@ -42,3 +43,31 @@ def test_what_is_seldom_called_is_loaded_when_it_is_called():
     print(kind, stats.norm.cdf(0), stats is scipy.stats)
     """)
     assert done.stdout.split() == ["done", "_LazyModule", "0.5", "True", "tidied"], done.stderr
+
+
+def hardpack(*arguments, cwd, **more):
+    code = "from hardpack.cli.short_life import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], cwd=cwd, text=True, stderr=subprocess.PIPE, **more)
+
+
+@pytest.mark.parametrize("text", ["catalog: {a: {type: sql, uri: secret}}", "a:\n\t- b: secret", "a: &b secret\nc: *b"])
+def test_a_configuration_that_pyiceberg_cannot_read_is_a_sentence(tmp_path, text):
+    (tmp_path / ".pyiceberg.yaml").write_text(text)
+    env = {**os.environ, "PYICEBERG_HOME": str(tmp_path)}
+    said = hardpack("--version", cwd=tmp_path, env=env, stdout=subprocess.PIPE)
+    assert said.returncode == 2, said.stderr
+    assert said.stderr.startswith("hardpack: .pyiceberg.yaml is none that pyiceberg can read in line ")
+    assert said.stderr.count("\n") == 1
+    assert "secret" not in said.stderr
+
+
+def test_letters_that_a_terminal_does_not_know_are_written_as_numbers():
+    program = "import sys; from hardpack.cli import short_life as s; s._see_to_streams(); sys.stdout.write('0 → 4')"
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    said = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
+    assert (said.returncode, said.stdout) == (0, "0 \\u2192 4")
+
+
+def test_a_verb_whose_output_is_closed_does_its_work(tmp_path):
+    said = hardpack("--version", cwd=tmp_path, preexec_fn=lambda: os.close(1))
+    assert (said.returncode, said.stderr) == (0, "")

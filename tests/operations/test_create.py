@@ -7,6 +7,8 @@ import pytest
 from hardpack import Hardpack
 from hardpack.cli.main import app
 from hardpack.errors import BadInput
+from hardpack.operations.create import create
+from hardpack.rules.settings import PolicySettings, Settings
 from pyiceberg.exceptions import NoSuchTableError
 from typer.testing import CliRunner
 
@@ -43,14 +45,21 @@ def test_a_table_that_takes_rows_and_is_read(catalog, cold):
         ("made.bad", {"delete.retention.ms": "-5"}, "mend it with `hardpack create made.bad --set delete.retention"),
         ("made.bad", {"no.such": "1"}, "hardpack.no.such is not a setting"),
         ("made.bad", {"column.key": "id"}, "column.key is not for a new table"),
+        ("made.", {}, "'made.' names no table"),
+        (".t", {}, "'.t' names no table"),
+        ("made..t", {}, "'made..t' names no table"),
+        ("made.a?b", {}, r"'made\.a\?b' has '\?' in its name"),
+        ("made.a/b", {}, "has '/' in its name"),
+        ("made.a\x1b", {}, r"has '\\x1b' in its name"),
+        ("made.bad", {"state": "{}"}, "hardpack.state is kept by hardpack and not a setting"),
+        ("made.bad", {"reader.a:0": "5"}, "hardpack.reader.a:0 is kept by hardpack"),
     ],
 )
 def test_a_wrong_wish_makes_nothing(catalog, cold, name, settings, sentence):
+    before = catalog.list_tables("made")
     with pytest.raises(BadInput, match=sentence):
         cold.create(name, settings)
-    if "." in name:
-        with pytest.raises(NoSuchTableError):
-            catalog.load_table(name)
+    assert catalog.list_tables("made") == before
 
 
 def test_it_is_made_once(cold):
@@ -68,12 +77,21 @@ def test_the_command(catalog, lake, monkeypatch):
     assert "made.shown is an empty compacted topic" in shown.stdout
 
 
-def test_a_table_that_cannot_be_adopted_is_not_left(catalog, cold, monkeypatch):
+def test_a_policy_counts_for_a_new_table_as_for_one_that_is_adopted(catalog):
+    policy = PolicySettings({"cleanup.policy": "compact,delete"}, ("retention.*",))
+    create(catalog, "made.of_policy", {}, Settings, policy)
+    assert catalog.load_table("made.of_policy").properties["hardpack.cleanup.policy"] == "compact,delete"
+    with pytest.raises(BadInput, match=r"made\.locked: retention\.ms is locked by the table's policy"):
+        create(catalog, "made.locked", {"retention.ms": "5"}, Settings, policy)
+
+
+@pytest.mark.parametrize("error", [BadInput("no"), NoSuchTableError("no"), OSError("no")])
+def test_a_table_that_cannot_be_adopted_is_not_left(catalog, cold, monkeypatch, error):
     def refuse(*_):
-        raise BadInput("no")
+        raise error
 
     monkeypatch.setattr(cold, "adopt", refuse)
-    with pytest.raises(BadInput, match="no"):
+    with pytest.raises(type(error), match="no"):
         cold.create("made.refused")
     with pytest.raises(NoSuchTableError):
         catalog.load_table("made.refused")

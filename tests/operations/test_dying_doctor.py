@@ -1,5 +1,7 @@
 """A catalog that dies while it is examined: the findings are told all the same, and what stays behind too; no JVM."""
 
+from types import SimpleNamespace
+
 import pytest
 from hardpack import Hardpack
 from hardpack.operations.doctor import Doctor
@@ -27,6 +29,27 @@ class Dying:
             raise OperationalError("select", {}, Exception("the server closed the connection"))
 
         return gone
+
+
+@pytest.mark.parametrize(("place", "mine"), [("team#1", "{}"), ("team?1", "{}"), ("team", "precious"), ("a%23", "{}")])
+def test_nothing_but_its_own_folder_is_removed(tmp_path, place, mine):
+    """What stands behind a # or a ? is no part of a URL's path, and here it is one of the folder's name."""
+    doctor = Doctor(Hardpack(SimpleNamespace(purge_table=print, properties={}, name="c")), lambda: T0, place)
+    kept, own = tmp_path / "team" / "precious", tmp_path / place / mine.format(doctor.mark)
+    for folder in (kept, own):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".data.crc").write_text("sum")
+    doctor._remove(f"file://{own}")
+    assert (kept / ".data.crc").exists()
+    assert own.exists() == (mine == "precious")
+
+
+def test_a_namespace_that_is_not_there_is_not_made(lake, home):
+    catalog = load_catalog(CATALOG, **lake)
+    report = Doctor(Hardpack(catalog, home=home), lambda: T0, "nowhere").examine()
+    assert "there is no namespace 'nowhere'; name one that is there, or none." in report.findings[-1].found
+    assert report.exit_code == 2
+    assert not catalog.namespace_exists("nowhere")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,13 @@ def test_a_paused_log_is_no_candidate_and_not_uncleanable():
     assert (found["paused-partitions-count"], found["uncleanable-partitions-count"]) == (1.0, 0.0)
 
 
+def test_a_log_that_is_deleted_by_segments_alone_is_none_of_the_cleaners():
+    settings = Settings.model_validate({"cleanup.policy": "delete"})
+    deleted = plan(log(ratio=1.0, overdue_ms=9)).model_copy(update={"settings": settings})
+    found = sensed([deleted, plan(log(ratio=0.1))], 0)
+    assert (found["max-dirty-percent"], found["max-compaction-delay-secs"]) == (10.0, 0.0)
+
+
 def test_a_table_that_cannot_be_read_counts_as_one_log():
     assert sensed([plan(log(held=True))], 0, unreadable=2)["uncleanable-partitions-count"] == 3.0
 

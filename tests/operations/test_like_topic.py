@@ -40,6 +40,15 @@ def test_a_file_of_properties(tmp_path):
         topic_settings("127.0.0.1:9/orders", tmp_path / "none")
 
 
+@pytest.mark.parametrize("text", ["sasl.password hunter2", "sasl.password=\\\n  hunter2"])
+def test_a_line_that_is_no_property_is_not_told(tmp_path, text):
+    path = tmp_path / "client.properties"
+    path.write_text(text)
+    with pytest.raises(BadInput, match="line 1 is no property, expected NAME=VALUE in one line") as refused:
+        topic_settings("127.0.0.1:9/orders", path)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_a_property_that_no_client_knows(tmp_path):
     path = tmp_path / "client.properties"
     path.write_text("no.such=1\n")

@@ -68,6 +68,18 @@ def test_what_a_history_began_with_and_what_others_did_is_told(hp):
     assert told.outcomes[0].passes >= 1
 
 
+@pytest.mark.spark
+def test_passes_from_before_its_time_do_not_count(hp):
+    table = new_topic(hp.catalog, active_segment="none")
+    for begin in (0, 50):
+        append(table.refresh(), {0: [row(n, f"k{n % 5}") for n in range(begin, begin + 50)]})
+    hp.clean(hp.plan(name_of(table), T0))
+    append(table.refresh(), {0: [row(n, f"k{n % 5}") for n in range(100, 150)]})
+    table.refresh().maintenance.expire_snapshots().by_id(table.snapshots()[0].snapshot_id).commit()
+    told = hp.what_if(name_of(table), SETTING, ["0.5"], every_ms=1)
+    assert (told.appends, told.passes, told.bytes_written) == (1, 0, 0)
+
+
 def test_what_cannot_be_tried_is_told_in_a_sentence(catalog, asked):
     table = new_topic(catalog)
     append(table, {0: [row(0, "a"), row(1, "a")]})

@@ -9,12 +9,15 @@ from hardpack import Hardpack
 from hardpack.compaction.plan import Plan
 from hardpack.errors import Unavailable, Unreadable
 from hardpack.operations.plan_tables import NotAdopted, PlanCache
+from hardpack.policy import Policy
 from hardpack.table import catalog as door
 from hardpack.table.catalog import allowed_places, find_tables, metadata_locations, open_table, table_places
 from hardpack.table.guard import GuardedRestCatalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.exceptions import ForbiddenError
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 from sqlalchemy import text
 
 from tests.rest_catalog import config, error, loaded, rest_server
@@ -60,6 +63,19 @@ def test_tables_of_nested_namespaces_are_found_and_forbidden_ones_passed_over(ca
     assert "namespace secret may not be listed" in caplog.text
     with pytest.raises(Unavailable, match="may not be listed"):
         find_tables(Nested(forbidden=("a", "secret")), "*.*")
+
+
+def test_a_name_with_signs_of_globs_names_its_own_table(lakehouse):
+    lakehouse.create_namespace("t")
+    names = ["t.br[red]ack", "t.s1", "t.st*r", "t.star"]
+    for name in names:
+        lakehouse.create_table(name, Schema(NestedField(1, "a", LongType())))
+    assert find_tables(lakehouse, "t.br[red]ack") == ["t.br[red]ack"]
+    assert find_tables(lakehouse, "t.st*r") == ["t.st*r"]
+    assert find_tables(lakehouse, "t.s*") == ["t.s1", "t.st*r", "t.star"]
+    assert Policy(name="a", tables=["t.br[red]ack"]).names("t.br[red]ack")
+    nested = Nested()
+    assert find_tables(nested, "a.b.[t]") == ["a.b.t"]
 
 
 def test_sql_lists_nested_namespaces_in_one_question_and_no_views(lakehouse):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from hardpack.clock import time_of
@@ -39,6 +40,20 @@ def name_and_value(text: str) -> tuple[str, str]:
     return name.removeprefix("hardpack."), value
 
 
+def settings_of(given: Sequence[str] | None) -> dict[str, str]:
+    """Reads what `--set` was given, each name once.
+
+    Raises:
+        BadInput: one has no value, or is given twice.
+    """
+    found = dict[str, str]()
+    for name, value in map(name_and_value, given or ()):
+        if name in found:
+            raise BadInput(f"--set {name} is given twice, expected one value; leave one out.")
+        found[name] = value
+    return found
+
+
 def place_of(text: str, name: str, whole: str) -> dict[str, int]:
     """Reads where reading begins or ends, as an argument of `TopicReader.read`: an offset, or a time in ISO 8601.
 
@@ -67,5 +82,7 @@ def place_of(text: str, name: str, whole: str) -> dict[str, int]:
 
 def from_stdin() -> bytes:
     """Returns all of standard input but the one end of line that `echo` adds."""
+    if sys.stdin is None:
+        raise BadInput("standard input is closed, from which the key was to be read.")
     given = sys.stdin.buffer.read()
     return given[:-1].removesuffix(b"\r") if given.endswith(b"\n") else given

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
@@ -30,18 +32,56 @@ if TYPE_CHECKING:
     from hardpack.reading.seek import Found
 
 
+LEAST_WIDTH = 24
+"""Letters of a sentence in the last column that stand beside each other in any terminal."""
+
+
 def unknown(number: int | None) -> int | str:
     """Returns a number, or a mark that the metadata does not tell it."""
     return "?" if number is None else number
 
 
-def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Returns a table with numbers at the right; only the last column wraps."""
-    out = Table(title=_shown(title), title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
-    cells = [list(row) for row in rows]
+class Fitted(Table):
+    """A table that leaves out columns where a terminal is too narrow for all."""
+
+    spare: Sequence[str] = ()
+    """Which, in this order."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yields what fits; a pipe is wide, and `--json` has all."""
+        fitted = copy(self)
+        for name in self.spare:
+            *others, last = [fitted._measure_column(console, options, column) for column in fitted.columns]
+            if sum(width.maximum for width in others) + last.minimum + fitted._extra_width <= options.max_width:
+                break
+            kept = [column for column in fitted.columns if column.header != name]
+            fitted.columns = [replace(column, _index=at) for at, column in enumerate(kept)]
+        yield from Table.__rich_console__(fitted, console, options)
+
+
+def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], spare: Sequence[str] = ()) -> Fitted:
+    """Returns a table with numbers at the right; the last column wraps, and the first where there is no other way.
+
+    Args:
+        title: above it.
+        columns: their names.
+        rows: a cell for each column.
+        spare: columns that are left out, one after another, where a terminal is too narrow.
+    """
+    out = Fitted(title=_shown(title), title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
+    out.spare = spare
+    cells, last = [list(row) for row in rows], len(columns) - 1
     for at, name in enumerate(columns):
         numeric = bool(cells) and all(isinstance(row[at], int | float) for row in cells)
-        out.add_column(name, justify="right" if numeric else "left", no_wrap=at < len(columns) - 1)
+        widest = max((len(str(row[at])) for row in cells), default=0)
+        out.add_column(
+            name,
+            justify="right" if numeric else "left",
+            no_wrap=0 < at < last,
+            overflow="fold",
+            # else rich takes the last column's room first
+            min_width=min(widest, LEAST_WIDTH) if at == last else None,
+        )
     for row in cells:
         out.add_row(*(f"{c:,}" if isinstance(c, int) else _shown(str(c)) for c in row))
     return out
@@ -73,6 +113,7 @@ def status_table(logs: Iterable[LogStatus]) -> Table:
             )
             for s in logs
         ),
+        spare=("files", "size", "next horizon", "tombstones", "rows", "checkpoint"),
     )  # fmt: skip
 
 
@@ -89,6 +130,7 @@ def segments_table(segments: Iterable[SegmentStatus]) -> Table:
             )
             for s in segments
         ),
+        spare=("files", "first time", "size", "tombstones", "last time", "rows"),
     )  # fmt: skip
 
 
@@ -190,6 +232,7 @@ def plan_table(plan: Plan) -> Table:
             )
             for p in plan.logs
         ),
+        spare=("clean", "cleanable", "from"),
     )  # fmt: skip
 
 

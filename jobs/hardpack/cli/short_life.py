@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
+from io import TextIOWrapper
 from types import ModuleType
 
 YOUNG = 100_000
@@ -59,10 +60,32 @@ class _LoadedWhenCalled(MetaPathFinder):
 
 def main() -> None:
     """Runs the command line."""
+    _see_to_streams()
 
     def command_line() -> None:
-        from hardpack.cli.main import main as verbs
-
+        try:
+            from hardpack.cli.main import main as verbs
+        except Exception as error:
+            if not type(error).__module__.startswith("strictyaml"):
+                raise
+            # pyiceberg reads it when it is imported; what stands there may be a password
+            mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
+            where = f" in line {mark.line + 1}" if mark else ""
+            sys.stderr.write(
+                f"hardpack: .pyiceberg.yaml is none that pyiceberg can read{where}, expected NAME: VALUE by lines, "
+                "without braces, tabs and anchors; mend it here, in your home or in PYICEBERG_HOME.\n"
+            )
+            sys.exit(2)
         verbs()
 
     run(command_line)
+
+
+def _see_to_streams() -> None:
+    """See that what is printed has somewhere to go, whatever letters a terminal knows."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  it is open until the end
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 
 from hardpack.cli import console
-from hardpack.cli.arguments import name_and_value
+from hardpack.cli.arguments import settings_of
 from hardpack.cli.console import out
 from hardpack.cli.options import AsJson, Partitions, TableName, print_json
 from hardpack.cli.render import settings_table, split_table, writer_table
+from hardpack.errors import BadInput
 from hardpack.operations.like_topic import topic_settings
 from hardpack.operations.writers import RECOGNISERS
 from hardpack.rules.model import LogState
@@ -53,8 +54,7 @@ def adopt(
     as_json: AsJson = False,
 ) -> None:
     """Check a table and set its properties."""
-    pairs, hp = dict(name_and_value(s) for s in settings or []), console.connect()
-    taken = topic_settings(like_topic, command_config) if like_topic else {}
+    pairs, taken, hp = settings_of(settings), _of_topic(like_topic, command_config), console.connect()
     pairs = {**taken, **pairs}
     found = hp.writer_of(table, pairs, writer)
     result = hp.adopt(table, pairs, dry_run, writer)
@@ -85,13 +85,18 @@ def create(
 
     It is partitioned by the log and ordered by offset. The namespace has to be there.
     """
-    pairs = dict(name_and_value(s) for s in settings or [])
-    taken = topic_settings(like_topic, command_config) if like_topic else {}
+    pairs, taken = settings_of(settings), _of_topic(like_topic, command_config)
     result = console.connect().create(table, {**taken, **pairs})
     if as_json:
         print_json(result)
         return
     out.print(settings_table(f"{table} is an empty compacted topic", result))
+
+
+def _of_topic(like_topic: str | None, command_config: Path | None) -> dict[str, str]:
+    if command_config is not None and not like_topic:
+        raise BadInput("--command-config tells how to reach a broker, and none is asked; name a topic by --like-topic.")
+    return topic_settings(like_topic, command_config) if like_topic else {}
 
 
 @app.command()
@@ -101,7 +106,7 @@ def pause(table: TableName, partition: Partitions = None, as_json: AsJson = Fals
     if as_json:
         _print_states(table, states)
     else:
-        out.print(f"{table}: paused {', '.join(states)}")
+        out.print(f"{table}: paused {', '.join(states) or 'nothing, as it has no log yet'}")
 
 
 @app.command()
@@ -119,7 +124,8 @@ def resume(
         _print_states(table, states)
         return
     free = [p for p, state in states.items() if not state.paused]
-    out.print(f"{table}: cleaned again from now on: {', '.join(free) or 'none, some pauses are left'}")
+    none = "none, some pauses are left" if states else "none, as it has no log yet"
+    out.print(f"{table}: cleaned again from now on: {', '.join(free) or none}")
 
 
 def _print_states(table: str, states: Mapping[str, LogState]) -> None:

@@ -51,6 +51,23 @@ def writer_of(session: TableSession, settings: Mapping[str, str], named: str | N
     return replace(writer, settings=taken)
 
 
+def see_that_they_count(table: str, settings: Mapping[str, str], policy: Mapping[str, str]) -> None:
+    """See that what somebody sets for a table is his to set.
+
+    Args:
+        table: its name.
+        settings: names without the prefix `hardpack.`, and their values.
+        policy: what the table's policy sets.
+
+    Raises:
+        BadInput: hardpack keeps a property of such a name itself, or the policy locks the setting.
+    """
+    if reserved := sorted(k for k in settings if is_kept(k)):
+        raise BadInput(f"{table}: hardpack.{reserved[0]} is kept by hardpack and not a setting; leave it alone.")
+    if kept := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
+        raise BadInput(f"{table}: {kept[0]} is locked by the table's policy; set it in the policy file.")
+
+
 def adopt(
     session: TableSession, settings: Mapping[str, str], dry_run: bool = False, named: str | None = None
 ) -> Settings:
@@ -76,10 +93,7 @@ def adopt(
     name, table, policy = session.name, session.table, session.policy
     writer = writer_of(session, settings, named)
     settings = {**(writer.settings if writer else {}), **settings}
-    if reserved := sorted(k for k in settings if is_kept(k)):
-        raise BadInput(f"{name}: hardpack.{reserved[0]} is kept by hardpack and not a setting; leave it alone.")
-    if kept := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
-        raise BadInput(f"{name}: {kept[0]} is locked by the table's policy; set it in the policy file.")
+    see_that_they_count(name, settings, policy)
     wanted = {PREFIX + k: v for k, v in settings.items() if v != ""}
     gone = [PREFIX + k for k, v in settings.items() if v == "" and PREFIX + k in table.properties]
     if POLICY not in table.properties or POLICY in gone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from hardpack.home import trusted
 T = TypeVar("T")
 LOADS = ("plugin.", "ssl.engine.", "ssl.providers")
 """How the names of properties begin by which the client loads libraries."""
+PROPERTY = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*=\s*(?P<value>.*)")
 SECONDS = 15
 """How long a broker may take to answer."""
 
@@ -99,8 +101,15 @@ def _properties(path: Path | None) -> dict[str, str]:
         raise BadInput(
             f"{path} cannot be read as a file of a Kafka client's properties; mend the name or the file."
         ) from None
-    pairs = [line.partition("=") for line in lines if line and not line.startswith(("#", "!"))]
-    found = {name.strip(): value.strip() for name, _, value in pairs}
+    found = dict[str, str]()
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith(("#", "!")):
+            continue
+        pair = PROPERTY.fullmatch(line)
+        if pair is None or line.endswith("\\"):
+            # the line may hold a password, or be the rest of one
+            raise BadInput(f"{path}: line {number} is no property, expected NAME=VALUE in one line; mend it.")
+        found[pair["name"]] = pair["value"]
     if loads := [name for name in found if name.startswith(LOADS)]:
         raise BadInput(f"{path}: {loads[0]} makes the client run what lies there, which is not done here; take it out.")
     return found

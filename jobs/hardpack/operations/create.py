@@ -22,7 +22,9 @@ from pyiceberg.types import (
 )
 
 from hardpack.errors import BadInput
+from hardpack.operations.adopt import see_that_they_count
 from hardpack.rules.settings import NONE, PREFIX, Settings, read_settings
+from hardpack.table.columns import POLICY
 
 HEADER = StructType(NestedField(8, "key", StringType(), required=True), NestedField(9, "value", BinaryType()))
 SCHEMA = Schema(
@@ -36,6 +38,9 @@ SCHEMA = Schema(
 SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
 ORDER = SortOrder(SortField(2, IdentityTransform()))
 """Writers that honour it leave files that are read in order without sorting."""
+
+NO_PLACE = "/\\?#%"
+"""Signs that make another place of a name, or none, where a catalog puts it into a table's location."""
 
 
 def create(
@@ -60,12 +65,16 @@ def create(
     Raises:
         BadInput: a wrong setting, a table of this name or no such namespace; nothing was made.
     """
-    namespace, dot, _ = table.rpartition(".")
-    if not dot:
+    namespace = table.rpartition(".")[0]
+    if "" in table.split(".") or not namespace:
         raise BadInput(f"{table!r} names no table; write it as namespace.table.")
+    if odd := sorted({sign for sign in table if sign in NO_PLACE or not sign.isprintable()}):
+        raise BadInput(f"{table!r} has {odd[0]!r} in its name, which is none of a folder; leave it out.")
+    see_that_they_count(table, settings, policy)
     if mapped := sorted(name for name in settings if name.startswith("column.") or name == "tombstone"):
         raise BadInput(f"{table}: {mapped[0]} is not for a new table, which has hardpack's own columns; leave it out.")
-    properties = {PREFIX + "cleanup.policy": "compact"} | {PREFIX + k: v for k, v in settings.items() if v != ""}
+    properties = {POLICY: policy.get("cleanup.policy", "compact")}
+    properties |= {PREFIX + k: v for k, v in settings.items() if v != ""}
     read_settings(table, properties, policy, "create")
     try:
         catalog.create_table(table, SCHEMA, partition_spec=SPEC, sort_order=ORDER, properties=properties)
@@ -75,7 +84,7 @@ def create(
         raise BadInput(f"{table}: there is no namespace {namespace!r}; make it in the catalog first.") from None
     try:
         return adopt()
-    except BadInput:
+    except Exception:
         # as where the catalog gives new tables properties that cannot be honoured
         catalog.drop_table(table)
         raise

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlparse
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
@@ -97,10 +98,10 @@ class Doctor:
 
     def __init__(self, hp: Patient, clock: Callable[[], int], namespace: str | None = None) -> None:
         self.hp, self.clock = hp, clock
-        mark = f"hardpack_doctor_{uuid.uuid4().hex[:8]}"
-        self.own_namespace = namespace is None
-        self.namespace = namespace or mark
-        self.name = f"{self.namespace}.{mark}"
+        self.mark = f"hardpack_doctor_{uuid.uuid4().hex[:8]}"
+        self.own_namespace = not namespace
+        self.namespace = namespace or self.mark
+        self.name = f"{self.namespace}.{self.mark}"
         self.written_at = 0
         self.location = ""
 
@@ -147,6 +148,8 @@ class Doctor:
         return f"{type(self._catalog).__name__} with {known} namespaces, warehouse {self._safe(str(place))}"
 
     def _write(self) -> str:
+        if not (self.own_namespace or self._catalog.namespace_exists(self.namespace)):
+            raise BadInput(f"there is no namespace {self.namespace!r}; name one that is there, or none.")
         table = create_topic(self._catalog, self.name, {"hardpack.min.cleanable.dirty.ratio": "0"})
         self.location = table.location()
         for first in (0, 2, 4):
@@ -240,9 +243,13 @@ class Doctor:
         self._catalog.purge_table(self.name)
         if jvm:
             jvm.delete_files(jvm.listed(location))
-        if location.startswith("file:"):
-            # Hadoop's checksums, which it does not list
-            shutil.rmtree(urlparse(location).path, ignore_errors=True)
+        # Hadoop's checksums, which it does not list; a # or ? in the path is no part of a URL
+        folder = Path(re.sub("^file:(//[^/]*)?", "", location))
+        if location.startswith("file:") and folder.name == self.mark:
+            shutil.rmtree(folder, ignore_errors=True)
+            if self.own_namespace:
+                with suppress(OSError):  # a catalog may have put more into it
+                    folder.parent.rmdir()
 
 
 ROWS, PASSES = 6, 4

@@ -35,7 +35,9 @@ def sensed(plans: Iterable[Plan], looked: int, unreadable: int = 0, since: int |
     found = list(plans)
     logs = [log for plan in found for log in plan.logs]
     held = [log for log in logs if log.held]
-    able = [log for log in logs if not (log.held or log.paused)]
+    # a log of which segments are deleted alone is none of the cleaner's (LogCleanerManager: config.compact)
+    compacted = [log for plan in found if plan.settings.compacts for log in plan.logs]
+    able = [log for log in compacted if not (log.held or log.paused)]
     # of files that nobody has split nobody knows the logs: all of their rows may be dirty
     split = [plan.split for plan in found if plan.split]
     delays = [log.overdue_ms for log in able] + [one.overdue_ms for one in split]

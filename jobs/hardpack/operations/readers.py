@@ -177,7 +177,10 @@ def given_offset(session: TableSession, partitions: Sequence[Partition] | None, 
     """
     views = logs_of(session, partitions)
     if not views:
-        raise BadInput(f"{session.name}: the table has no log yet for a reader to be in; set it once rows have come.")
+        raise BadInput(
+            f"{session.name}: the table has no log yet for a reader to be in; set it once rows have come, and files of "
+            "several logs were split, as the next pass does."
+        )
     return Positions("", {view.name: offset for view in views})
 
 

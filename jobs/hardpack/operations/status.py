@@ -62,7 +62,7 @@ def table_status(session: TableSession, now: int) -> list[LogStatus]:
 
 
 def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
-    early = min((f.min_timestamp for f in files if f.min_timestamp is not None), default=now)
+    early = min((f.min_timestamp for f in files if f.min_timestamp is not None and f.min_timestamp >= 0), default=now)
     return LogStatus(
         table=table,
         partition=MIXED,
@@ -86,7 +86,8 @@ def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
 def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:
     decision = decide(view, settings, now)
     dirty = (f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty)
-    head = [t for t in dirty if t is not None]
+    # Kafka's -1 is no time
+    head = [t for t in dirty if t is not None and t >= 0]
     horizons = [ms for _, ms in view.state.horizons] if view.tombstones_waiting != 0 else []
     return LogStatus(
         table=table,

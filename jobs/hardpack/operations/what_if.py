@@ -203,6 +203,7 @@ def what_if(
                 dead_share=found.dead_share,
             )
         )
+    own = walk.passes(wanted, begin)
     return WhatIf(
         table=session.name,
         setting=setting,
@@ -211,8 +212,8 @@ def what_if(
         end=now,
         appends=len(walk.appends(wanted)),
         bytes_appended=appended,
-        passes=len(walk.passes(wanted)),
-        bytes_written=sum(p.bytes_written for log in logs for p in log.passes),
+        passes=len(own),
+        bytes_written=sum(log.bytes_written for logs in own for log in logs),
         unlike=walk.unlike,
         unmeasured=tuple(log.partition for log in logs if not log.passes),
         outcomes=tuple(outcomes),
@@ -227,7 +228,7 @@ class _Table:
         self.reports = {c.snapshot: _report(c.report, c.snapshot) for c in commits(table) if c.as_mapped}
         self.unlike = 0
         self._appended: list[set[Partition]] = []
-        self._cleaned: list[set[Partition]] = []
+        self._cleaned: list[tuple[int, PassReport]] = []
         lineage = [s for s in ancestors(table) if s.timestamp_ms <= until][::-1]
         self.logs: dict[Partition, _Walk] = defaultdict(_Walk)
         # some expire snapshots and forget that there was a parent
@@ -241,9 +242,10 @@ class _Table:
         """Returns the commits that brought rows to some of these logs."""
         return [brought for brought in self._appended if brought & logs]
 
-    def passes(self, logs: Set[Partition]) -> list[set[Partition]]:
-        """Returns the commits of phase one that cleaned some of these logs."""
-        return [cleaned for cleaned in self._cleaned if cleaned & logs]
+    def passes(self, logs: Set[Partition], since: int) -> list[list[LogReport]]:
+        """Returns by commit of phase one, from a time on, what it did to some of these logs."""
+        told = ([log for log in report.logs if log.partition in logs] for at, report in self._cleaned if at >= since)
+        return [of_logs for of_logs in told if of_logs]
 
     def _take(self, snapshot: Snapshot) -> None:
         changes = change_of(self.reader, snapshot.manifests(self.io), snapshot.snapshot_id)
@@ -251,7 +253,7 @@ class _Table:
         brings = (is_append(snapshot) and not is_ours(snapshot)) or is_split(snapshot)
         self.unlike += not brings and not is_ours(snapshot)
         if report and report.phase == "one":
-            self._cleaned.append({log.partition for log in report.logs})
+            self._cleaned.append((snapshot.timestamp_ms, report))
             for log in report.logs:
                 self.logs[log.partition].measure(changes.get(log.partition, Change((), (), 0)), log)
         elif report and report.phase == "two":

@@ -198,7 +198,7 @@ class Policy(BaseModel):
 
     def names(self, table: str) -> bool:
         """Returns whether one of its globs is the table's name or matches it."""
-        return any(fnmatchcase(table, glob) for glob in self.tables)
+        return any(table == glob or fnmatchcase(table, glob) for glob in self.tables)
 
 
 class Policies(BaseModel):

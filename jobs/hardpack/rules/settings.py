@@ -356,4 +356,4 @@ def origins(properties: Mapping[str, str], policy: Mapping[str, str] = NONE) -> 
 
 
 def _wish(message: str) -> str:
-    return message.removeprefix("Input should be ").replace("'", "")
+    return message.removeprefix("Input should be ").removeprefix("Value error, ").replace("'", "")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeGuard
 
 import pyiceberg.exceptions as ice
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from pyiceberg.catalog import ICEBERG, METADATA_LOCATION, TABLE_TYPE, Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.table import Table
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
@@ -30,7 +31,9 @@ log = logging.getLogger(__name__)
 
 OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
 """What a catalog or storage raises that does not answer, as far as it can be told from a wrong name."""
-MISTAKES = (SQLAlchemyError, ValueError, ice.NoSuchNamespaceError)
+MISTAKES = (SQLAlchemyError, ValueError, ice.NoSuchNamespaceError, ice.NotInstalledError)
+NO_ADDRESS = (NoRegionError, InvalidURL, InvalidSchema, MissingSchema)
+"""What is among the outages by its class, and stays so however long one waits."""
 ABSENT = (ice.NoSuchTableError, ice.NoSuchNamespaceError, ice.NoSuchIdentifierError, ice.NoSuchPropertyException)
 BROKEN = (
     ValueError, TypeError, KeyError, AttributeError, EOFError, zlib.error, RecursionError, ice.ValidationError,
@@ -55,7 +58,7 @@ def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Cata
         catalog = load_guarded(name, properties or {})
         catalog.list_namespaces()
     except (*OUTAGES, *MISTAKES) as error:
-        kind = Unavailable if isinstance(error, OUTAGES) else BadInput
+        kind = Unavailable if isinstance(error, OUTAGES) and not isinstance(error, NO_ADDRESS) else BadInput
         raise kind(
             f"catalog {name!r} cannot be opened ({_brief(error)}); "
             f"name it in .pyiceberg.yaml or PYICEBERG_CATALOG__{name.upper()}__URI and see that it is up."
@@ -132,7 +135,7 @@ def _denied(error: Exception) -> bool:
 
 
 def find_tables(catalog: Catalog, pattern: str) -> list[str]:
-    """Return the names of the tables that a glob such as `db.*` matches, sorted; a plain name as it is.
+    """Return the names of the tables that a glob such as `db.*` matches, sorted; a name as it is.
 
     Tables of nested namespaces are among them. A namespace that may not be listed is passed over with a warning.
 
@@ -142,7 +145,7 @@ def find_tables(catalog: Catalog, pattern: str) -> list[str]:
     if not any(c in pattern for c in "*?["):
         return [pattern]
     if isinstance(catalog, SqlCatalog) or _is_glue(catalog):
-        return sorted(name for name in metadata_locations(catalog) if fnmatchcase(name, pattern))
+        return _matching(metadata_locations(catalog), pattern)
     names, refused = set[str](), ""
     with _answering(catalog):
         for namespace in _namespaces(catalog):
@@ -153,7 +156,12 @@ def find_tables(catalog: Catalog, pattern: str) -> list[str]:
                 log.warning("catalog %s: %s", catalog.name, refused)
     if refused and not names:
         raise Unavailable(f"catalog {catalog.name!r}: {refused}; grant listing it.")
-    return sorted(name for name in names if fnmatchcase(name, pattern))
+    return _matching(names, pattern)
+
+
+def _matching(names: Collection[str], pattern: str) -> list[str]:
+    # a name may hold signs of globs, and then it names its own table alone
+    return [pattern] if pattern in names else sorted(name for name in names if fnmatchcase(name, pattern))
 
 
 def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:
