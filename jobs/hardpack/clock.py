@@ -39,6 +39,17 @@ def not_ahead(now: int, at: int) -> int:
     return now
 
 
+def within_calendar(now: int) -> int:
+    """Returns a time that was given, ms.
+
+    Raises:
+        BadInput: no date can be written of it.
+    """
+    if not FIRST <= now <= LAST:
+        raise BadInput(f"the time given, {now}, is of no year from 1 to 9999, expected ms since the epoch.")
+    return now
+
+
 def time_of(text: str) -> int:
     """Returns a time that people or programs wrote, ms since the epoch: as such a number, or ISO 8601, UTC by default.
 

@@ -133,6 +133,15 @@ def test_a_number_that_is_no_time(text, said):
     assert time_of("20261331") == 20261331
 
 
+@pytest.mark.parametrize("now", [2**63 - 1, 10**20, -(10**17)])
+def test_the_library_takes_no_time_beyond_the_calendar(cold, catalog, now):
+    """At Kafka's greatest time the active segment would count as closed."""
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    with pytest.raises(BadInput, match=f"the time given, {now}, is of no year"):
+        cold.plan(name_of(table), now=now, force=True)
+
+
 def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch):
     good, away, wrong = new_topic(catalog), new_topic(catalog), new_topic(catalog)
     append(good, {0: [row(0, "a")]})
