@@ -90,6 +90,9 @@ def test_files_of_several_logs_are_told_by_every_verb_that_meets_them(catalog, l
     assert "no file that may hold rows of several logs" in said("split", "t.several")
     MIXED.append(table, {p: [Row(0, b"a", b"v", timestamp=T0)] for p in (0, 1)})
     assert "t.several/several" in said("status", "t.several")
+    segments = said("segments", "t.several")
+    assert "t.several/several" in segments
+    assert "to be split" in segments
     assert "split first: 1 file that may hold rows of several logs" in said("plan", "t.several")
     dry = said("split", "t.several", "--dry-run")
     assert "1 files that may hold rows of several logs" in dry

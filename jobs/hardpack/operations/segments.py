@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict
 
 from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.session import TableSession
-from hardpack.rules.model import LogView, Partition, Segment
+from hardpack.operations.status import MIXED
+from hardpack.rules.model import DataFile, LogView, Partition, Segment
 from hardpack.rules.selection import Decision, closed_segments, decide
 
-Part = Literal["clean", "dirty", "too young", "active", "in trouble"]
+Part = Literal["clean", "dirty", "too young", "active", "in trouble", "to be split"]
 
 
 class SegmentStatus(BaseModel):
@@ -36,7 +37,8 @@ class SegmentStatus(BaseModel):
     part: Part
     """Clean: below the checkpoint. Dirty: a pass may clean it. Too young: from the first uncleanable offset on, by
     `min.compaction.lag.ms` or an open transaction. Active: the newest, until it counts as closed. In trouble: nobody
-    can place its rows in the log, of which nothing is cleaned then."""
+    can place its rows in the log, of which nothing is cleaned then. To be split: no segment, but all files that may
+    hold rows of several logs, which the next pass takes apart."""
     trouble: str
     """Why it is in trouble; empty of any other."""
     files: tuple[str, ...]
@@ -56,11 +58,32 @@ def table_segments(
         BadInput: the table or a setting is wrong, or there is no such partition.
     """
     settings = session.checked_settings()
-    found: list[SegmentStatus] = []
-    for view in wanted_logs(session.table, settings, partitions, session.memory).views:
+    found, logs = list[SegmentStatus](), wanted_logs(session.table, settings, partitions, session.memory)
+    for view in logs.views:
         closed = len(closed_segments(view, settings, now))
         found += _segments(session.name, view, closed, decide(view, settings, now))
-    return found
+    return [*found, _to_be_split(session.name, logs.mixed)] if logs.mixed else found
+
+
+def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
+    first = min((f.min_timestamp for f in files if f.min_timestamp is not None), default=None)
+    last = max((f.max_timestamp for f in files if f.max_timestamp is not None), default=None)
+    counts = [f.tombstones for f in files]
+    known = [count for count in counts if count is not None]
+    return SegmentStatus(
+        table=table,
+        partition=MIXED,
+        base_offset=None,
+        last_offset=None,
+        rows=sum(f.rows for f in files),
+        bytes=sum(f.bytes for f in files),
+        first_timestamp=first,
+        largest_timestamp=max(f.modified for f in files) if last is None else last,
+        tombstones=sum(known) if len(known) == len(counts) else None,
+        part="to be split",
+        trouble="",
+        files=tuple(f.path for f in files),
+    )
 
 
 def _segments(table: str, view: LogView, closed: int, decision: Decision) -> Iterator[SegmentStatus]:
