@@ -1,4 +1,4 @@
-"""Fixtures: an embedded lakehouse per test, one Spark session for all tests that need one."""
+"""Fixtures: an embedded lakehouse per test, one Spark session for all tests of a process that need one."""
 
 from __future__ import annotations
 

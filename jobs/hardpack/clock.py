@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from hardpack.errors import BadInput
@@ -69,9 +70,10 @@ def time_of(text: str) -> int:
 
 def _counted(text: str) -> int:
     """Returns a number of ms, which has to be of a time that a date can be written of, and no date itself."""
-    if re.fullmatch(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", text.strip()):
-        day = text.strip()
-        raise BadInput(f"{text!r} would be ms since 1970, and looks like a day; write {day[:4]}-{day[4:6]}-{day[6:]}.")
+    if re.fullmatch(r"(19|20)\d{6}", text.strip()):
+        with suppress(ValueError):
+            day = datetime.fromisoformat(text.strip())
+            raise BadInput(f"{text!r} would be ms since 1970, and looks like a day; write {day:%Y-%m-%d}.")
     if not FIRST <= (ms := int(text)) <= LAST:
         raise ValueError
     return ms

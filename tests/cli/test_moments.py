@@ -130,7 +130,7 @@ def test_a_number_that_is_no_time(text, said):
     with pytest.raises(BadInput, match=said):
         time_of(text)
     assert time_of("1767225600000") == 1767225600000
-    assert time_of("20261331") == 20261331
+    assert (time_of("20261331"), time_of("20260231")) == (20261331, 20260231)
 
 
 @pytest.mark.parametrize("now", [2**63 - 1, 10**20, -(10**17)])
@@ -145,7 +145,7 @@ def test_the_library_takes_no_time_beyond_the_calendar(cold, catalog, now):
 def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch):
     good, away, wrong = new_topic(catalog), new_topic(catalog), new_topic(catalog)
     append(good, {0: [row(0, "a")]})
-    real = Hardpack.status
+    real = Hardpack.status_of
     fails = {}
 
     def status(self, name, now=None):
@@ -153,7 +153,7 @@ def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch
             raise fails[name]
         return real(self, name, now) if name == name_of(good) else []
 
-    monkeypatch.setattr(Hardpack, "status", status)
+    monkeypatch.setattr(Hardpack, "status_of", status)
     monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
 
     def ends():

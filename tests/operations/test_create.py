@@ -50,6 +50,7 @@ def test_a_table_that_takes_rows_and_is_read(catalog, cold):
         ("made..t", {}, "'made..t' names no table"),
         ("made.a?b", {}, r"'made\.a\?b' has '\?' in its name"),
         ("made.a/b", {}, "has '/' in its name"),
+        ("made.*", {}, r"has '\*' in its name"),
         ("made.a\x1b", {}, r"has '\\x1b' in its name"),
         ("made.bad", {"state": "{}"}, "hardpack.state is kept by hardpack and not a setting"),
         ("made.bad", {"reader.a:0": "5"}, "hardpack.reader.a:0 is kept by hardpack"),

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hardpack.files.data_files import DataFiles
 from hardpack.files.key_reader import KeyColumns, KeyScanFile, key_filters, read_keys
+from hardpack.reading.sparse_index import SparseIndex
 from hardpack.table.columns import LogColumns, settings_of
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.types import (
@@ -127,14 +128,26 @@ def test_files_of_few_rows_are_read_without_asking(catalog, opened):
     assert len(set(opened)) == 2
 
 
-def with_bloom_filters(catalog, folder, kind, keys):
+def test_a_file_is_opened_once_for_all_its_bloom_filters(catalog, tmp_path, opened, monkeypatch):
+    """Hundreds of row groups would be hundreds of requests, each for a few bytes."""
+    keys = ["a", "a", "z", "z", "b", "b", "-", "z"]
+    table = with_bloom_filters(catalog, tmp_path, StringType(), keys, row_group_size=2)
+    pieces, real = [], SparseIndex.by_pieces
+    monkeypatch.setattr(SparseIndex, "by_pieces", lambda *given: (pieces.append(1), real(*given))[1])
+    assert read(table, key="k6") == []
+    # one for the footer and one for the filters, of each of two files
+    assert len(pieces) == 4
+    assert opened == []
+
+
+def with_bloom_filters(catalog, folder, kind, keys, **options):
     """Keys by turns in two files that another writer made, with Bloom filters of the keys."""
     table, paths = filled(catalog, kinds={"key": kind}), []
     for begin, own in ((0, keys[:6:2]), (3, keys[1::2])):
         rows = arrow(table.schema(), *({"offset": at, "key": key} for at, key in enumerate(own, begin)))
         plain = rows.cast(schema_to_pyarrow(table.schema(), include_field_ids=False))
         paths.append(str(folder / f"{begin}.parquet"))
-        pq.write_table(plain, paths[-1], bloom_filter_options={"key": {"ndv": 100, "fpp": 0.001}})
+        pq.write_table(plain, paths[-1], bloom_filter_options={"key": {"ndv": 100, "fpp": 0.001}}, **options)
     table.add_files(paths)
     return table.refresh()
 

@@ -83,7 +83,7 @@ def status(
     refused: list[HardpackError] = []
     for table in hp.tables(tables):
         try:
-            logs += hp.status(table, now)
+            logs += hp.status_of(table, now)
         except Exception as error:  # one broken table must not hide the others
             logging.getLogger("hardpack").info("the trace:", exc_info=error)
             refused.append(as_hardpack_error(error))

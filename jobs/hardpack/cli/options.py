@@ -41,7 +41,8 @@ def show(result: Any, as_json: bool, renderer: Callable[[Any], RenderableType]) 
 def print_json(result: BaseModel | Iterable[BaseModel]) -> None:
     """Prints one result as an object, several as a list."""
     if isinstance(result, BaseModel):
-        sys.stdout.write(result.model_dump_json(by_alias=True) + "\n")
+        # ASCII alone, which any terminal's encoding leaves as it is
+        sys.stdout.write(json.dumps(result.model_dump(mode="json", by_alias=True)) + "\n")
     else:
         sys.stdout.write(json.dumps([r.model_dump(mode="json", by_alias=True) for r in result]) + "\n")
 

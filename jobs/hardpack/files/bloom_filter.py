@@ -76,6 +76,6 @@ def _blocks(header: Struct) -> int | None:
         raise Malformed("its Bloom filter is not as Parquet has it") from error
     if kinds != [1, 1, 1]:
         return None
-    if size <= 0 or size % BLOCK:
+    if not isinstance(size, int) or size <= 0 or size % BLOCK:
         raise Malformed("its Bloom filter is not as Parquet has it")
     return int(size // BLOCK)

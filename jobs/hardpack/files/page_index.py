@@ -153,7 +153,7 @@ def _well_formed() -> Iterator[None]:
     """Tells what is not as Parquet has it as an error of the file."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError, struct.error) as error:
+    except (LookupError, AttributeError, TypeError, ValueError, RecursionError, struct.error) as error:
         raise Malformed("its footer or page index is not as Parquet has it") from error
 
 

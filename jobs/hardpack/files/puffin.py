@@ -79,8 +79,8 @@ def read_vectors(files: DataFiles, path: str) -> dict[str, BitMap]:
         try:
             begin, size = int(blob["offset"]), int(blob["length"])
             of, rows = str(blob["properties"][OF]), int(blob["properties"][ROWS])
-        except (KeyError, TypeError, ValueError) as error:
-            raise damaged(what, f"a vector in its footer has no {error}") from None
+        except (KeyError, TypeError, ValueError):
+            raise damaged(what, "its footer does not tell where a vector is, and whose") from None
         vector = f"{files.name}: the deletion vector of {of} in {path}"
         found[of] = _positions(vector, data[begin : begin + size], size, rows)
     return found

@@ -235,7 +235,8 @@ def parquet_options(
         # as parquet-java does, which has no property for either
         "write_page_checksum": True,
         "write_page_index": True,
-        "bloom_filter_options": _bloom_filters(name, schema, properties) or None,
+        # older versions of pyarrow know none
+        **({"bloom_filter_options": blooms} if (blooms := _bloom_filters(name, schema, properties)) else {}),
     }
 
 

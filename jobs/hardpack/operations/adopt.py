@@ -51,7 +51,7 @@ def writer_of(session: TableSession, settings: Mapping[str, str], named: str | N
     return replace(writer, settings=taken)
 
 
-def see_that_they_count(table: str, settings: Mapping[str, str], policy: Mapping[str, str]) -> None:
+def expect_settable(table: str, settings: Mapping[str, str], policy: Mapping[str, str]) -> None:
     """See that what somebody sets for a table is his to set.
 
     Args:
@@ -93,7 +93,7 @@ def adopt(
     name, table, policy = session.name, session.table, session.policy
     writer = writer_of(session, settings, named)
     settings = {**(writer.settings if writer else {}), **settings}
-    see_that_they_count(name, settings, policy)
+    expect_settable(name, settings, policy)
     wanted = {PREFIX + k: v for k, v in settings.items() if v != ""}
     gone = [PREFIX + k for k, v in settings.items() if v == "" and PREFIX + k in table.properties]
     if POLICY not in table.properties or POLICY in gone:

@@ -1,4 +1,4 @@
-"""Asking a Kafka broker, with the properties that Kafka's own tools take and a sentence for each way it may fail."""
+"""Asking a Kafka broker, with a client's properties and a sentence for each way it may fail."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def admin_client(brokers: str, command_config: Path | None = None) -> Any:
 
     Args:
         brokers: `HOST:PORT`; several have commas between.
-        command_config: a file of a Kafka client's properties, as Kafka's own tools take it, for brokers that ask for
-            credentials.
+        command_config: a file of librdkafka's properties, one NAME=VALUE a line, for brokers that ask for credentials.
 
     Raises:
         BadInput: the file cannot be read, or the client is not installed.

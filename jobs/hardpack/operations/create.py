@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, TableAlreadyExistsError
@@ -22,7 +23,7 @@ from pyiceberg.types import (
 )
 
 from hardpack.errors import BadInput
-from hardpack.operations.adopt import see_that_they_count
+from hardpack.operations.adopt import expect_settable
 from hardpack.rules.settings import NONE, PREFIX, Settings, read_settings
 from hardpack.table.columns import POLICY
 
@@ -39,8 +40,8 @@ SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
 ORDER = SortOrder(SortField(2, IdentityTransform()))
 """Writers that honour it leave files that are read in order without sorting."""
 
-NO_PLACE = "/\\?#%"
-"""Signs that make another place of a name, or none, where a catalog puts it into a table's location."""
+NO_PLACE = "/\\?#%*["
+"""Signs that make another place of a name where a catalog puts it into a table's location, or a glob."""
 
 
 def create(
@@ -69,8 +70,8 @@ def create(
     if "" in table.split(".") or not namespace:
         raise BadInput(f"{table!r} names no table; write it as namespace.table.")
     if odd := sorted({sign for sign in table if sign in NO_PLACE or not sign.isprintable()}):
-        raise BadInput(f"{table!r} has {odd[0]!r} in its name, which is none of a folder; leave it out.")
-    see_that_they_count(table, settings, policy)
+        raise BadInput(f"{table!r} has {odd[0]!r} in its name, which folders and globs do not know; leave it out.")
+    expect_settable(table, settings, policy)
     if mapped := sorted(name for name in settings if name.startswith("column.") or name == "tombstone"):
         raise BadInput(f"{table}: {mapped[0]} is not for a new table, which has hardpack's own columns; leave it out.")
     properties = {POLICY: policy.get("cleanup.policy", "compact")}
@@ -86,5 +87,6 @@ def create(
         return adopt()
     except Exception:
         # as where the catalog gives new tables properties that cannot be honoured
-        catalog.drop_table(table)
+        with suppress(Exception):  # what was wrong first is what has to be told
+            catalog.drop_table(table)
         raise

@@ -245,9 +245,9 @@ class Doctor:
             jvm.delete_files(jvm.listed(location))
         # Hadoop's checksums, which it does not list; a # or ? in the path is no part of a URL
         folder = Path(re.sub("^file:(//[^/]*)?", "", location))
-        if location.startswith("file:") and folder.name == self.mark:
+        if location.startswith("file:") and folder.name.startswith(self.mark):
             shutil.rmtree(folder, ignore_errors=True)
-            if self.own_namespace:
+            if folder.parent.name.startswith(self.mark):
                 with suppress(OSError):  # a catalog may have put more into it
                     folder.parent.rmdir()
 

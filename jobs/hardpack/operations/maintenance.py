@@ -30,7 +30,7 @@ from hardpack.table.snapshot_expiry import expire_before, least_kept
 DATA_PATHS = ("write.data.path", "write.object-storage.path", "write.folder-storage.path")
 FILTER = re.compile(r"[0-9a-f]{32}\.parquet")
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-OF_A_COMMIT = re.compile(rf"(?:snap-\d+-\d+-)?(?P<commit>{UUID})(?:-m\d+)?\.avro")
+OF_A_COMMIT = re.compile(rf"(?:snap-\d+-\d+-(?P<list>{UUID})|(?P<manifest>{UUID})-m\d+)\.avro")
 """What Iceberg calls the manifests and the manifest list of a try; other names may be of staged commits."""
 KEPT_FOOTERS = re.compile(r"[0-9a-f]{32}\.footers")
 MANY_MANIFESTS = 100
@@ -111,7 +111,8 @@ def _orphans(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> tup
     Only the table's own folders of data and metadata are searched.
     """
     if elsewhere := next((table.properties[p] for p in DATA_PATHS if p in table.properties), None):
-        return [], [f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too"]
+        left = f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too"
+        return _orphan_manifests(jvm, table, older_than, dry_run), [left]
     if table.current_snapshot() is None:
         return [], []
     folder = f"{table.location().rstrip('/')}/data"
@@ -125,23 +126,25 @@ def _orphan_manifests(jvm: JvmTable, table: Table, older_than: int, dry_run: boo
         return []
     snapshot, folder = table.current_snapshot(), f"{table.location().rstrip('/')}/metadata"
     kept = {m.manifest_path.rpartition("/")[2] for m in snapshot.manifests(table.io)} if snapshot else set[str]()
-    commits = {found["commit"] for s in table.snapshots() if (found := _of_a_commit(s.manifest_list))}
+    commits = {commit for s in table.snapshots() if (commit := _commit(s.manifest_list))}
     # a listing may write the folder otherwise than the table does (file:/ for file:///)
     suspects = {
-        f"{folder}/{found.group()}": made
+        f"{folder}/{name}": made
         for path, made in jvm.listed(f"{folder}/").items()
         if made < older_than
-        and (found := _of_a_commit(path))
-        and found["commit"] not in commits
-        and found.group() not in kept
+        and (commit := _commit(path))
+        and commit not in commits
+        and (name := path.rpartition("/")[2]) not in kept
     }
     # older snapshots may need them all the same: Iceberg reads what each names
     return jvm.orphans_among(suspects, _timestamp(older_than), dry_run) if suspects else []
 
 
-def _of_a_commit(path: str) -> re.Match[str] | None:
+def _commit(path: str) -> str:
+    """Returns which commit's manifest or manifest list a file is by its name; empty of any other file."""
     folder, _, name = path.rpartition("/")
-    return OF_A_COMMIT.fullmatch(name) if folder.endswith("/metadata") else None
+    found = OF_A_COMMIT.fullmatch(name) if folder.endswith("/metadata") else None
+    return (found["list"] or found["manifest"]) if found else ""
 
 
 def _stale_filters(jvm: JvmTable, table: Table) -> int:

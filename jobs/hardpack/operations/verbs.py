@@ -40,9 +40,9 @@ class StatusVerbs(ABC):
         at = self._now(now)
         return [s for name in self.tables(pattern) for s in table_status(self.session(name), at)]
 
-    def status_of(self, table: Table, now: int) -> list[LogStatus]:
-        """Returns how every log of a loaded table stands."""
-        return table_status(self.session(table), now)
+    def status_of(self, table: Table | str, now: int | None = None) -> list[LogStatus]:
+        """Returns how every log of one table stands, given by its name or as it was loaded."""
+        return table_status(self.session(table), self._now(now))
 
     def segments(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None

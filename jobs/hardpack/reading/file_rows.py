@@ -39,7 +39,8 @@ def may_hold(file: LogFile, where: Where) -> bool:
     for column, wanted in where.items():
         value, low, high = wanted.as_py(), lows.get(column.field_id), highs.get(column.field_id)
         kind = cast(PrimitiveType, column.field_type)
-        # Iceberg's Java orders UUIDs by signed halves where it puts the bounds of row groups together
+        # Python has dates and times as no numbers, as bounds are; Iceberg's Java puts the bounds of row groups together
+        # by UUIDs' signed halves
         if low is None or high is None or isinstance(kind, UUIDType) or not isinstance(value, str | bytes | int):
             continue
         bounds: tuple[Any, Any] = low, high
@@ -47,7 +48,6 @@ def may_hold(file: LogFile, where: Where) -> bool:
             # a text may have been cut in the middle of a character, and bytes have the same order
             value = value.encode()
         elif isinstance(value, int):
-            # those of dates and times are numbers too
             bounds = from_bytes(kind, low), from_bytes(kind, high)
         # bounds that were cut are bounds all the same
         if not bounds[0] <= value <= bounds[1]:
@@ -69,11 +69,15 @@ def runs(index: SparseIndex, file: LogFile, projected: Schema, offsets: tuple[in
         BadInput: the file is gone or damaged; a run raises the same.
         Unavailable: the storage does not answer.
     """
-    first, end = offsets
+    (first, end), begins = offsets, dict[int, int]()
     for group in index.row_groups(file):
         low, high = index.bounds(file, group, index.columns.offset) or (file.first_offset, file.last_offset)
         if low < end and high >= first and _may_hold(index, file, group, where):
-            yield Run(max(low, first), partial(_rows, index, file, group, projected, offsets, where))
+            begins[group] = max(low, first)
+    # these are read only where the bounds, which are at hand, rule nothing out
+    wanted = {column: scalar.as_py() for column, scalar in where.items()}
+    for group in index.not_ruled_out(file, list(begins), wanted) if wanted else begins:
+        yield Run(begins[group], partial(_rows, index, file, group, projected, offsets, where))
 
 
 def _may_hold(index: SparseIndex, file: LogFile, group: int, where: Where) -> bool:
@@ -83,8 +87,7 @@ def _may_hold(index: SparseIndex, file: LogFile, group: int, where: Where) -> bo
         comparable = bounds and type(bounds[0]) is type(value) and not isinstance(value, datetime)
         if comparable and bounds and not bounds[0] <= value <= bounds[1]:
             return False
-    # these are read only where the bounds, which are at hand, rule nothing out
-    return not any(index.bloom_filter_rules_out(file, group, c, wanted.as_py()) for c, wanted in where.items())
+    return True
 
 
 def _rows(

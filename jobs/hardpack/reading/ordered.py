@@ -19,8 +19,6 @@ Rows = tuple["NDArray[np.int64]", pa.RecordBatch]
 """What rows are ordered by, and the rows."""
 IN_MEMORY = 64 * 1024 * 1024
 """Bytes of rows up to which they are sorted in memory."""
-AHEAD = 16 * 1024 * 1024
-"""Bytes of a batch up to which the next run is decoded beside the one that is read, three batches of it at most."""
 AT_ONCE = 64 * 1024
 """Rows that are handed on together once they are sorted."""
 
@@ -48,10 +46,6 @@ class _Head:
     @property
     def last(self) -> int:
         return 0 if self.now is None else int(self.now[0][-1])
-
-    @property
-    def size(self) -> int:
-        return 0 if self.now is None else int(self.now[1].nbytes)
 
     def goes_on_with(self, key: int) -> bool:
         """Returns whether further rows, not at hand yet, may stand at a place."""
@@ -99,7 +93,7 @@ def merged(runs: Iterable[Run], together: bool = True) -> Iterator[Rows]:
                     end = head.last if end is None else min(end, head.last)
             if end is None:
                 return
-            if waiting and not ahead and _is_time_to_open(heads):
+            if waiting and not ahead and all(head.then is None for head in heads):
                 ahead = opener.submit(_Head, waiting[0])
             unsure = [head for head in heads if together and head.goes_on_with(end)]
             heads.sort(key=lambda head: head.name)
@@ -109,11 +103,6 @@ def merged(runs: Iterable[Run], together: bool = True) -> Iterator[Rows]:
             for head in unsure:
                 head.grow()
             heads = [head for head in heads if head.now is not None]
-
-
-def _is_time_to_open(heads: Sequence[_Head]) -> bool:
-    """Returns whether the next run is opened ahead: where its rows are few bytes, or the last batch is at hand."""
-    return all(head.then is None or head.size <= AHEAD for head in heads)
 
 
 def _together(parts: Sequence[Rows]) -> Rows:

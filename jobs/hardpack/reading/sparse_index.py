@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -140,21 +140,36 @@ class SparseIndex:
             # Python has no text or date for it
             return None
 
-    def bloom_filter_rules_out(self, file: LogFile, group: int, column: LogColumn, value: Any) -> bool:
-        """Returns whether a row group's Bloom filter tells that no row has a value; false where it has none.
+    def not_ruled_out(self, file: LogFile, groups: Sequence[int], wanted: Mapping[LogColumn, Any]) -> list[int]:
+        """Returns the row groups that may have a row with some values, by their Bloom filters, where there are any.
+
+        Args:
+            file: of which they are.
+            groups: their numbers.
+            wanted: the values, as Python has them.
 
         Raises:
             BadInput: the file is gone or damaged.
             Unavailable: the storage does not answer.
         """
+        asked = {group: list(self._bloom_filters(file, group, wanted)) for group in groups}
+        if not any(asked.values()):
+            return list(groups)
+        return self.by_pieces(
+            file, lambda opened: [group for group, own in asked.items() if not any(rules_out(opened, *o) for o in own)]
+        )
+
+    def _bloom_filters(self, file: LogFile, group: int, wanted: Mapping[LogColumn, Any]) -> Iterator[tuple[int, bytes]]:
+        """Yields where each begins, and what it hashes of the value that is asked for."""
         known = self._of(file)
-        if (number := known.numbers.get(column.field_id)) is None:
-            return False
-        chunk = known.footer.arrow.row_group(group).column(number)
-        start, asked = chunk.bloom_filter_offset, hashed_bytes(value, chunk.physical_type)
-        if start is None or asked is None:
-            return False
-        return self.by_pieces(file, lambda opened: rules_out(opened, start, asked))
+        for column, value in wanted.items():
+            if (number := known.numbers.get(column.field_id)) is None:
+                continue
+            chunk = known.footer.arrow.row_group(group).column(number)
+            # pyarrow tells where they are from its version 25 on
+            start, hashed = getattr(chunk, "bloom_filter_offset", None), hashed_bytes(value, chunk.physical_type)
+            if start is not None and hashed is not None:
+                yield start, hashed
 
     def latest(self, file: LogFile, group: int) -> int:
         """Returns the greatest timestamp of a row group, ms; Long.MAX where nothing tells it."""

@@ -135,7 +135,7 @@ def _denied(error: Exception) -> bool:
 
 
 def find_tables(catalog: Catalog, pattern: str) -> list[str]:
-    """Return the names of the tables that a glob such as `db.*` matches, sorted; a name as it is.
+    """Return the names of the tables that a glob such as `db.*` matches, sorted; a plain name as it is.
 
     Tables of nested namespaces are among them. A namespace that may not be listed is passed over with a warning.
 
@@ -160,8 +160,8 @@ def find_tables(catalog: Catalog, pattern: str) -> list[str]:
 
 
 def _matching(names: Collection[str], pattern: str) -> list[str]:
-    # a name may hold signs of globs, and then it names its own table alone
-    return [pattern] if pattern in names else sorted(name for name in names if fnmatchcase(name, pattern))
+    # a name may hold signs of globs itself
+    return sorted(name for name in names if name == pattern or fnmatchcase(name, pattern))
 
 
 def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:
