@@ -142,6 +142,14 @@ def test_the_library_takes_no_time_beyond_the_calendar(cold, catalog, now):
         cold.plan(name_of(table), now=now, force=True)
 
 
+def test_a_row_of_kafkas_time_none_is_not_from_before_1970(catalog, cold):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]}, at=-1)
+    append(table.refresh(), {0: [row(1, "a")]}, at=1000)
+    (log,) = cold.status(name_of(table), now=5000)
+    assert log.dirty_age_ms == 4000
+
+
 def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch):
     good, away, wrong = new_topic(catalog), new_topic(catalog), new_topic(catalog)
     append(good, {0: [row(0, "a")]})

@@ -7,11 +7,18 @@ import pytest
 from botocore.exceptions import ClientError
 from hardpack import Hardpack
 from hardpack.compaction.plan import Plan
-from hardpack.errors import Unavailable, Unreadable
+from hardpack.errors import BadInput, Unavailable, Unreadable
 from hardpack.operations.plan_tables import NotAdopted, PlanCache
 from hardpack.policy import Policy
 from hardpack.table import catalog as door
-from hardpack.table.catalog import allowed_places, find_tables, metadata_locations, open_table, table_places
+from hardpack.table.catalog import (
+    allowed_places,
+    find_tables,
+    metadata_locations,
+    open_catalog,
+    open_table,
+    table_places,
+)
 from hardpack.table.guard import GuardedRestCatalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.glue import GlueCatalog
@@ -63,6 +70,25 @@ def test_tables_of_nested_namespaces_are_found_and_forbidden_ones_passed_over(ca
     assert "namespace secret may not be listed" in caplog.text
     with pytest.raises(Unavailable, match="may not be listed"):
         find_tables(Nested(forbidden=("a", "secret")), "*.*")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"type": "hive", "uri": "thrift://127.0.0.1:9"},
+        {"type": "rest", "uri": "foo"},
+        {"type": "sql", "uri": "mysql+nothing://127.0.0.1/x"},
+        {"type": "glue"},
+    ],
+    ids=lambda p: p["type"],
+)
+def test_what_no_waiting_mends_is_bad_input(monkeypatch, properties):
+    """A driver that is not there, an address that is none, a region that nobody names."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    with pytest.raises(BadInput, match="catalog 'wrong' cannot be opened"):
+        open_catalog("wrong", properties)
 
 
 def test_a_name_with_signs_of_globs_names_its_own_table(lakehouse):
