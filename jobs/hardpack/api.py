@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from hardpack.clock import clock, not_ahead, within_calendar
+from hardpack.clock import before_the_end, clock, not_ahead
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.planned import clean_or_replan
 from hardpack.compaction.planning import make_plan
@@ -193,8 +193,8 @@ class Hardpack(StatusVerbs, ReadVerbs):
 
     def _now(self, now: int | None) -> int:
         """Returns the time that was given, else the clock's, ms."""
-        # from Long.MAX on even what never closes would be closed
-        return self.clock() if now is None else within_calendar(now)
+        # else even what never closes would be closed
+        return self.clock() if now is None else before_the_end(now)
 
     def plan_of(
         self,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from hardpack.errors import BadInput
-from hardpack.rules.times import DAY_MS, HOUR_MS, plus
+from hardpack.rules.times import DAY_MS, HOUR_MS, LONG_MAX, plus
 
 FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 and 9999 in ms, between which a date can be written."""
@@ -40,14 +40,14 @@ def not_ahead(now: int, at: int) -> int:
     return now
 
 
-def within_calendar(now: int) -> int:
+def before_the_end(now: int) -> int:
     """Returns a time that was given, ms.
 
     Raises:
-        BadInput: no date can be written of it.
+        BadInput: it is Kafka's Long.MAX or later, which stands for never, or lies before the year 1.
     """
-    if not FIRST <= now <= LAST:
-        raise BadInput(f"the time given, {now}, is of no year from 1 to 9999, expected ms since the epoch.")
+    if not FIRST <= now < LONG_MAX:
+        raise BadInput(f"the time given, {now}, is none, expected ms since the epoch below {LONG_MAX}.")
     return now
 
 

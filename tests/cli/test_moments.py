@@ -134,11 +134,11 @@ def test_a_number_that_is_no_time(text, said):
 
 
 @pytest.mark.parametrize("now", [2**63 - 1, 10**20, -(10**17)])
-def test_the_library_takes_no_time_beyond_the_calendar(cold, catalog, now):
+def test_the_library_takes_no_time_that_stands_for_never(cold, catalog, now):
     """At Kafka's greatest time the active segment would count as closed."""
     table = new_topic(catalog)
     append(table, {0: [row(0, "a")]})
-    with pytest.raises(BadInput, match=f"the time given, {now}, is of no year"):
+    with pytest.raises(BadInput, match=f"the time given, {now}, is none"):
         cold.plan(name_of(table), now=now, force=True)
 
 
