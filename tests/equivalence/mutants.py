@@ -52,7 +52,7 @@ MUTANTS = (
     Mutant("checkpoint below the log start kept", "selection.py", "not log.log_start <= checkpoint <= log.log_end:",
            "checkpoint > log.log_end:"),
     Mutant("the active segment is cleaned", "selection.py",
-           "<= now else log.segments[:-1]", "<= now else log.segments"),
+           "else log.segments[:-1]", "else log.segments"),
     Mutant("map past its end", "reference/offset_map.py", "if max_keys is not None and len(latest) >= max_keys:",
            "if max_keys is not None and len(latest) > max_keys:"),
     Mutant("a known key does not stop a full map", "reference/offset_map.py", "len(latest) >= max_keys:",

@@ -182,7 +182,10 @@ DAY = 86_400_000
 
 @pytest.mark.parametrize(
     ("segment_ms", "now", "bound"),
-    [(None, 10**15, 20), (DAY, 1000 + DAY, 20), (DAY, 1001 + DAY, 30), (LONG_MAX, 10**15, 20)],
+    [
+        (None, 10**15, 20), (DAY, 1000 + DAY, 20), (DAY, 1001 + DAY, 30), (LONG_MAX, 10**15, 20),
+        (None, LONG_MAX, 20), (None, 10**30, 20),
+    ],
 )  # fmt: skip
 def test_the_newest_segment_counts_as_closed_at_an_age(segment_ms, now, bound):
     settings = Settings(segment_ms=segment_ms, min_cleanable_dirty_ratio=0)

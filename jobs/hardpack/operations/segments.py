@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -68,8 +68,6 @@ def table_segments(
 def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
     first = min((f.min_timestamp for f in files if f.min_timestamp is not None), default=None)
     last = max((f.max_timestamp for f in files if f.max_timestamp is not None), default=None)
-    counts = [f.tombstones for f in files]
-    known = [count for count in counts if count is not None]
     return SegmentStatus(
         table=table,
         partition=MIXED,
@@ -79,7 +77,7 @@ def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
         bytes=sum(f.bytes for f in files),
         first_timestamp=first,
         largest_timestamp=max(f.modified for f in files) if last is None else last,
-        tombstones=sum(known) if len(known) == len(counts) else None,
+        tombstones=_tombstones(files),
         part="to be split",
         trouble="",
         files=tuple(f.path for f in files),
@@ -88,8 +86,6 @@ def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
 
 def _segments(table: str, view: LogView, closed: int, decision: Decision) -> Iterator[SegmentStatus]:
     for number, segment in enumerate(view.segments):
-        counts = [file.tombstones for file in segment.files]
-        known = [count for count in counts if count is not None]
         trouble = next((file.trouble for file in segment.files if file.trouble), "")
         yield SegmentStatus(
             table=table,
@@ -100,11 +96,18 @@ def _segments(table: str, view: LogView, closed: int, decision: Decision) -> Ite
             bytes=segment.bytes,
             first_timestamp=segment.first_timestamp,
             largest_timestamp=segment.largest_timestamp,
-            tombstones=sum(known) if len(known) == len(counts) else None,
+            tombstones=_tombstones(segment.files),
             part="in trouble" if trouble else _part(segment, number >= closed, decision),
             trouble=trouble,
             files=tuple(file.path for file in segment.files),
         )
+
+
+def _tombstones(files: Iterable[DataFile]) -> int | None:
+    """Returns the tombstones of some files, None where the metadata of one does not count them."""
+    counts = [file.tombstones for file in files]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _part(segment: Segment, active: bool, decision: Decision) -> Part:

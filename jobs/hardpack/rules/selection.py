@@ -65,7 +65,8 @@ def closed_segments(log: LogView, settings: Settings, now: int) -> tuple[Segment
     """
     if settings.active_segment == "none" or not log.segments:
         return log.segments
-    return log.segments if _closes_at(log.segments[-1], settings) <= now else log.segments[:-1]
+    # at the end of all time, too, what only a newer segment closes stays open
+    return log.segments if _closes_at(log.segments[-1], settings) <= min(now, LONG_MAX - 1) else log.segments[:-1]
 
 
 def _closes_at(newest: Segment, settings: Settings) -> int:
