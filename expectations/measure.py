@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-LIMITS = ("p", "bound", "copied_to", "log_end", "expired", "passed")
+LIMITS = ("p", "bound", "copied_to", "log_end", "expired", "passed", "ended")
 NUMBERS = (
     "rows_before", "rows_after", "invented", "altered", "head_lost", "late_tombstones", "aborted_left", "control_lost",
     "duplicate_keys", "wrong_latest",
@@ -50,7 +50,7 @@ keys as (
         sum(b) filter (o < log_end) as rows_before,
         sum(a) filter (o < log_end) as rows_after,
         -- offsets, not rows: an offset that stands twice is another matter
-        count(*) filter (o < bound and a > 0 and kind = 'data') as "left",
+        count(*) filter (ended and o < bound and a > 0 and kind = 'data') as "left",
         -- with the offset whether it had to go
         max(2 * o::hugeint + removable::int) filter (b > 0 and o < bound and kind = 'data') as latest_before,
         max(o) filter (a > 0 and o < bound and kind = 'data') as latest_after,
@@ -58,7 +58,7 @@ keys as (
         sum(a) filter (a = b and content_before <> content_after) as altered,
         sum(b - a) filter (b > a and (o >= copied_to or (o >= bound and kind = 'data'))) as head_lost,
         sum(a) filter (removable) as late_tombstones,
-        sum(a) filter (kind = 'aborted' and o < copied_to) as aborted_left,
+        sum(a) filter (ended and kind = 'aborted' and o < copied_to) as aborted_left,
         sum(b - a) filter (kind = 'control' and b > a) as control_lost
     from judged
     group by p, k
@@ -81,7 +81,8 @@ def measure(evidence: DataFrame | pa.Table, logs: list[dict[str, Any]]) -> list[
         logs: per log `partition` (text), `bound` (checkpoint after the pass), `log_end` (offset after the last row
             before it), `expired` (offset ranges whose tombstones had to go), `removed` (rows by the ledger); where
             they differ from `bound` and 0, `copied_to` (nothing from here on was touched) and `markers` (control rows
-            that went by the ledger); `causes` (the removed rows by cause, handed on as they are); where the evidence
+            that went by the ledger); `ended` (false while rows that have to go may be left, as portions of the pass
+            follow); `causes` (the removed rows by cause, handed on as they are); where the evidence
             is that of some keys only, `counted` (rows before and after), `share` (one key of how many) and `passed`
             (offset ranges of which no rows before are there).
 
@@ -119,11 +120,11 @@ def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordB
 
     offset = pa.int64()
     ranges = pa.list_(pa.list_(offset))
-    kinds = [pa.string(), offset, offset, offset, ranges, ranges]
+    kinds = [pa.string(), offset, offset, offset, ranges, ranges, pa.bool_()]
     bounds = [
         (
             log["partition"], log["bound"], log.get("copied_to", log["bound"]), log["log_end"], log["expired"],
-            log.get("passed", []),
+            log.get("passed", []), log.get("ended", True),
         )
         for log in logs
     ]  # fmt: skip

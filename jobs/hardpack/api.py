@@ -22,7 +22,7 @@ from hardpack.operations.pause import pause, resume
 from hardpack.operations.readers import Positions, remove_reader, set_reader
 from hardpack.operations.verbs import StatusVerbs
 from hardpack.operations.writers import Writer
-from hardpack.policy import Policies
+from hardpack.policy import UNIT_BYTES, Policies
 from hardpack.policy.file import policies_in_force
 from hardpack.reading.verbs import ReadVerbs
 from hardpack.rules.model import LogState, Partition
@@ -211,14 +211,14 @@ class Hardpack(StatusVerbs, ReadVerbs):
         `clock` is what the clock said when it was `now`; a caller who looks at a time in the past gives that time.
         """
         policy = self.policies.of(table_name(table)) if self.policies else None
-        order = policy.order if policy else "filthiest"
-        return make_plan(self.session(table), now, partitions, force, last_stable, order, interval, clock)
+        order, unit_bytes = (policy.order, policy.unit_bytes) if policy else ("filthiest", UNIT_BYTES)
+        plan = make_plan(self.session(table), now, partitions, force, last_stable, order, interval, clock)
+        return plan.model_copy(update={"unit_bytes": unit_bytes})
 
     def policy_text(self, table: str) -> str:
         """Returns all that the policy file says of how a table is planned, as text that differs when it does."""
         policy = self.policies.of(table) if self.policies else None
-        told = {"name", "settings", "locked", "order"}
-        return f"{policy.model_dump_json(include=told)}{policy.problem}" if policy else ""
+        return policy.of_planning if policy else ""
 
     def clean(self, plan: Plan, dry_run: bool = False) -> PassReport:
         """Runs phase one of a plan, after a split; applied twice it does nothing the second time (invariant 6).

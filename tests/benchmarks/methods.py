@@ -64,6 +64,12 @@ def hardpack(run: Run) -> None:
     run.hp.clean(run.hp.plan(run.table, now=NOW, force=True))
 
 
+def hardpack_in_portions(run: Run) -> None:
+    """The same, each commit of at most 100 MB of files."""
+    plan = run.hp.plan(run.table, now=NOW, force=True)
+    run.hp.clean(plan.model_copy(update={"unit_bytes": 100_000_000}))
+
+
 def allow_vectors(run: Run) -> None:
     """What the table's owner does once: format v3 and merge-on-read."""
     run.sql(f"alter table {run.name} set tblproperties ('format-version'='3', 'write.delete.mode'='merge-on-read')")
@@ -124,8 +130,17 @@ def forget_keys(run: Run) -> None:
     shutil.rmtree(run.folder.parent / "metadata" / "hardpack-keys", ignore_errors=True)
 
 
+def small_segments(run: Run) -> None:
+    """Let hardly a file be put together with others, so that a portion of 100 MB takes several."""
+    forget_keys(run)
+    with run.hp.catalog.load_table(run.table).transaction() as change:
+        change.set_properties({"hardpack.segment.bytes": "32000000"})
+
+
 PREPARE: Mapping[str, Callable[[Run], None]] = {
     "hardpack": forget_keys,
+    "hardpack, small segments": small_segments,
+    "hardpack, small segments, in portions": small_segments,
     "hardpack, deletion vectors": allow_vectors,
 }
 """What is done to the table before the clock runs."""
@@ -133,6 +148,8 @@ METHODS: Mapping[str, Callable[[Run], None]] = {
     "hardpack": hardpack,
     "hardpack, keys filtered before": hardpack,
     "hardpack, deletion vectors": hardpack,
+    "hardpack, small segments": hardpack,
+    "hardpack, small segments, in portions": hardpack_in_portions,
     "row_number + INSERT OVERWRITE": row_number,
     "MERGE copy-on-write": merge,
     "DELETE copy-on-write": delete,

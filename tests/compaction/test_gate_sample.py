@@ -2,7 +2,7 @@
 
 import random
 
-from hardpack.compaction.gate_sample import _passed, _ranges, _runs
+from hardpack.compaction.gate_sample import _passed, _ranges, runs_of
 from hardpack.compaction.verify_sample import Settled, passed_over
 from hardpack.rules.model import DataFile, LogState, LogView, to_segments
 from hypothesis import given
@@ -18,10 +18,10 @@ def view(spans, checkpoint, late):
     return LogView(0, to_segments(files), LogState(checkpoint=checkpoint, log_end=100), unseen_from=late)
 
 
-def passed(log, removed, rows):
+def passed(log, removed, rows, ended=True):
     """Ranges that are not read, and the paths of the files there."""
-    runs = list(_runs(log))
-    chosen = _passed(random.Random(3), runs, removed, rows)
+    runs = list(runs_of(log))
+    chosen = _passed(random.Random(3), runs, removed, rows, ended)
     return _ranges(runs, chosen)["0"], {f.path for run in chosen for f in run.files}
 
 
@@ -45,7 +45,7 @@ def test_files_are_read_or_passed_over_by_whole_ranges_of_offsets(spans, checkpo
 def _halves(log, removed, paths):
     """From the changed and from the other runs those that are read, where one of them is not."""
     for changed in (True, False):
-        own = [r for r in _runs(log) if r.clean and any(f.path in removed for f in r.files) == changed]
+        own = [r for r in runs_of(log) if r.clean and any(f.path in removed for f in r.files) == changed]
         if any(f.path in paths for run in own for f in run.files):
             yield [run for run in own if run.files[0].path not in paths]
 
@@ -62,7 +62,7 @@ def test_the_clean_part_is_not_read_for_ever():
 
 def test_what_lies_between_files_that_are_passed_over_and_others_is_looked_at():
     log = LogView(0, view([(0, 3), (6, 3), (20, 3)], 50, None).segments, LogState(checkpoint=50, log_end=100))
-    runs = list(_runs(log))
+    runs = list(runs_of(log))
     assert _ranges(runs, runs[:2]) == {"0": [(0, 9)]}
     assert _ranges(runs, runs[2:]) == {"0": [(20, 23)]}
 
@@ -75,7 +75,7 @@ def settling(late=(), came=lambda at: 9 if at % 20 else 7, tombstones=lambda at:
         )
         for at in range(0, 1000, 10)
     ]
-    return LogView(0, to_segments(files), LogState(checkpoint=950, log_end=1000)), {"0": Settled(900, 7, 9)}
+    return LogView(0, to_segments(files), LogState(checkpoint=950, log_end=1000)), {"0": Settled(900, 7, (9,))}
 
 
 def test_the_check_of_a_run_passes_over_what_was_settled_before_its_pass():

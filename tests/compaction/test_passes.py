@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from hardpack import Conflict
 from hardpack.compaction.verify import must_hold
-from hardpack.rules.model import SnapshotRef
+from hardpack.rules.model import SeenCommits, SnapshotRef
 from hardpack.rules.settings import BYTES_PER_KEY, read_settings
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import made_by, read_state
@@ -56,7 +56,7 @@ def test_one_pass(hp, catalog):
     assert state == {
         p: made_by(found, SnapshotRef(made.snapshot_id, made.sequence_number)) for p, found in then.items()
     }
-    assert {found.seen for found in state.values()} == {(made.sequence_number - 1, made.sequence_number)}
+    assert {found.seen for found in state.values()} == {SeenCommits(made.sequence_number - 1, made.sequence_number)}
 
 
 def test_the_same_plan_twice_is_one_commit(hp, catalog):

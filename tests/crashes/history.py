@@ -17,6 +17,8 @@ from tests.topics import T0, append, name_of, new_topic, random_rows, rows_of
 PARTITIONS = (0, 1)
 RULES = {"min_cleanable_dirty_ratio": 0, "delete_retention_ms": 2500, "null_keys": "drop"}
 ROUND_MS = 1000
+SHAPES = ((False, True), (True, False), (False, False))
+"""Whether a history has deletion vectors, and whether its passes end in portions."""
 
 
 @dataclass
@@ -26,11 +28,14 @@ class History:
     catalog: object
     rng: random.Random
     vectors: bool
+    in_portions: bool = False
+    """Whether each commit takes no more than one file."""
     now: int = T0
     logs: dict[int, Log] = field(default_factory=dict)
 
     def __post_init__(self):
         rules = RULES | ({"deletion_vector_min_bytes": 0, "deletion_vector_max_ratio": 1} if self.vectors else {})
+        rules |= {"segment_bytes": 14} if self.in_portions else {}
         self.table = new_topic(self.catalog, **rules)
         if self.vectors:
             with self.table.transaction() as change:
@@ -50,6 +55,11 @@ class History:
             segment = LogSegment(new[p][0].offset, tuple(new[p]))
             self.logs[p] = append_segment(self.logs[p], segment) if p in self.logs else Log((segment,))
         append(self.table.refresh(), new)
+
+    def plan(self, hp):
+        """What to do about it now."""
+        plan = hp.plan(self.name, now=self.now)
+        return plan.model_copy(update={"unit_bytes": 1}) if self.in_portions else plan
 
     def rows(self):
         """What the table holds now."""

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from tests.conftest import ROOT
-from tests.crashes.history import History
+from tests.crashes.history import SHAPES, History
 from tests.crashes.test_fault_points import left_behind
 
 pytestmark = [pytest.mark.crashes, pytest.mark.timeout(4 * 3600)]
@@ -49,7 +49,7 @@ class Cleaner:
 
 def plan_of(hp, history):
     history.grow()
-    return hp.plan(history.name, now=history.now)
+    return history.plan(hp)
 
 
 def test_killed_at_random_times(hp, catalog, lake, tmp_path, capsys):
@@ -62,7 +62,7 @@ def test_killed_at_random_times(hp, catalog, lake, tmp_path, capsys):
     while told["killed"] < KILLS:
         if told["runs"] % ROUNDS == ROUNDS - 1:
             orphans.update(left_behind(hp, history))
-            history = History(catalog, rng, vectors=told["runs"] // ROUNDS % 2 == 0)
+            history = History(catalog, rng, *SHAPES[told["runs"] // ROUNDS % len(SHAPES)])
         told["runs"] += 1
         plan = plan_of(hp, history)
         before, marks = history.rows(), history.checkpoints()

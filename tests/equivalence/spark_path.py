@@ -157,7 +157,9 @@ class Batch:
             transaction.set_properties({STATE_PROPERTY: write_state(states)})
 
     def _request(self, phase, session):
-        return PassRequest(self.name, phase, f"{next(self.passes)}", 0, session.base)
+        at = next(self.passes)
+        # some in portions of one file each, some as one commit
+        return PassRequest(self.name, phase, f"{at}", 0, session.base, commit_bytes=(1, None, 10**9)[at % 3])
 
     def observe(self):
         """What is left: partition -> survivors, checkpoint, horizons, log_start, layout (segments with rows)."""

@@ -182,14 +182,16 @@ def _content_file(tab: Any, file: Any) -> ContentFile:
     )
 
 
-def judge_pass(session: Any, ledger: Any) -> Any:
+def judge_pass(session: Any, ledger: Any, known: Any = None) -> Any:
     """Stands for the gate: the guarantees on the rows before and after, by log."""
     choice, world = ledger.choice, session.jvm.world
     at = Columns.of(choice.work.columns)
     for log, entry in zip(choice.work.logs, ledger.logs, strict=True):
-        before = standing(choice.inputs, log)
+        gone = {(p, at) for earlier in ledger.earlier for p in earlier.staged.choice.removed
+                for at in earlier.staged.choice.skipped(p)}  # fmt: skip
+        before = {place: r for place, r in standing(choice.inputs, log).items() if place not in gone}
         after = [r for (path, position), r in before.items() if position not in choice.skipped(path)]
-        if found := broken(list(before.values()), after, entry, at):
+        if found := broken(list(before.values()), after, entry, at, choice.is_last):
             raise GateRefused(f"{entry.partition}: {', '.join(found)}.", (str(entry.partition),))
     if planted := world.refuse_gate():
         raise GateRefused("a planted refusal.", tuple(log.name for log in choice.work.logs)[:planted])
@@ -278,6 +280,7 @@ PATCHES: list[tuple[Any, str, Any]] = [
     (inputs, "deleted_rows", deleted_rows),
     (pipeline, "find_dead_rows", find_dead_rows),
     (pipeline, "write", write),
+    (pipeline, "gate_keys", lambda *_: None),
     (pipeline, "judge_pass", judge_pass),
     (TableSession, "data_files", lambda session, settings: SimFiles(session)),
     (phase_one, "log_rows", log_rows),

@@ -42,7 +42,8 @@ SOME = {
     "late": 3, "redeliver": 2, "binpack": 3, "update": 2, "merge": 2, "delete": 2, "insert_overwrite": 2, "truncate": 1,
     "recreate": 1, "rollback": 2, "set_snapshot": 1, "cherry_pick": 1, "evolve": 1, "respec": 1, "upgrade": 1,
     "foreign_expire": 2, "rewrite_manifests": 1, "refer": 1, "negative": 1, "unbounded": 1, "mixed": 1, "skew": 1,
-    "clean": 3, "plan": 2, "apply": 3, "expire_tombstones": 2, "retention": 1, "nightly": 3, "verify": 1, "status": 1,
+    "clean": 3, "dies": 2, "plan": 2, "apply": 3, "expire_tombstones": 2, "retention": 1, "nightly": 3, "verify": 1,
+    "status": 1,
     "pause": 1, "resume": 2, "refuse": 1, "settings": 2, "properties": 1, "ambush": 2, "ahead": 1, "season": 0.3,
     "update_on_read": 1, "drop_hidden": 1, "reader": 3,
 }  # fmt: skip
@@ -61,6 +62,8 @@ class Maker:
         self.logs = rng.choice([1, 1, 2])
         self.keys = list("abcde"[: rng.randint(2, 5)])
         self.chain = rng.random() < 0.08
+        self.unit_bytes = rng.choice([None, None, 1, 300])
+        """Most bytes of one commit of a pass."""
         self.sink = rng.random() < 0.15
         """Whether a sink writes that puts the rows of several logs into a file."""
         share = rng.choice([0.15, 0.3, 0.5])
@@ -103,7 +106,8 @@ class Maker:
         if int(settings.get("min.compaction.lag.ms", 0)) > int(settings.get("max.compaction.lag.ms", LONG_MAX)):
             del settings["min.compaction.lag.ms"]
         version = rng.choice([2] * 16 + [3] * 3 + [1])
-        step = {"t": t, "version": version, "settings": settings, "chain": self.chain}
+        step = {"t": t, "version": version, "settings": settings, "chain": self.chain,
+                "unit_bytes": self.unit_bytes}  # fmt: skip
         some = [] if not self.sink and rng.random() < 0.8 else [("by_log", False)]
         return Step("create", step | dict(some if rng.random() < 0.85 else [*some, ("mute", True)]))
 
@@ -213,6 +217,9 @@ class Maker:
 
     def _clean(self, t: str) -> dict[str, Any]:
         return {"force": self.rng.random() < 0.5}
+
+    def _dies(self, t: str) -> dict[str, Any]:
+        return {"commits": self.rng.randrange(4)}
 
     def _plan(self, t: str) -> dict[str, Any]:
         return {"slot": self.rng.randrange(2), "force": self.rng.random() < 0.5}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hardpack.api import Hardpack
+from hardpack.compaction.plan import Plan
 from hardpack.operations.status import MIXED
 from hardpack.policy.file import policies_in_force
 from hardpack.table.catalog import open_table
@@ -25,6 +26,10 @@ class Telling(Hardpack):
     """The library, which tells the oracle what it knows."""
 
     world: Any
+
+    def plan_of(self, *args: Any, **told: Any) -> Plan:
+        """A plan, with commits as small as the history says."""
+        return super().plan_of(*args, **told).model_copy(update={"unit_bytes": self.world.unit_bytes})
 
     def said(self, name: str) -> dict[int, Said]:
         """What status and state tell of a table, as plain data."""

@@ -74,6 +74,9 @@ class SimJvmTable:
             p: Task(p, hidden.get(p, frozenset())) for p in self.tab.paths(found) if wanted & {r.log for r in rows[p]}
         }
 
+    def task_of(self, file: Any) -> Task:
+        return Task(file.file_path)
+
     def data_files(self, tasks: Iterable[str]) -> dict[str, ContentFile]:
         files, spec = self.tab.store.files, self.tab.meta.default_spec_id
         return {p: listed_file(p, "parquet", spec, [files[p][0].log], self.tab.size(p), len(files[p])) for p in tasks}
@@ -101,7 +104,7 @@ class SimJvmTable:
             parent = tab.current
             tab.publish(made, properties)
             phase = change.summary.get("hardpack.plan", "").partition(":")[0]
-            if "hardpack.pass" in change.summary:
+            if {"hardpack.pass", "hardpack.portion"} & change.summary.keys():
                 self.world.landed.append(
                     Landed(self.table, made.snapshot_id, parent.snapshot_id if parent else None, base, phase,
                            self.world.now, dict(change.summary), self.world.settings)

@@ -98,4 +98,4 @@ def test_what_no_longer_fits_is_told():
         return lambda log, facts, seen, commit: real(log, facts, seen, commit)
 
     with pytest.raises(ValueError, match="does not fit the code any more"):
-        find(Mutant("stale", work.LogToClean, "state_after", of_before, ("I5",)), most=1)
+        find(Mutant("stale", work.LogToClean, "state_after", of_before, ("I5",)), most=10)

@@ -6,8 +6,10 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from hardpack import faults
 from hardpack.compaction.plan import Plan
 from hardpack.errors import HardpackError
+from hardpack.faults import Fault, Stopped
 from hardpack.operations.readers import Positions
 
 from tests.histories.expiry import referred_snapshots
@@ -78,6 +80,18 @@ def clean(world: Any, tab: Tab, force: bool = False) -> None:
     if report.snapshot and not world.interrupted and not partly:
         again = {p.partition for p in world.hp.plan(tab.name, world.now).doing("clean")}
         must(not cleaned & again, "due-again", f"logs {sorted(cleaned & again)} are due right after their pass")
+
+
+@verb
+def dies(world: Any, tab: Tab, commits: int) -> None:
+    """A pass whose process ends when it has made so many commits, each of a portion, and one more."""
+    faults.arm(Fault("committed", "stop", commits))
+    try:
+        world.hp.clean(_planned(world, tab))
+    except Stopped:
+        world.counts["died"] += 1
+    finally:
+        faults.arm(None)
 
 
 @verb

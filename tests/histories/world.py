@@ -55,6 +55,7 @@ class World:
         self.applied: dict[tuple[str, int], int | None] = {}
         """By slot the snapshot that phase one of the kept plan made."""
         self.chain = False
+        self.unit_bytes: int | None = None
         """Whether the source delivers its last row again with every append."""
         self.settings: dict[str, Any] = {}
         self.known: set[int] = set()
@@ -199,6 +200,11 @@ class World:
         return Rows(of, file, {p: tab.size(p) for p in shown}, waiting=waiting)
 
     def _pass(self, landed: Landed) -> Pass:
+        if "hardpack.portion" in landed.summary:
+            # it moves no checkpoint
+            self.counts["portion"] += 1
+            return Pass(landed.snapshot, landed.parent, landed.base, landed.phase, landed.clock, landed.settings,
+                        {}, landed.clock, {})  # fmt: skip
         report = json.loads(landed.summary["hardpack.pass"])
         logs = report["logs"]
         reached = {int(entry["partition"]): _reached(entry) for entry in logs}
@@ -209,7 +215,7 @@ class World:
 
     def _cleaned_now(self) -> set[int]:
         """The logs that phase one of this step cleaned."""
-        done = (landed.summary["hardpack.pass"] for landed in self.landed if landed.phase == "one")
+        done = (s.summary["hardpack.pass"] for s in self.landed if s.phase == "one" and "hardpack.pass" in s.summary)
         return {int(entry["partition"]) for text in done for entry in json.loads(text)["logs"]}
 
     def do(self, step: Step) -> None:
@@ -237,7 +243,7 @@ class World:
         elif step.kind == "ambush":
             self.ambush.append((args["at"], Step(*args["step"])))
         else:
-            self.chain = args.get("chain", False)
+            self.chain, self.unit_bytes = args.get("chain", False), args.get("unit_bytes")
             self.adopted[args["t"]] = dict(args["settings"])
             self.create(args["t"], args.get("version", 2), args.get("by_log", True), args.get("mute", False))
             self._settle("create", args["t"])

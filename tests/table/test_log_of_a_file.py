@@ -112,7 +112,7 @@ def test_a_file_of_several_logs_waits_to_be_split_and_the_others_are_planned(col
     assert seen == {0: (3, 2, True), "several": (2, 1, True)}
     plan = cold.plan(name_of(table), now=T0 + HOUR)
     assert (plan.split.files, [log.partition for log in plan.doing("clean")], plan.has_work) == (1, [0], True)
-    assert plan.units(1) == [plan]
+    assert plan.units(1) == [plan.model_copy(update={"unit_bytes": 1})]
     assert "split first: 1 file that may hold rows of several logs" in str(plan.split)
     # one that was asked for may be in them alone
     asked = cold.plan(name_of(table), T0 + HOUR, [4])

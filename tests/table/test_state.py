@@ -29,7 +29,7 @@ STATES = st.builds(
     markers=st.lists(st.tuples(OFFSETS, st.lists(OFFSETS, max_size=3).map(sorted).map(tuple)), max_size=2).map(tuple),
     there_by=st.none() | st.tuples(OFFSETS, OFFSETS),
     snapshot=st.none() | st.builds(SnapshotRef, OFFSETS, OFFSETS),
-    seen=st.none() | st.builds(SeenCommits, OFFSETS, OFFSETS),
+    seen=st.none() | st.builds(SeenCommits, OFFSETS, OFFSETS, st.lists(OFFSETS, max_size=3).map(tuple)),
 )
 
 
@@ -46,7 +46,8 @@ def test_round_trip(logs):
         "",
         "[]",
         "{}",
-        '{"version":4,"logs":{}}',
+        '{"version":5,"logs":{}}',
+        '{"version":4,"logs":{"0":{"seen":[1]}}}',
         '{"version":3,"columns":{"end":[1,2]},"times":[],"logs":["0"]}',
         '{"version":3,"columns":{"end":["1"]},"times":[],"logs":["0"]}',
         '{"version":3,"columns":{"horizon_ends":[[1]]},"times":[],"logs":["0"]}',

@@ -28,11 +28,19 @@ class Choice:
     """Files that stay, with all positions that their new deletion vectors or position deletes name."""
     rewrite: Sequence[Sequence[str]]
     """Paths of files that leave, in runs whose living rows become one new file; of a run without any none is made."""
+    number: int = 1
+    """Which of the pass's commits this is, and how many there are; see `hardpack.compaction.portions`."""
+    of: int = 1
 
     @property
     def work(self) -> PassWork:
         """What the pass is to do."""
         return self.inputs.work
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the pass ends with this commit, and its guarantees hold from then on."""
+        return self.number == self.of
 
     @cached_property
     def removed(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardpack.clock import moment
 from hardpack.compaction.data_docs import page_title, partitions
+from hardpack.compaction.gate_keys import GateKeys
 from hardpack.compaction.gate_sample import GateSample, gate_sample
 from hardpack.compaction.ledger import Ledger
 from hardpack.compaction.report import LogReport
@@ -36,12 +37,13 @@ class GatePassed:
     """Whether it has read every row, not a sample."""
 
 
-def judge_pass(session: TableSession, ledger: Ledger) -> GatePassed:
+def judge_pass(session: TableSession, ledger: Ledger, known: GateKeys | None = None) -> GatePassed:
     """Judges the staged result of a pass, on rows that Iceberg's own reader reads.
 
     Args:
         session: the table's.
         ledger: what the pass claims to have done.
+        known: rows that were read for the gates of all its portions, None where it has but one.
 
     Raises:
         GateRefused: a guarantee does not hold.
@@ -51,18 +53,23 @@ def judge_pass(session: TableSession, ledger: Ledger) -> GatePassed:
     old = ledger.choice.inputs.tasks
     vectors = zip(ledger.choice.hide, staged.java_vectors, strict=True)
     tasks |= {path: jvm.task_of(old[path].file(), [vector]) for path, vector in vectors}
-    chosen = gate_sample(staged, tasks)
+    chosen = gate_sample(staged, tasks, ledger.earlier, known.paths if known else ())
     with ExitStack() as hold:
         columns = ledger.choice.work.columns
         names = [entry.partition for entry in ledger.logs]
-        title = page_title(request.table, names, f"phase {request.phase} gate {request.plan}")
-        promises = [promise(entry, chosen) for entry in ledger.logs]
+        choice = ledger.choice
+        part = "" if choice.of == 1 else f", portion {choice.number} of {choice.of}"
+        title = page_title(request.table, names, f"phase {request.phase} gate {request.plan}{part}")
+        promises = [promise(entry, chosen, choice.is_last) for entry in ledger.logs]
         about = {
-            "Pass": f"phase {request.phase}, plan {request.plan}, before it was published",
+            "Pass": f"phase {request.phase}, plan {request.plan}{part}, before it was published",
             "Partitions": partitions(names),
             "Time of the pass": moment(request.now),
         }
-        rows = at_hand(evidence(jvm, columns, chosen.sides, hold, lineage=False, sample=chosen.sample), chosen.sides)
+        kept = known.beside(choice) if known else []
+        rows = evidence(jvm, columns, chosen.sides, hold, lineage=False, sample=chosen.sample, known=kept)
+        if not kept:
+            rows = at_hand(rows, chosen.sides)
         verdict = judge(rows, request.table, title, promises, session.home, about)
     if not verdict.success:
         raise GateRefused(
@@ -75,12 +82,13 @@ def judge_pass(session: TableSession, ledger: Ledger) -> GatePassed:
     return GatePassed(verdict.page, chosen.sample is None)
 
 
-def promise(entry: LogReport, sample: GateSample | None = None) -> dict[str, Any]:
+def promise(entry: LogReport, sample: GateSample | None = None, ended: bool = True) -> dict[str, Any]:
     """Returns what a pass promises of a log, as the expectations take it.
 
     Args:
         entry: what the pass claims.
         sample: what the gate reads; of a sample the files' counts make the ledger. None where all is read.
+        ended: whether the pass has ended; while portions follow, rows that have to go may be left.
     """
     name, sampled = entry.name, dict[str, Any]()
     if sample and sample.sample:
@@ -89,6 +97,7 @@ def promise(entry: LogReport, sample: GateSample | None = None) -> dict[str, Any
         sampled = {"counted": counted, "share": sample.sample.share, "passed": passed}
     return sampled | {
         "partition": name,
+        "ended": ended,
         "bound": (entry.checkpoint_after or 0) if entry.latest_to is None else entry.latest_to,
         "copied_to": entry.copied_to if entry.copied_to is not None else entry.checkpoint_after or 0,
         "markers": entry.expired_marker,

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeVar
 
+from hardpack.compaction.portions import Portion
 from hardpack.compaction.staging import Staged
+from hardpack.compaction.work import PassWork
 from hardpack.rules.horizons import Range
 from hardpack.rules.model import DataFile, LogView
 from hardpack.rules.selection import first_dirty_offset
@@ -33,32 +35,61 @@ class GateSample:
     """By partition the offset ranges, both ends inclusive, from which a sample read no file."""
 
 
-def gate_sample(staged: Staged, new: Mapping[str, Any]) -> GateSample:
-    """Chooses what the gate of a pass reads; the plan's id is the seed.
+def key_sample(work: PassWork) -> Sample | None:
+    """Returns which keys the gate of a pass looks at, None for all; the plan's id is the seed.
 
     Args:
-        staged: what the pass has written.
-        new: scan tasks of the files that it wrote and of those of which it hides rows, by path.
+        work: what the pass is to do.
+    """
+    rows, limit = sum(f.rows for log in work.logs for f in log.view.files), work.settings.audit_rows
+    # rows of one offset differ in key, so that no sample by key holds them together
+    if rows <= limit or work.columns.leader_epoch:
+        return None
+    return Sample(-(-rows // limit), _random(work.request.plan).randrange(2**31))
+
+
+def _random(seed: str) -> random.Random:
+    return random.Random(seed)  # noqa: S311  a sample, not a secret
+
+
+def gate_sample(
+    staged: Staged, new: Mapping[str, Any], earlier: Sequence[Portion] = (), known: Collection[str] = ()
+) -> GateSample:
+    """Chooses what the gate of a pass reads, or that of a portion of it.
+
+    The last portion's gate looks at all that one commit's would. Those before it share its files, at least one each,
+    and look at the rest of what the pass read as if no other portion were published.
+
+    Args:
+        staged: what was written.
+        new: scan tasks of the files that were written and of those of which rows are hidden, by path.
+        earlier: portions of the pass that are published.
+        known: paths of files that are not to be read where they stay.
     """
     choice, work, tasks = staged.choice, staged.choice.work, staged.choice.inputs.tasks
     views = [log.view for log in work.logs]
     removed = dict.fromkeys([*sorted(choice.removed), *choice.hide])
+    earlier = earlier if choice.is_last else ()
+    gone = {path for portion in earlier for path in portion.staged.choice.removed}
     rows = {f.path: f.rows for view in views for f in view.files}
-    limit, shared = work.settings.audit_rows, [path for path in tasks if path not in removed]
-    # rows of one offset differ in key, so that no sample by key holds them together
-    if sum(rows.values()) <= limit or work.columns.leader_epoch:
+    shared = [path for path in tasks if path not in removed and path not in gone and path not in known]
+    sample, limit = key_sample(work), work.settings.audit_rows
+    if sample is None:
+        put = [task for portion in earlier for task in portion.tasks.values()]
         return GateSample(
             [
-                Side([tasks[p] for p in shared], "both"),
+                Side([*(tasks[p] for p in shared), *put], "both"),
                 Side([tasks[p] for p in removed], "before", wide=True),
                 Side(list(new.values()), "after", wide=True),
             ],
             None,
         )
-    rng = random.Random(work.request.plan)  # noqa: S311  a sample, not a secret
-    runs = [run for view in views for run in _runs(view)]
+    if not choice.is_last:
+        limit = max(1, limit // choice.of)
+    rng = _random(f"{work.request.plan}, {choice.number}")
+    runs = [run for view in views for run in runs_of(view)]
     # a marker decides rows in other files, so that where there are transactions all are read
-    passed = set() if work.columns.transactions else _passed(rng, runs, removed, limit)
+    passed = set() if work.columns.transactions else _passed(rng, runs, removed, limit, choice.is_last)
     kept = {f.path: run for run in runs if run not in passed for f in run.files}
     written = {p for one in staged.made for p in one.read}
     swaps = [FileSwap(one.read, tuple(file.path for file in one.new)) for one in staged.made]
@@ -78,17 +109,20 @@ def gate_sample(staged: Staged, new: Mapping[str, Any]) -> GateSample:
     def side(paths: Iterable[str], of: Mapping[str, Any], stands: Stands, wide: bool = False) -> Side:
         return Side([of[p] for p in paths], stands, wide, values)
 
-    gone = [p for c in swaps for p in c.read if p in kept]
+    left = [p for c in swaps for p in c.read if p in kept]
     rest = [c for c in swaps if c not in full]
+    made = ((portion, one) for portion in earlier for one in portion.staged.made if any(p in kept for p in one.read))
+    came = {file.path: portion.tasks[file.path] for portion, one in made for file in one.new}
     return GateSample(
         [
             side((p for p in shared if p in kept), tasks, "both"),
-            side((p for p in gone if p not in compared), tasks, "before"),
+            side(came, came, "both"),
+            side((p for p in left if p not in compared), tasks, "before"),
             side(compared, tasks, "before", wide=True),
             side((p for c in rest for p in c.new), new, "after"),
             side((p for c in full for p in c.new), new, "after", wide=True),
         ],
-        Sample(-(-sum(rows.values()) // limit), rng.randrange(2**31)),
+        sample,
         _ranges(runs, passed),
     )
 
@@ -116,7 +150,7 @@ class Run:
         return sum(f.rows for f in self.files)
 
 
-def _runs(view: LogView) -> Iterator[Run]:
+def runs_of(view: LogView) -> Iterator[Run]:
     """Yields the runs of a log in order of offset."""
     clean_to = first_dirty_offset(view)
     run: list[DataFile] = []
@@ -130,14 +164,14 @@ def _runs(view: LogView) -> Iterator[Run]:
             end = max(end, file.max_offset)
 
 
-def _passed(rng: random.Random, runs: Sequence[Run], removed: Collection[str], limit: int) -> set[Run]:
+def _passed(rng: random.Random, runs: Sequence[Run], removed: Collection[str], limit: int, ended: bool) -> set[Run]:
     """Returns the runs that the gate does not read.
 
-    They are the clean part, but for some runs that the pass changed and some that it did not.
+    They are the clean part, but for some runs that the pass changed and, once it has ended, some that it did not.
     """
     clean = {run for run in runs if run.clean}
     hit = [run for run in runs if run.clean and any(f.path in removed for f in run.files)]
-    left = [run for run in runs if run in clean.difference(hit)]
+    left = [run for run in runs if run in clean.difference(hit)] if ended else []
     return clean.difference(*(few(rng, some, limit, lambda run: run.rows) for some in (hit, left)))
 
 

@@ -22,9 +22,21 @@ class LastPass:
     base: int | None
     """The one that it read."""
     parent: int | None
-    """The one on which it was committed, which others may have made since; None where the catalog does not tell it."""
+    """The one on which it was committed, which others may have made since; of several commits that of the first.
+
+    None where the catalog does not tell it.
+    """
     made: int
     did: LogReport
+    portions: tuple[int, ...] = ()
+    """The snapshots by which parts of it were published before."""
+
+
+class OwnSnapshots(NamedTuple):
+    """The snapshot that a pass read, and those that it made."""
+
+    base: int
+    made: tuple[int, ...]
 
 
 class Span(NamedTuple):
@@ -49,18 +61,18 @@ class LastPasses:
     settled: dict[str, Settled] = field(default_factory=dict)
     """By log the part of it that the pass before them had settled."""
 
-    def alone(self, table: Table, logs: Iterable[LogReport]) -> list[tuple[tuple[int, int], list[LogReport]]]:
+    def alone(self, table: Table, logs: Iterable[LogReport]) -> list[tuple[OwnSnapshots, list[LogReport]]]:
         """Returns what each pass did by itself, by the snapshots that it read and made, as far as they are there.
 
         Args:
             table: as pyiceberg loaded it.
             logs: only passes of these.
         """
-        by_commit: dict[tuple[int, int], list[LogReport]] = defaultdict(list)
+        by_commit: dict[OwnSnapshots, list[LogReport]] = defaultdict(list)
         for log in logs:
             for one in self.by_log[log.name]:
-                if one.base is not None and table.snapshot_by_id(one.base) and table.snapshot_by_id(one.made):
-                    by_commit[one.base, one.made].append(one.did)
+                if one.base is not None and all(map(table.snapshot_by_id, (one.base, *one.portions, one.made))):
+                    by_commit[OwnSnapshots(one.base, (*one.portions, one.made))].append(one.did)
         return list(by_commit.items())
 
 
@@ -81,10 +93,15 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
             # too long for its summary, and the file beside the table is gone; or of logs by other names or keys
             continue
         report = PassReport.from_summary(commit.report, commit.snapshot)
+        before = commit.parent
+        if report.portions:
+            first = table.snapshot_by_id(report.portions[0])
+            before = first.parent_snapshot_id if first else None
         for entry in report.logs:
             name = entry.name
             if name in found and name not in settled and report.phase == "one":
-                settled |= {name: part} if (part := Settled.of(table, entry, report.base, commit.snapshot)) else {}
+                made = (*report.portions, commit.snapshot)
+                settled |= {name: part} if (part := Settled.of(table, entry, report.base, made)) else {}
             if name in found or (wanted is not None and name not in wanted):
                 continue
             if report.phase == "retention":
@@ -94,9 +111,9 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
                 else:
                     until[name] = commit.parent
                 continue
-            own[name].append(LastPass(report.base, commit.parent, commit.snapshot, entry))
+            own[name].append(LastPass(report.base, before, commit.snapshot, entry, report.portions))
             _, end, known = later.get(name, (None, commit.snapshot, None))
-            (found if report.phase == "one" else later)[name] = (commit.parent, end, _merged(known, entry))
+            (found if report.phase == "one" else later)[name] = (before, end, _merged(known, entry))
     spans: dict[Span, list[LogReport]] = defaultdict(list)
     for name, (base, end, entry) in (later | found).items():
         spans[Span(base, end, until.get(name))].append(entry)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from hardpack.compaction.choice import Choice
+from hardpack.compaction.portions import Portion, together
 from hardpack.compaction.report import LogReport
 from hardpack.compaction.staging import Staged
 from hardpack.compaction.work import LogFacts, LogWork
@@ -19,11 +21,18 @@ class Ledger:
 
     staged: Staged
     logs: tuple[LogReport, ...]
+    earlier: tuple[Portion, ...] = ()
+    """Portions of the same pass that are published; neither field above counts them."""
 
     @property
     def choice(self) -> Choice:
         """What becomes of each file."""
         return self.staged.choice
+
+    @cached_property
+    def whole(self) -> Ledger:
+        """The accounts of the whole pass, once this commit has followed the earlier ones."""
+        return balance(together(self.earlier, self.staged)) if self.earlier else self
 
     def states(self, commit: int) -> dict[str, LogState]:
         """Returns by log the state that the pass leaves.
@@ -35,11 +44,12 @@ class Ledger:
         return {name: replace(state, empty=emptied[name]) for name, state in _states(self.choice, commit).items()}
 
 
-def balance(staged: Staged) -> Ledger:
+def balance(staged: Staged, earlier: tuple[Portion, ...] = ()) -> Ledger:
     """Counts rows, bytes and files before and after.
 
     Args:
-        staged: what the pass has written.
+        staged: what the pass has written, or a portion of it.
+        earlier: its portions that are published.
     """
     choice = staged.choice
     columns, new = choice.work.columns, staged.new_by_log
@@ -55,7 +65,7 @@ def balance(staged: Staged) -> Ledger:
                 tombstones=[f.tombstones(columns) for f in own],
             )
         )
-    return Ledger(staged, tuple(logs))
+    return Ledger(staged, tuple(logs), earlier)
 
 
 def expected(choice: Choice) -> tuple[LogReport, ...]:

@@ -28,7 +28,7 @@ from hardpack.table.manifests import table_files
 
 
 def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassReport:
-    """Runs phase one of a plan as one commit. A log that cannot be cleaned is marked, and the others go on.
+    """Runs phase one of a plan. A log that cannot be cleaned is marked, and the others go on.
 
     Args:
         session: the table's.
@@ -40,7 +40,10 @@ def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassRepor
         Conflict: the table has moved on since it was planned.
         GateRefused: a guarantee would not hold; the logs are marked.
     """
-    request = PassRequest(plan.table, "one", plan.id, plan.now, plan.snapshot, lambda: plan.time_at(session.clock()))
+    request = PassRequest(
+        plan.table, "one", plan.id, plan.now, plan.snapshot,
+        clock=lambda: plan.time_at(session.clock()), commit_bytes=plan.unit_bytes,
+    )  # fmt: skip
     if done := applied_before(session.table, request):
         return done
     if plan.split and dry_run:
@@ -62,7 +65,7 @@ def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassRepor
 def clean_logs(
     session: TableSession, request: PassRequest, settings: Settings, logs: Sequence[LogToClean], dry_run: bool = False
 ) -> PassReport:
-    """Runs phase one of some logs as one commit; as Kafka does, it leaves a log alone that it failed on.
+    """Runs phase one of some logs; as Kafka does, it leaves a log alone that it failed on.
 
     Args:
         session: the table's.

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import TypeVar
 
 from hardpack import faults
-from hardpack.compaction.choice import choose
+from hardpack.compaction.choice import Choice, choose
 from hardpack.compaction.dead_rows import find_dead_rows
-from hardpack.compaction.gate import judge_pass
+from hardpack.compaction.gate import GatePassed, judge_pass
+from hardpack.compaction.gate_keys import GateKeys, gate_keys
 from hardpack.compaction.inputs import read_inputs
-from hardpack.compaction.ledger import balance, expected
-from hardpack.compaction.publish import publish
+from hardpack.compaction.ledger import Ledger, balance, expected
+from hardpack.compaction.portions import Portion, portions
+from hardpack.compaction.publish import publish, publish_portion
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.staging import discarded_on_failure, write
 from hardpack.compaction.work import PassWork
 
+T = TypeVar("T")
+
 
 def run(session: TableSession, work: PassWork) -> PassReport:
-    """Runs a pass; nothing is published before the gate has agreed.
+    """Runs a pass, as one commit or in portions; nothing is published before the gate has agreed.
 
     Args:
         session: the table's.
@@ -33,15 +40,30 @@ def run(session: TableSession, work: PassWork) -> PassReport:
     inputs = read_inputs(session, work)
     dead = find_dead_rows(session, inputs)
     faults.reach("dead rows found")
-    choice = choose(inputs, dead)
+    *early, last = choices = portions(choose(inputs, dead))
+    earlier: tuple[Portion, ...] = ()
+    with ExitStack() as hold:
+        known = gate_keys(session, choices, hold)
+        for portion in early:
+            earlier = (*earlier, _in_one_commit(session, portion, earlier, known, publish_portion))
+        return _in_one_commit(session, last, earlier, known, publish)
+
+
+def _in_one_commit(
+    session: TableSession,
+    choice: Choice,
+    earlier: tuple[Portion, ...],
+    known: GateKeys | None,
+    publish: Callable[[TableSession, Ledger, GatePassed], T],
+) -> T:
     staged = write(session, choice)
-    with discarded_on_failure(inputs.files, (file.path for file in (*staged.new, *staged.vectors))):
-        ledger = balance(staged)
-        passed = judge_pass(session, ledger)
+    with discarded_on_failure(choice.inputs.files, (file.path for file in (*staged.new, *staged.vectors))):
+        ledger = balance(staged, earlier)
+        passed = judge_pass(session, ledger, known)
         faults.reach("gate passed")
-        report = publish(session, ledger, passed)
+        published = publish(session, ledger, passed)
     faults.reach("committed")
-    return report
+    return published
 
 
 def preview(session: TableSession, work: PassWork) -> PassReport:

@@ -120,6 +120,8 @@ class Plan(BaseModel):
     """What is taken apart before anything else, None where nothing has to be."""
     made_for: str = ""
     """Id of the plan in whose stead this one was made, after a split; empty for none."""
+    unit_bytes: int | None = None
+    """Most bytes of files that one commit of phase one rewrites, but at least one file; None for all of them."""
     logs: tuple[LogPlan, ...]
 
     @property
@@ -162,7 +164,7 @@ class Plan(BaseModel):
         if self.made_for:
             return self.made_for
         # what a plan without it says has the name that an older version gave it
-        new = {"made_for"} if self.split else {"made_for", "split"}
+        new = {"made_for", "unit_bytes"} if self.split else {"made_for", "unit_bytes", "split"}
         without: dict[str, Any] = {**dict.fromkeys(new, True), "settings": self._newer_settings}
         content = self.model_copy(update={"clock": None}).model_dump_json(by_alias=True, exclude=without)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -176,7 +178,8 @@ class Plan(BaseModel):
 
     def to_json(self) -> str:
         """Returns the plan as JSON, one line."""
-        return self.model_dump_json(by_alias=True, exclude={"settings": self._newer_settings})
+        unknown = dict[str, Any]() if self.unit_bytes else {"unit_bytes": True}
+        return self.model_dump_json(by_alias=True, exclude={"settings": self._newer_settings, **unknown})
 
     @property
     def _newer_settings(self) -> set[str]:
@@ -210,10 +213,11 @@ class Plan(BaseModel):
     def units(self, unit_bytes: int) -> list[Plan]:
         """Returns the work in pieces of at most so many bytes (but at least one log), each a plan of its own.
 
-        Where files have to be split nobody knows yet what there is to do after that, so that it is one piece.
+        A log that is larger is cleaned in several commits. Where files have to be split nobody knows yet what there is
+        to do after that, so that it is one piece.
         """
         if self.split:
-            return [self]
+            return [self.model_copy(update={"unit_bytes": unit_bytes})]
         units: list[list[LogPlan]] = []
         size = 0
         for log in self.doing("clean", "expire"):
@@ -222,4 +226,4 @@ class Plan(BaseModel):
                 size = 0
             units[-1].append(log)
             size += log.bytes
-        return [self.model_copy(update={"logs": tuple(u)}) for u in units]
+        return [self.model_copy(update={"logs": tuple(u), "unit_bytes": unit_bytes}) for u in units]

@@ -50,7 +50,7 @@ def _replanned(plan: Plan, replan: Callable[[Plan, dict[str, int]], Plan]) -> Pl
     logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
     asked = tuple(p.partition for p in plan.logs)
     split = fresh.split and fresh.split.model_copy(update={"partitions": asked, "last_stable": told or None})
-    return fresh.model_copy(update={"logs": logs, "split": split})
+    return fresh.model_copy(update={"logs": logs, "split": split, "unit_bytes": plan.unit_bytes})
 
 
 def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) -> list[LogView]:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Callable, Mapping
 
 from pyiceberg.table import Table
 
 from hardpack.compaction.gate import GatePassed
 from hardpack.compaction.gate_read import with_gate_read
 from hardpack.compaction.ledger import Ledger
+from hardpack.compaction.portions import Portion
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import PassRequest
 from hardpack.errors import Conflict
+from hardpack.rules.model import LogState, SnapshotRef
 from hardpack.spark.commit import CommitChange, TableAtCommit
-from hardpack.table.history import commits
+from hardpack.table.history import PORTION_SUMMARY, commits
 from hardpack.table.layout import FIELDS, OFFSETS, TOMBSTONES, bound_fields, mean_other_rows
 from hardpack.table.packing import PassFolder
 from hardpack.table.readers import slowest_readers
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of, write_state
 
+log = logging.getLogger(__name__)
+
 
 def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = None) -> PassReport:
-    """Commits what a pass has staged, as one swap of the table's metadata.
+    """Commits what a pass has staged, or its last portion, as one swap of the table's metadata.
 
     Args:
         session: the table's.
@@ -33,34 +39,84 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
         Conflict: an input file or a log's state changed meanwhile.
         CommitUnknown: the catalog did not say whether the commit went through.
     """
-    staged, choice, work = ledger.staged, ledger.choice, ledger.choice.work
-    request, tasks, files = work.request, choice.inputs.tasks, choice.inputs.files
+    work, inputs, whole = ledger.choice.work, ledger.choice.inputs, ledger.whole
+    request, read_all = work.request, gate is not None and gate.whole and not ledger.earlier
     # a pass may take longer than lent credentials last, which the files' own storage renews
-    folder = PassFolder(files.io, files.location)
-    logs = with_gate_read(ledger, session.table.format_version) if gate and gate.whole else ledger.logs
-    report = request.report(logs=logs, seconds=round(time.monotonic() - choice.inputs.began, 1))
+    folder = PassFolder(inputs.files.io, inputs.files.location)
+    report = request.report(
+        logs=with_gate_read(ledger, session.table.format_version) if read_all else whole.logs,
+        seconds=round(time.monotonic() - inputs.began, 1),
+        portions=tuple(portion.snapshot.id for portion in ledger.earlier),
+    )
+    if ledger.earlier:
+        report = report.noted(f"in {ledger.choice.of} commits, as unit.bytes is {request.commit_bytes:,}")
     fields = bound_fields(session.table, work.settings)
+    summary = {
+        PASS_SUMMARY: folder.kept(report.summary_json()),
+        FIELDS: fields,
+        STATE_PROPERTY: folder.kept(write_state(whole.states(request.commit_time()))),
+    }
+    snapshot = _commit(
+        session, ledger, summary, lambda at_commit: {STATE_PROPERTY: _next_state(whole, at_commit, fields)}
+    )
+    return report.model_copy(update={"snapshot": snapshot, "data_docs": gate.page if gate else ""})
+
+
+def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> Portion:
+    """Commits a portion of a pass that is not its last one: files alone, as the states stay as they are.
+
+    Args:
+        session: the table's.
+        ledger: the portion's accounts.
+        gate: what agreed.
+
+    Raises:
+        Conflict, CommitUnknown: see `publish`.
+    """
+    staged, choice = ledger.staged, ledger.choice
+    fields = bound_fields(session.table, choice.work.settings)
+
+    def unchanged(at_commit: TableAtCommit) -> dict[str, str]:
+        _standing(ledger, at_commit, fields)
+        return {}
+
+    snapshot = _commit(session, ledger, {PORTION_SUMMARY: f"{choice.number}/{choice.of}"}, unchanged)
+    log.info("%s: portion %d of %d is published; %s", choice.work.name, choice.number, choice.of, gate.page)
+    tasks = {new.path: session.jvm.task_of(java) for new, java in zip(staged.new, staged.java_files, strict=True)}
+    return Portion(staged, SnapshotRef(snapshot, session.jvm.sequence_number(snapshot)), tasks)
+
+
+def _commit(
+    session: TableSession,
+    ledger: Ledger,
+    summary: Mapping[str, str],
+    properties: Callable[[TableAtCommit], dict[str, str]],
+) -> int:
+    """Commits the files of a ledger; gives the snapshot that this made."""
+    staged, choice, work = ledger.staged, ledger.choice, ledger.choice.work
+    tasks = choice.inputs.tasks
     change = CommitChange(
         remove=[tasks[path].file() for run in choice.rewrite for path in run],
         add=staged.java_files,
-        properties=lambda at_commit: {STATE_PROPERTY: _next_state(ledger, at_commit, fields)},
-        summary={
-            PLAN_SUMMARY: f"{request.phase}:{request.plan}",
-            PASS_SUMMARY: folder.kept(report.summary_json()),
-            FIELDS: fields,
-            STATE_PROPERTY: folder.kept(write_state(ledger.states(request.commit_time()))),
-        },
+        properties=properties,
+        summary={PLAN_SUMMARY: f"{work.request.phase}:{work.request.plan}", **summary},
         vectors=staged.java_vectors,
         replaced=[delete for path in choice.hide for delete in session.jvm.lying_on(tasks[path])],
         among=work.columns.log.among(log.view.partition for log in work.logs),
         rewrites=work.settings.commit_operation == "replace",
     )
-    snapshot = session.jvm.commit(work.base, change)
-    return report.model_copy(update={"snapshot": snapshot, "data_docs": gate.page if gate else ""})
+    return session.jvm.commit(work.base, change)
 
 
 def _next_state(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> str:
     """Returns the table's state with the pass's logs moved on, refused when the pass no longer fits what stands."""
+    current = _standing(ledger, at_commit, fields)
+    after = ledger.states(ledger.choice.work.request.commit_time())
+    return write_state({**current, **{log: made_by(state, at_commit.made) for log, state in after.items()}})
+
+
+def _standing(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> dict[str, LogState]:
+    """Returns the states of the table's logs as they stand, refused when the pass no longer fits them."""
     work, record = ledger.choice.work, ledger.choice.inputs.record
     if moved := record.why_moved(work.request.base, at_commit.ancestors):
         raise Conflict(f"{work.name}: {moved}; plan again, nothing was published.")
@@ -84,9 +140,7 @@ def _next_state(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> str:
             f"{work.name}: reader {readers[early.name].name} was recorded in partition {early.name} meanwhile, where "
             "tombstones have to wait for it; plan again, nothing was published."
         )
-    current |= {log: state for log, state in record.trusted.items() if log in known}
-    after = ledger.states(work.request.commit_time())
-    return write_state({**current, **{log: made_by(state, at_commit.made) for log, state in after.items()}})
+    return current | {log: state for log, state in record.trusted.items() if log in known}
 
 
 def applied_before(table: Table, request: PassRequest) -> PassReport | None:

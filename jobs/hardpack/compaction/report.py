@@ -90,6 +90,8 @@ class PassReport(BaseModel):
     repeated: bool = False
     """The plan had been applied before; nothing was done now."""
     data_docs: str = ""
+    portions: tuple[int, ...] = ()
+    """Snapshots by which parts of a large pass were published before; what the logs say is of all of them."""
     logs: tuple[LogReport, ...] = ()
     notes: tuple[str, ...] = ()
     """Remarks for people, such as why a planned log was left out."""

@@ -99,7 +99,8 @@ def clean_after_split(open_session: Callable[[], TableSession], plan: Plan) -> P
         clock=plan.clock,
         settings=plan.settings,
     )
-    return clean(session, fresh.model_copy(update={"made_for": plan.id})).noted(str(asked))
+    again = fresh.model_copy(update={"made_for": plan.id, "unit_bytes": plan.unit_bytes})
+    return clean(session, again).noted(str(asked))
 
 
 def split_first(

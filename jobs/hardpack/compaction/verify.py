@@ -13,7 +13,7 @@ from pyiceberg.table import Table
 from hardpack.compaction.data_docs import page_title, partitions
 from hardpack.compaction.gate import judge, promise
 from hardpack.compaction.gate_read import stand_as_read
-from hardpack.compaction.last_passes import LastPasses, Span, last_passes
+from hardpack.compaction.last_passes import LastPasses, OwnSnapshots, Span, last_passes
 from hardpack.compaction.own_expectations import with_own_expectations
 from hardpack.compaction.report import Check, LogReport, VerifyReport
 from hardpack.compaction.session import TableSession
@@ -189,10 +189,10 @@ def must_hold(report: VerifyReport) -> VerifyReport:
 
 
 def _by_themselves(
-    session: TableSession, columns: LogColumns, own: Iterable[tuple[tuple[int, int], list[LogReport]]], title: str
+    session: TableSession, columns: LogColumns, own: Iterable[tuple[OwnSnapshots, list[LogReport]]], title: str
 ) -> list[Verdict]:
     """Judge what passes did to the rows that they read, whatever came beside or after them."""
-    return [_compare(session, columns, *one, title, own=True) for one in own]
+    return [_compare(session, columns, (base, made[-1]), logs, title, own=made) for (base, made), logs in own]
 
 
 def _pass_of(table: Table, snapshot: int) -> str:
@@ -207,17 +207,17 @@ def _nothing_removed(entry: LogReport) -> LogReport:
     return entry.model_copy(update={cause.name: 0 for cause in CAUSES})
 
 
-def _others_deleted(jvm: JvmTable, before: Mapping[str, Any], after: Mapping[str, Any], wrote: int) -> bool:
+def _others_deleted(jvm: JvmTable, before: Mapping[str, Any], after: Mapping[str, Any], wrote: Collection[int]) -> bool:
     """Returns whether row-level deletes came on files while a pass ran that are not the pass's.
 
     Args:
         jvm: the table by Iceberg's JVM API.
         before: scan tasks of the snapshot that the pass read, by path.
-        after: scan tasks of the one that it made.
-        wrote: sequence number of that one.
+        after: scan tasks of the last one that it made.
+        wrote: sequence numbers of those that it made.
     """
     came = (jvm.new_deletes(before[path], after[path]) for path in before.keys() & after.keys())
-    return any(number != wrote for numbers in came for number in numbers)
+    return any(number not in wrote for numbers in came for number in numbers)
 
 
 def _compare(
@@ -226,11 +226,11 @@ def _compare(
     snapshots: tuple[int, int],
     logs: list[LogReport],
     title: str,
-    own: bool = False,
+    own: Sequence[int] = (),
     waiting: Collection[str] = (),
     unread: Collection[str] = (),
 ) -> Verdict:
-    """Judge the rows of two snapshots; with `own` those alone that the second one's pass has read or written.
+    """Judge the rows of two snapshots; with `own` those alone that a pass has read or written which made these.
 
     Files that wait to be split, which others may have made of files before, are passed over, and so are those that are
     not to be read, where they stand before and after with the same deletes.
@@ -242,10 +242,10 @@ def _compare(
     among = columns.log.among(values)
     before, after = jvm.scan_tasks(base, among), jvm.scan_tasks(current, among)
     if own:
-        wrote = jvm.sequence_number(current)
-        after = {p: t for p, t in after.items() if p in before or int(t.file().fileSequenceNumber()) == wrote}
+        wrote = {jvm.sequence_number(snapshot) for snapshot in own}
+        after = {p: t for p, t in after.items() if p in before or int(t.file().fileSequenceNumber()) in wrote}
         rows_taken = jvm.delete_manifests(current) and _others_deleted(jvm, before, after, wrote)
-        if rows_taken or before.keys() - after.keys() - jvm.removed_files(current):
+        if rows_taken or before.keys() - after.keys() - set().union(*map(jvm.removed_files, own)):
             # others took files or rows while the pass ran: what it removed can no longer be told from what they did
             before, logs = after, [_nothing_removed(entry) for entry in logs]
     after = {path: task for path, task in after.items() if path not in waiting}

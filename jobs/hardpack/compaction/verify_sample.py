@@ -26,24 +26,25 @@ class Settled:
     """Offset below which it lies, at most the checkpoint before the last pass."""
     read: int
     """Sequence number up to which the pass before that one had read files."""
-    made: int
-    """Sequence number of the files that it made."""
+    made: tuple[int, ...]
+    """Sequence numbers of the files that it made."""
 
     @classmethod
-    def of(cls, table: Table, log: LogReport, base: int | None, made: int) -> Settled | None:
+    def of(cls, table: Table, log: LogReport, base: int | None, made: Sequence[int]) -> Settled | None:
         """Returns what a pass had settled; None where nobody can tell any more.
 
         Args:
             table: as pyiceberg loaded it.
             log: what that pass did to the log.
             base: the snapshot that it read.
-            made: the one that it made.
+            made: those that it made.
         """
-        read, written = (table.snapshot_by_id(s) if s is not None else None for s in (base, made))
-        if log.checkpoint_after is None or read is None or written is None:
+        read = table.snapshot_by_id(base) if base is not None else None
+        written = [snapshot for one in made if (snapshot := table.snapshot_by_id(one))]
+        if log.checkpoint_after is None or read is None or len(written) < len(made):
             return None
         below = log.checkpoint_after if log.latest_to is None else min(log.checkpoint_after, log.latest_to)
-        return cls(below, read.sequence_number or 0, written.sequence_number or 0)
+        return cls(below, read.sequence_number or 0, tuple(one.sequence_number or 0 for one in written))
 
     def files(self, view: LogView) -> list[DataFile]:
         """Returns the files whose rows were all settled, and that hold nothing which came after may have superseded.
@@ -56,7 +57,7 @@ class Settled:
         return [f for f in view.files if f.max_offset < below]
 
     def _knew(self, file: DataFile) -> bool:
-        return file.file_sequence_number <= self.read or file.file_sequence_number == self.made
+        return file.file_sequence_number <= self.read or file.file_sequence_number in self.made
 
 
 def passed_over(

@@ -48,6 +48,8 @@ class PassRequest:
     """Tells how late it is at any later time, as `now` does; None when time stands still."""
     notes: tuple[str, ...] = ()
     """Remarks for people, such as why a planned log was left out."""
+    commit_bytes: int | None = None
+    """Most bytes of files that one commit rewrites, but at least one run of them; None for all of them."""
 
     def report(self, **outcome: Any) -> PassReport:
         """Makes the report of the pass.

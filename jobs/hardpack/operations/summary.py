@@ -11,7 +11,7 @@ from hardpack.compaction.report import PassReport
 from hardpack.operations.status import LogStatus
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
-from hardpack.table.history import ancestors, summary_of
+from hardpack.table.history import ancestors, is_portion, summary_of
 from hardpack.table.state import PASS_SUMMARY
 
 
@@ -28,7 +28,9 @@ class Moment(BaseModel):
     since_pass: int
     """What has come since the last pass."""
     report: PassReport | None = None
-    """What hardpack did, when the snapshot is one of its own."""
+    """What hardpack did, when the snapshot is one of its own and ends a pass."""
+    is_portion: bool = False
+    """Whether the snapshot is one of a pass that went on with another, whose report tells of both."""
 
     @property
     def dirty(self) -> float:
@@ -86,6 +88,7 @@ def history(table: Table) -> list[Moment]:
                 added=added,
                 since_pass=total - clean,
                 report=report,
+                is_portion=is_portion(snapshot),
             )
         )
     return moments
@@ -115,8 +118,8 @@ def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]
     """
     found = list(moments)
     reports = [m.report for m in found if m.report]
-    brought = sum(m.added for m in found if not m.report)
-    rewritten = sum(m.added for m in found if m.report)
+    brought = sum(m.added for m in found if not (m.report or m.is_portion))
+    rewritten = sum(m.added for m in found if m.report or m.is_portion)
     waiting = [log.tombstones_waiting for log in logs]
     return TableSummary(
         table=table_name(table),

@@ -229,6 +229,8 @@ class _Table:
         self.unlike = 0
         self._appended: list[set[Partition]] = []
         self._cleaned: list[tuple[int, PassReport]] = []
+        self._ends = {p: s for s, report in self.reports.items() if report for p in report.portions}
+        self._portions: dict[int, list[dict[Partition | None, Change]]] = defaultdict(list)
         lineage = [s for s in ancestors(table) if s.timestamp_ms <= until][::-1]
         self.logs: dict[Partition, _Walk] = defaultdict(_Walk)
         # some expire snapshots and forget that there was a parent
@@ -249,6 +251,10 @@ class _Table:
 
     def _take(self, snapshot: Snapshot) -> None:
         changes = change_of(self.reader, snapshot.manifests(self.io), snapshot.snapshot_id)
+        if end := self._ends.get(snapshot.snapshot_id):
+            self._portions[end].append(changes)
+            return
+        changes = _as_one_commit([*self._portions.pop(snapshot.snapshot_id, []), changes])
         report = self.reports.get(snapshot.snapshot_id)
         brings = (is_append(snapshot) and not is_ours(snapshot)) or is_split(snapshot)
         self.unlike += not brings and not is_ours(snapshot)
@@ -268,6 +274,17 @@ class _Table:
             if partition in brought:
                 self.logs[partition].arrivals += [Arrival(snapshot.timestamp_ms, f) for f in change.added]
             self.logs[partition].take(change)
+
+
+def _as_one_commit(portions: Sequence[dict[Partition | None, Change]]) -> dict[Partition | None, Change]:
+    """Returns by log what the commits of one pass did together."""
+    if len(portions) == 1:
+        return portions[0]
+    added, removed = (defaultdict[Partition | None, list[DataFile]](list) for _ in "12")
+    for log, change in (found for portion in portions for found in portion.items()):
+        added[log] += change.added
+        removed[log] += change.removed
+    return {log: Change(tuple(added[log]), tuple(removed[log]), None) for log in added}
 
 
 def _report(text: str, snapshot: int) -> PassReport | None:

@@ -1,5 +1,5 @@
 """Policies and the file that they stand in. Imports errors, home and rules; neither Airflow nor a catalog."""
 
-from hardpack.policy.model import Policies, Policy
+from hardpack.policy.model import UNIT_BYTES, Policies, Policy
 
-__all__ = ["Policies", "Policy"]
+__all__ = ["UNIT_BYTES", "Policies", "Policy"]

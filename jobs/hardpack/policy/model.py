@@ -26,6 +26,8 @@ from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, rea
 from hardpack.rules.times import DAY_MS, HOUR_MS, LONG_MAX
 
 log = logging.getLogger(__name__)
+UNIT_BYTES = 100 * 1024**3
+"""Most bytes of a unit where no policy says another number."""
 LONGEST_MS = 100 * 365 * DAY_MS
 """More than a timer of Airflow's is given."""
 Glob = Annotated[str, Field(min_length=1)]
@@ -52,7 +54,9 @@ class Policy(BaseModel):
         False,
         description="settings, as names or globs, for which tables' own properties count for nothing; true for all",
     )
-    unit_bytes: int = Field(100 * 1024**3, ge=1, le=LONG_MAX, description="most bytes of one mapped unit of work")
+    unit_bytes: int = Field(
+        UNIT_BYTES, ge=1, le=LONG_MAX, description="most bytes of one mapped unit of work, and of one commit of it"
+    )
     units_per_run: int = Field(
         500, ge=1, le=1024, description="most units of one run, the most urgent first; the rest waits for the next run"
     )
@@ -94,6 +98,12 @@ class Policy(BaseModel):
     def problem(self) -> str:
         """What the file says wrong of it, in words; the fields that it concerns then have their defaults."""
         return self._problem
+
+    @property
+    def of_planning(self) -> str:
+        """All that it says of how a table is planned, as text that differs when it does."""
+        told = {"name", "settings", "locked", "order", "unit_bytes"}
+        return f"{self.model_dump_json(include=told)}{self.problem}"
 
     def bare(self) -> Policy:
         """Returns the policy with nothing but what tells whose tables are its."""

@@ -113,13 +113,24 @@ class SnapshotRef(NamedTuple):
 
 
 class SeenCommits(NamedTuple):
-    """What a pass has seen: all up to the snapshot that it read, and the one that it made, but none in between.
+    """What a pass has seen: all up to the snapshot that it read, and those that it made, but no others in between.
 
     Sequence numbers; `made` is 0 until there is one.
     """
 
     read: int
     made: int = 0
+    portions: tuple[int, ...] = ()
+    """Of the commits of the pass before the last one, where it has several."""
+
+    def holds(self, sequence_number: int) -> bool:
+        """Returns whether a commit is among them."""
+        return sequence_number <= self.read or sequence_number == self.made or sequence_number in self.portions
+
+    @property
+    def last(self) -> int:
+        """The newest of them."""
+        return max(self.read, self.made)
 
 
 @dataclass(frozen=True, slots=True)

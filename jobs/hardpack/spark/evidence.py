@@ -7,7 +7,7 @@ give their keys and offsets once. Iceberg's own reader reads them, not the one t
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -74,6 +74,7 @@ def evidence(
     hold: ExitStack,
     lineage: bool,
     sample: Sample | None = None,
+    known: Sequence[DataFrame] = (),
 ) -> DataFrame:
     """Returns one row per row and side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
 
@@ -86,8 +87,10 @@ def evidence(
         hold: keeps the staged tasks until the caller has read the frame.
         lineage: whether rows are compared by their lineage too, which format v3 tells of what is published.
         sample: which keys are looked at, None for all.
+        known: rows that `keys_of` has read, which stand on both sides.
     """
     frames = [_side(table, columns, side, hold, lineage, sample) for side in sides if side.tasks]
+    frames += [_known(rows, columns) for rows in known]
     if not frames:
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
@@ -139,6 +142,42 @@ def _with_kind(rows: DataFrame, columns: LogColumns) -> DataFrame:
     )  # fmt: skip
 
 
+def keys_of(table: JvmTable, columns: LogColumns, side: Side, hold: ExitStack, sample: Sample | None) -> DataFrame:
+    """Reads keys and offsets of files for several times that `evidence` is asked for, and keeps them until then.
+
+    Args:
+        table: the table by Iceberg's JVM API.
+        columns: the table's.
+        side: the files.
+        hold: keeps the rows.
+        sample: which keys are looked at, None for all.
+
+    Returns:
+        The rows, each with the path of its `file`.
+    """
+    from pyspark.sql import functions as F
+
+    rows = table.read(hold.enter_context(table.staged(side.tasks)))
+    if sample:
+        rows = rows.where(sample.holds(key_column(columns), control_type(columns)))
+    roles = role_columns(columns, side.values)
+    kept = rows.select(*named(roles, *_roles(roles), "control"), F.col("_file").alias("file")).persist()
+    hold.callback(kept.unpersist)
+    return kept
+
+
+def _known(rows: DataFrame, columns: LogColumns) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    told = [*_roles(rows.columns), *(["control"] if columns.transactions else [])]
+    return rows.select(*told, F.lit("both").alias("stands"), F.lit(None).cast("long").alias("content"))
+
+
+def _roles(told: Collection[str]) -> list[str]:
+    """Returns which roles the gate asks of a row, of those that can be told."""
+    return ["p", "k", "o", "tombstone", *(role for role in ("epoch", "pid", "tx") if role in told)]
+
+
 def _side(
     table: JvmTable, columns: LogColumns, side: Side, hold: ExitStack, lineage: bool, sample: Sample | None
 ) -> DataFrame:
@@ -151,9 +190,8 @@ def _side(
         rows = rows.where(sample.holds(key_column(columns), control_type(columns)))
     content = content_hash(rows) if side.wide else F.lit(None).cast("long")
     roles = role_columns(columns, side.values)
-    kept = ["p", "k", "o", "tombstone", *(r for r in ("epoch", "pid", "tx") if r in roles)]
     return rows.select(
-        *named(roles, *kept, *(["control"] if columns.transactions else [])),
+        *named(roles, *_roles(roles), *(["control"] if columns.transactions else [])),
         # a text is no part of the code that Spark generates, compiles and warms up, so all sides share it
         F.lit(side.stands).alias("stands"),
         content.alias("content"),

@@ -24,6 +24,8 @@ CONTROL = "control:"
 
 SPLIT_SUMMARY = "hardpack.split"
 """Names the split that made a snapshot; begins with `WHOLE` where its files had all rows that appends had brought."""
+PORTION_SUMMARY = "hardpack.portion"
+"""Which commit of how many of one pass made a snapshot, as `2/15`; the last one has the pass's report instead."""
 WHOLE = "whole:"
 
 
@@ -281,6 +283,11 @@ def as_mapped(table: Table, snapshot: Snapshot) -> bool:
     One that does not tell by which fields it went, as older versions made, is believed.
     """
     return not mean_other_rows(summary_of(snapshot).get(FIELDS, ""), table.properties.get(FIELDS, ""))
+
+
+def is_portion(snapshot: Snapshot) -> bool:
+    """Returns whether a pass made the snapshot that went on with another commit, which tells of both."""
+    return PORTION_SUMMARY in summary_of(snapshot)
 
 
 def is_split(snapshot: Snapshot) -> bool:

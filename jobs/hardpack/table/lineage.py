@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.rules.horizons import covered_to
-from hardpack.rules.model import DataFile, LogState, Partition
+from hardpack.rules.model import DataFile, LogState, Partition, SeenCommits
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows
 from hardpack.table.snapshot_change import Change
@@ -56,11 +56,10 @@ def was_seen(file: DataFile, state: LogState) -> bool:
         file: one of the log's.
         state: of the log; one that no pass has left has seen nothing.
     """
-    read, made = state.seen_commits
-    return file.file_sequence_number <= read or file.file_sequence_number == made
+    return state.seen_commits.holds(file.file_sequence_number)
 
 
-_Question = tuple[str, int, Partition, int, int, int]
+_Question = tuple[str, int, Partition, SeenCommits, int]
 """Path of a file, its commit, its log, and of the log's state what an answer depends on."""
 
 
@@ -247,7 +246,7 @@ class Lineage:
 
 def _question(path: str, file_sequence_number: int, log: Partition, state: LogState) -> _Question:
     """Names a question: the answer depends on nothing else of the state."""
-    return path, file_sequence_number, log, *state.seen_commits, state.unseen.known_to if state.unseen else 0
+    return path, file_sequence_number, log, state.seen_commits, state.unseen.known_to if state.unseen else 0
 
 
 def _together(origins: Sequence[Origin]) -> Origin | None:

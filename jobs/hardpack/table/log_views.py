@@ -217,7 +217,7 @@ def _view(
     if unseen and unseen.known_at is None:
         # what a pass has seen and left; what history told goes with its file
         late_froms.append(unseen.late_from)
-    left_at = max(state.seen) if state.seen else LONG_MAX
+    left_at = state.seen.last if state.seen else LONG_MAX
     if before is None:
         segments = to_segments(files, state.layout, left_at)
     else:
@@ -304,11 +304,13 @@ def rewritten_unseen(table: Table, view: LogView) -> bool:
     """
     state = view.state
     # what came while the pass ran it has not seen
-    read, made = state.seen or SeenCommits(0)
-    known = max(read, state.unseen.known_to if state.unseen else 0)
+    seen = state.seen or SeenCommits(0)
+    known = max(seen.read, state.unseen.known_to if state.unseen else 0)
     commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
     return any(
-        (found := commits.get(f.file_sequence_number)) and not is_append(found) and f.file_sequence_number != made
+        (found := commits.get(f.file_sequence_number))
+        and not is_append(found)
+        and not seen.holds(f.file_sequence_number)
         for f in view.files
     )
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
 PLAN_SUMMARY = "hardpack.plan"
-VERSION = 3
+VERSION = 4
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
 """Logs up to which each entry stands by itself, for people to read."""
@@ -79,9 +79,12 @@ def write_state(logs: Mapping[str, LogState]) -> str:
 
 def _text(logs: Mapping[str, LogState]) -> str:
     entries = {name: log_to_json(state) for name, state in sorted(logs.items())}
+    # what says nothing that is new is written so that older versions read it
+    portions = any(state.seen and state.seen.portions for state in logs.values())
+    version = {"version": VERSION if portions else VERSION - 1}
     if len(entries) < FEW_LOGS:
-        return json.dumps({"version": VERSION, "logs": entries}, separators=(",", ":"))
-    return json.dumps({"version": VERSION} | columns_of(entries), separators=(",", ":"))
+        return json.dumps(version | {"logs": entries}, separators=(",", ":"))
+    return json.dumps(version | columns_of(entries), separators=(",", ":"))
 
 
 def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
@@ -99,7 +102,7 @@ def made_by(state: LogState, snapshot: SnapshotRef) -> LogState:
     """Returns the state that a pass leaves, once its snapshot is known."""
     seen = state.seen
     if seen and not seen.made:
-        seen = SeenCommits(seen.read, snapshot.sequence_number)
+        seen = seen._replace(made=snapshot.sequence_number)
     return replace(state, snapshot=snapshot, seen=seen)
 
 
@@ -139,7 +142,7 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "paused": state.paused or None,
         "uncleanable": state.uncleanable,
         "snapshot": list(state.snapshot or ()),
-        "seen": list(state.seen or ()),
+        "seen": [state.seen.read, state.seen.made, *state.seen.portions] if state.seen else [],
         "unseen": [unseen.unseen_from, unseen.late_from, unseen.known_to, *_given(unseen.known_at)] if unseen else [],
         "there_by": list(state.there_by or ()),
         "empty": state.empty or None,
@@ -167,7 +170,7 @@ class _AnyEntry(BaseModel):
     paused: Annotated[int, Field(ge=0, le=MOST_PAUSES)] = 0
     uncleanable: str = ""
     snapshot: tuple[Long, Long] | None = None
-    seen: tuple[Long, Long] | None = None
+    seen: Annotated[tuple[Long, ...], Field(min_length=2)] | None = None
 
 
 class _Entry(_AnyEntry):
@@ -199,7 +202,7 @@ class _EntryV1(_AnyEntry):
 class _State(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    version: Literal[2, 3]
+    version: Literal[2, 3, 4]
     logs: dict[str, _Entry]
 
 
@@ -223,7 +226,7 @@ def _log_of(entry: _AnyEntry) -> LogState:
         paused=entry.paused,
         uncleanable=entry.uncleanable,
         snapshot=SnapshotRef(*entry.snapshot) if entry.snapshot else None,
-        seen=SeenCommits(*entry.seen) if entry.seen else None,
+        seen=SeenCommits(entry.seen[0], entry.seen[1], entry.seen[2:]) if entry.seen else None,
     )
 
 

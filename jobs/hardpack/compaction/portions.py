@@ -1,0 +1,80 @@
+"""The portions of a pass: what each of its commits takes, where one commit would be too large.
+
+Kafka's cleaner puts each group of segments in place as soon as it is clean, and writes its checkpoint when all are
+(Cleaner.doClean). So does a large pass: a portion takes dead rows out and leaves every state as it was; the last one
+moves the states. A pass that dies in between has lost no more than the portion that it was at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hardpack.compaction.choice import Choice
+from hardpack.compaction.dead_rows import DeadRows
+from hardpack.compaction.staging import Staged
+from hardpack.rules.model import SnapshotRef
+
+
+@dataclass(frozen=True)
+class Portion:
+    """A portion that is published."""
+
+    staged: Staged
+    snapshot: SnapshotRef
+    """The one that it made."""
+    tasks: Mapping[str, Any]
+    """Scan tasks of the files that it put into the table, by path."""
+
+
+def portions(choice: Choice) -> list[Choice]:
+    """Returns what each commit of a pass takes, in the order of the commits; most passes have one.
+
+    A portion is of whole runs of files. New deletion vectors, which are small, all come with the last one.
+
+    Args:
+        choice: what the whole pass does.
+    """
+    limit, sizes = choice.work.request.commit_bytes, choice.inputs.data_files
+    packs: list[list[Sequence[str]]] = []
+    room = 0
+    for run in choice.rewrite:
+        size = sum(sizes[path].bytes for path in run)
+        if not packs or (limit is not None and size > room):
+            packs.append([])
+            room = limit or 0
+        packs[-1].append(run)
+        room -= size
+    if len(packs) < 2:
+        return [choice]
+    return [_portion(choice, pack, number, len(packs)) for number, pack in enumerate(packs, 1)]
+
+
+def _portion(choice: Choice, runs: Sequence[Sequence[str]], number: int, of: int) -> Choice:
+    hide = choice.hide if number == of else {}
+    paths = {*hide, *(path for run in runs for path in run)}
+    dead = {path: rows for path, rows in choice.dead.files.items() if path in paths}
+    return Choice(choice.inputs, DeadRows(dead, choice.dead.facts), hide, runs, number, of)
+
+
+def together(earlier: Sequence[Portion], last: Staged) -> Staged:
+    """Returns what a whole pass has written.
+
+    Args:
+        earlier: its portions that are published.
+        last: the one that is not yet.
+    """
+    parts = [*(portion.staged for portion in earlier), last]
+    inputs, facts = last.choice.inputs, last.choice.dead.facts
+    seen = inputs.seen._replace(portions=tuple(portion.snapshot.sequence_number for portion in earlier))
+    dead = {path: rows for part in parts for path, rows in part.choice.dead.files.items()}
+    rewrite = [run for part in parts for run in part.choice.rewrite]
+    choice = Choice(replace(inputs, seen=seen), DeadRows(dead, facts), last.choice.hide, rewrite)
+    return Staged(
+        choice,
+        [made for part in parts for made in part.made],
+        last.vectors,
+        [java for part in parts for java in part.java_files],
+        last.java_vectors,
+    )
