@@ -265,6 +265,11 @@ def _never_grows(real: Any) -> Any:
     return property(lambda _: False)
 
 
+def _all_between(real: Any) -> Any:
+    """What came between the portions of a pass counts as seen."""
+    return lambda seen, sequence: real(seen, sequence) or (bool(seen.portions) and sequence <= seen.made)
+
+
 def _believed(real: Any) -> Any:
     """Whatever state stands in the table is held to belong to its snapshot."""
     return lambda *_: True
@@ -324,6 +329,7 @@ MUTANTS = [
     Mutant("nothing came during a pass", gate_read, "_stands", _nothing_came, ("verify",)),
     Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
     Mutant("a MERGE that adds rows makes a new topic", Change, "grows", _never_grows, ("I6", "state-survives")),
+    Mutant("what comes between portions is seen", model.SeenCommits, "holds", _all_between, ("I9", "I9-risen")),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""
