@@ -229,7 +229,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
 
         Raises:
             BadInput: the plan's time lies in the future.
-            GateRefused: a guarantee would not hold; nothing was published and the logs are marked uncleanable.
+            GateRefused: a guarantee would not hold; it was not published and the logs are marked uncleanable.
             Conflict: the table has moved on, plan again.
         """
         from hardpack.compaction.phase_one import clean

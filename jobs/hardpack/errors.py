@@ -41,7 +41,7 @@ class Unreadable(BadInput):
 
 
 class GateRefused(HardpackError):
-    """The staged result broke a guarantee, so nothing was published.
+    """The staged result broke a guarantee, so it was not published.
 
     Args:
         message: the sentence.
@@ -72,7 +72,10 @@ class ExpectationFailed(HardpackError):
 
 
 class Conflict(HardpackError):
-    """Somebody else changed the input files or the log's state meanwhile; nothing was published, plan again."""
+    """Somebody else changed the input files or the log's state meanwhile, so what was staged was not published.
+
+    It has to be planned again.
+    """
 
     exit_code = 4
 

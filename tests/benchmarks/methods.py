@@ -64,10 +64,14 @@ def hardpack(run: Run) -> None:
     run.hp.clean(run.hp.plan(run.table, now=NOW, force=True))
 
 
-def hardpack_in_portions(run: Run) -> None:
-    """The same, each commit of at most 100 MB of files."""
-    plan = run.hp.plan(run.table, now=NOW, force=True)
-    run.hp.clean(plan.model_copy(update={"unit_bytes": 100_000_000}))
+def hardpack_in_portions(megabytes: int) -> Callable[[Run], None]:
+    """The same, each commit of at most so many MB of files."""
+
+    def clean(run: Run) -> None:
+        plan = run.hp.plan(run.table, now=NOW, force=True)
+        run.hp.clean(plan.model_copy(update={"unit_bytes": megabytes * 1_000_000}))
+
+    return clean
 
 
 def allow_vectors(run: Run) -> None:
@@ -140,7 +144,8 @@ def small_segments(run: Run) -> None:
 PREPARE: Mapping[str, Callable[[Run], None]] = {
     "hardpack": forget_keys,
     "hardpack, small segments": small_segments,
-    "hardpack, small segments, in portions": small_segments,
+    "hardpack, small segments, portions of 100 MB": small_segments,
+    "hardpack, small segments, portions of 400 MB": small_segments,
     "hardpack, deletion vectors": allow_vectors,
 }
 """What is done to the table before the clock runs."""
@@ -149,7 +154,8 @@ METHODS: Mapping[str, Callable[[Run], None]] = {
     "hardpack, keys filtered before": hardpack,
     "hardpack, deletion vectors": hardpack,
     "hardpack, small segments": hardpack,
-    "hardpack, small segments, in portions": hardpack_in_portions,
+    "hardpack, small segments, portions of 100 MB": hardpack_in_portions(100),
+    "hardpack, small segments, portions of 400 MB": hardpack_in_portions(400),
     "row_number + INSERT OVERWRITE": row_number,
     "MERGE copy-on-write": merge,
     "DELETE copy-on-write": delete,

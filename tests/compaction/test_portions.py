@@ -57,7 +57,7 @@ def rows(table):
 def numbers(table):
     """What the portions among the snapshots call themselves, the oldest first."""
     told = [summary_of(s).get(PORTION_SUMMARY) for s in ancestors(table.refresh())]
-    return [number for number in told[::-1] if number]
+    return [told_of.partition(":")[0] for told_of in told[::-1] if told_of]
 
 
 @pytest.fixture
@@ -145,6 +145,26 @@ def test_a_pass_that_dies_loses_the_portion_that_it_was_at(hp, catalog, one_comm
     assert sum(e.files_rewritten for e in report.logs) == rewritten - done
     assert report.portions
     assert hp.verify(name_of(table), now=T0).success
+
+
+def test_a_portion_of_another_process_with_the_same_plan_is_not_taken_for_its_own(hp, catalog, meanwhile):
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0, segment_bytes=14)
+    for first in (0, 10, 20):
+        append(table, {0: [row(first + n, f"k{n + first // 10}") for n in range(10)]})
+    append(table, {0: [row(30, "end")]})
+    plan = planned(hp, table)
+
+    def begins_the_same():
+        faults.arm(Fault("committed", "stop"))
+        with pytest.raises(Stopped):
+            hp.clean(plan)
+
+    meanwhile(begins_the_same)
+    with pytest.raises(Conflict, match="an input file changed"):
+        hp.clean(plan)
+    assert numbers(table) == ["1/2"]
+    hp.clean_or_replan(plan)
+    assert [r.offset for r in rows_of(table)] == [0, 10, *range(20, 31)]
 
 
 def test_what_comes_between_the_portions_is_left_to_the_next_pass(hp, catalog, monkeypatch):

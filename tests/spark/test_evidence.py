@@ -28,6 +28,11 @@ pytestmark = pytest.mark.spark
             "struct<m:map<binary,int>>",
             ["null", "named_struct('m', null)", "named_struct('m', map())", "named_struct('m', map(x'00', 1))"],
         ),
+        (
+            "struct<a:string,b:string>",
+            ["null", *(f"named_struct('a', {a}, 'b', {b})" for a in ("null", "''", "'x'") for b in ("null", "'x'"))],
+        ),
+        ("struct<`a.b`:int,`c``d`:int>", [f"named_struct('a.b', {a}, 'c`d', {b})" for a in (1, 2) for b in (1, 2)]),
         ("array<double>", ["array(double('NaN'))", "array(0d)", "array(null)", "array(double('Infinity'))"]),
         ("array<binary>", ["array(x'00')", "array(x'')", "array(x'0000')", "array(null)"]),
     ],

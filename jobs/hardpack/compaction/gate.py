@@ -73,7 +73,7 @@ def judge_pass(session: TableSession, ledger: Ledger, known: GateKeys | None = N
         verdict = judge(rows, request.table, title, promises, session.home, about)
     if not verdict.success:
         raise GateRefused(
-            f"{request.table}: the staged result broke {', '.join(verdict.failed)}, so nothing was published; "
+            f"{request.table}: the staged result broke {', '.join(verdict.failed)}, so it was not published; "
             f"see {verdict.page} and report it with the table's metadata. Its logs are left alone until "
             f"`hardpack resume {request.table}`.",
             verdict.broken,

@@ -92,7 +92,7 @@ def clean_logs(
             if gone := _left_meanwhile(session, error, logs):
                 raise Conflict(
                     f"{session.name}: others took {gone} out of the table and expired the snapshot that the pass read; "
-                    "plan again, nothing was published."
+                    "plan again, what was staged was not published."
                 ) from error
             if not dry_run:
                 mark_uncleanable(session, bad.partitions, bad.reason)

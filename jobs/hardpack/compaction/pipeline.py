@@ -32,7 +32,7 @@ def run(session: TableSession, work: PassWork) -> PassReport:
         work: what the pass is to do.
 
     Raises:
-        UncleanableLog: a log's rows cannot be cleaned; nothing was published.
+        UncleanableLog: a log's rows cannot be cleaned; what was staged was not published.
         GateRefused: a guarantee does not hold on the staged result.
         Conflict: an input file or a log's state changed meanwhile.
     """

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pyiceberg.table import Table
 
 from hardpack.compaction.gate import GatePassed
-from hardpack.compaction.gate_read import with_gate_read
+from hardpack.compaction.gate_read import fingerprint, with_gate_read
 from hardpack.compaction.ledger import Ledger
 from hardpack.compaction.portions import Portion
 from hardpack.compaction.report import PassReport
@@ -80,7 +80,9 @@ def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> 
         _standing(ledger, at_commit, fields)
         return {}
 
-    snapshot = _commit(session, ledger, {PORTION_SUMMARY: f"{choice.number}/{choice.of}"}, unchanged)
+    # the name of its files tells it from that of another process with the same plan
+    name = f"{choice.number}/{choice.of}:{fingerprint(file.path for file in staged.new)}"
+    snapshot = _commit(session, ledger, {PORTION_SUMMARY: name}, unchanged)
     log.info("%s: portion %d of %d is published; %s", choice.work.name, choice.number, choice.of, gate.page)
     tasks = {new.path: session.jvm.task_of(java) for new, java in zip(staged.new, staged.java_files, strict=True)}
     return Portion(staged, SnapshotRef(snapshot, session.jvm.sequence_number(snapshot)), tasks)
@@ -119,12 +121,12 @@ def _standing(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> dict[str
     """Returns the states of the table's logs as they stand, refused when the pass no longer fits them."""
     work, record = ledger.choice.work, ledger.choice.inputs.record
     if moved := record.why_moved(work.request.base, at_commit.ancestors):
-        raise Conflict(f"{work.name}: {moved}; plan again, nothing was published.")
+        raise Conflict(f"{work.name}: {moved}; plan again, what was staged was not published.")
     # by another value or rule other rows are tombstones, of which the pass has dated none
     if mean_other_rows(fields, at_commit.properties.get(FIELDS, ""), (*OFFSETS, "key", *TOMBSTONES)):
         raise Conflict(
             f"{work.name}: partition, offset, key or value was mapped to another column meanwhile, or tombstones go by "
-            "another rule; plan again, nothing was published."
+            "another rule; plan again, what was staged was not published."
         )
     current = read_state(work.name, at_commit.properties)
     own = {log.name for log in work.logs}
@@ -132,13 +134,13 @@ def _standing(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> dict[str
     if changed := sorted(own - known):
         raise Conflict(
             f"{work.name}: another pass cleaned partition {changed[0]} meanwhile, or somebody paused or resumed it; "
-            "plan again, nothing was published."
+            "plan again, what was staged was not published."
         )
     readers = slowest_readers(work.name, at_commit.properties, work.settings)
     if early := next((log for log in work.logs if log.name in readers and log.takes_from(readers[log.name])), None):
         raise Conflict(
             f"{work.name}: reader {readers[early.name].name} was recorded in partition {early.name} meanwhile, where "
-            "tombstones have to wait for it; plan again, nothing was published."
+            "tombstones have to wait for it; plan again, what was staged was not published."
         )
     return current | {log: state for log, state in record.trusted.items() if log in known}
 

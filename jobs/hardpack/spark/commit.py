@@ -197,7 +197,7 @@ class Commits:
                 raise
             raise Conflict(
                 f"{self.name}: other writers changed the table during each of {trial.tries} tries to commit "
-                f"({error}); run it again, nothing was published."
+                f"({error}); run it again, what was staged was not published."
             ) from None
         trial.clean_up(made)
         return made
@@ -237,12 +237,12 @@ class Commits:
             if kind == VALIDATION:
                 raise Conflict(
                     f"{self.name}: an input file changed since snapshot {base} ({message}); plan again, "
-                    "nothing was published."
+                    "what was staged was not published."
                 ) from None
             if not trial.made:
                 raise Conflict(
                     f"{self.name}: what was made from snapshot {base} does not fit the table any more ({message}); "
-                    "plan again, nothing was published."
+                    "plan again, what was staged was not published."
                 ) from None
             raise CommitUnknown(
                 f"{self.name}: the commit ended with {kind} ({message}); see that the catalog is well and run the same "

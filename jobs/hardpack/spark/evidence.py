@@ -204,19 +204,25 @@ def content_hash(rows: DataFrame) -> Column:
     Nulls are hashed apart, as xxhash64 passes over them.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+    from pyspark.sql.types import NullType
 
     # a column of Iceberg's type unknown holds nothing, and its reader does not read it
     kinds = {f.name: f.dataType for f in rows.schema.fields if not isinstance(f.dataType, NullType)}
-    names = sorted(kinds)
-    # Spark's hash has no maps, and does not tell a missing list or struct inside another from an empty one
-    values = [
-        F.to_json(F.struct(_without_maps(column(n), kinds[n])), WHOLE_TIMES)
-        if isinstance(kinds[n], ArrayType | MapType | StructType)
-        else column(n)
-        for n in names
-    ]
-    return F.xxhash64(*values, *(column(n).isNull() for n in names))
+    return F.xxhash64(*(part for name in sorted(kinds) for part in _hashed(column(name), kinds[name])))
+
+
+def _hashed(value: Column, kind: DataType) -> list[Column]:
+    """Returns what is hashed of a value: of a struct its fields, which cost far less than its text."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    if isinstance(kind, StructType):
+        fields = [f for f in kind.fields if not isinstance(f.dataType, NullType)]
+        return [value.isNull(), *(part for f in fields for part in _hashed(value[f.name], f.dataType))]
+    # Spark's hash has no maps, and does not tell a missing list inside another from an empty one
+    if isinstance(kind, ArrayType | MapType) or kind.typeName() == "variant":
+        return [F.to_json(F.struct(_without_maps(value, kind)), WHOLE_TIMES), value.isNull()]
+    return [value, value.isNull()]
 
 
 def _without_maps(value: Column, kind: DataType) -> Column:

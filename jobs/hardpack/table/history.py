@@ -25,7 +25,10 @@ CONTROL = "control:"
 SPLIT_SUMMARY = "hardpack.split"
 """Names the split that made a snapshot; begins with `WHOLE` where its files had all rows that appends had brought."""
 PORTION_SUMMARY = "hardpack.portion"
-"""Which commit of how many of one pass made a snapshot, as `2/15`; the last one has the pass's report instead."""
+"""Which commit of how many of one pass made a snapshot, and a name of its files, as `2/15:960a7d50dbf0`.
+
+The last one has the pass's report instead.
+"""
 WHOLE = "whole:"
 
 
