@@ -47,10 +47,10 @@ class LogUnderTest:
 class Batch:
     """Logs as partitions of one table. `seen` gives what a step left, in the words of the cases."""
 
-    def __init__(self, catalog, spark, home, layout=PLAIN):
+    def __init__(self, catalog, spark, home, layout=PLAIN, portions=True):
         self.layout, self.columns, self.name = layout, mapped(layout), f"eq.logs{next(_names)}"
         self.table = layout.adopted(catalog, self.name) if layout.mixed else layout.create(catalog, self.name)
-        self.spark, self.home, self.passes = spark, home, count()
+        self.spark, self.home, self.passes, self.portions = spark, home, count(), portions
         self.logs: dict[int, LogUnderTest] = {}
         self.left: dict[int, set[int]] = {}
 
@@ -158,8 +158,10 @@ class Batch:
 
     def _request(self, phase, session):
         at = next(self.passes)
-        # some in portions of one file each, some as one commit
-        return PassRequest(self.name, phase, f"{at}", 0, session.base, commit_bytes=(1, None, 10**9)[at % 3])
+        # every other phase one that has enough to do ends in about three commits
+        size = int(self.table.current_snapshot().summary["total-files-size"])
+        portion = size // 6 if self.portions and phase == "one" and not at % 4 else None
+        return PassRequest(self.name, phase, f"{at}", 0, session.base, commit_bytes=portion)
 
     def observe(self):
         """What is left: partition -> survivors, checkpoint, horizons, log_start, layout (segments with rows)."""
