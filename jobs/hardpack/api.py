@@ -213,7 +213,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
         policy = self.policies.of(table_name(table)) if self.policies else None
         order, unit_bytes = (policy.order, policy.unit_bytes) if policy else ("filthiest", UNIT_BYTES)
         plan = make_plan(self.session(table), now, partitions, force, last_stable, order, interval, clock)
-        return plan.model_copy(update={"unit_bytes": unit_bytes})
+        return plan.in_commits_of(unit_bytes)
 
     def policy_text(self, table: str) -> str:
         """Returns all that the policy file says of how a table is planned, as text that differs when it does."""

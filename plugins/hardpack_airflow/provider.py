@@ -23,7 +23,8 @@ OPTIONS = {
     ),
     "unit_bytes": (
         str(100 * 1024**3),
-        "Most bytes that one Spark application cleans; a larger table is cleaned in several units.",
+        "Most bytes that one Spark application cleans; a larger table is cleaned in several units, and a larger log in "
+        "several commits.",
     ),
     "pool": (
         "hardpack",

@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 SIZES = {"a": 40, "b": 60, "c": 100, "d": 10, "e": 10, "v": 5}
 
 
-def choice_of(runs, commit_bytes, hide=(), sizes=SIZES):
+def choice_of(runs, commit_bytes, hide=(), sizes=SIZES, emptied=(), leader_epoch=None):
     """A choice over files of these sizes; each has a dead row."""
     inputs: Any = SimpleNamespace(
-        work=SimpleNamespace(request=SimpleNamespace(commit_bytes=commit_bytes)),
-        data_files={path: SimpleNamespace(bytes=size) for path, size in sizes.items()},
+        work=SimpleNamespace(
+            request=SimpleNamespace(commit_bytes=commit_bytes), columns=SimpleNamespace(leader_epoch=leader_epoch)
+        ),
+        data_files={path: SimpleNamespace(bytes=size, rows=3) for path, size in sizes.items()},
     )
     paths = [*hide, *(path for run in runs for path in run)]
-    dead = cast("Any", DeadRows(dict.fromkeys(paths, "dead"), {"0": "facts"}))
+    rows = {path: SimpleNamespace(skipped=range(3 if path in emptied else 1)) for path in paths}
+    dead = cast("Any", DeadRows(cast("Any", rows), cast("Any", {"0": "facts"})))
     return Choice(inputs, dead, cast("Any", dict.fromkeys(hide, "positions")), runs)
 
 
@@ -47,6 +50,19 @@ def test_a_pass_that_fits_is_the_choice_itself():
     assert portions(whole) == [whole]
     nothing = choice_of([], 1, hide=["v"])
     assert portions(nothing) == [nothing]
+
+
+def test_files_without_a_living_row_come_last():
+    runs = [["a", "b"], ["c"], ["d"], ["e"]]
+    made = portions(choice_of(runs, 1, emptied="abd"))
+    assert [one.rewrite for one in made] == [[["c"]], [["e"], ["a", "b"], ["d"]]]
+    made = portions(choice_of(runs, 1, emptied="acde"))
+    assert [one.rewrite for one in made] == [runs]
+
+
+def test_where_one_row_of_an_offset_decides_about_others_there_is_one_commit():
+    whole = choice_of([["c"], ["d"]], 1, leader_epoch="leader_epoch")
+    assert portions(whole) == [whole]
 
 
 def test_rows_that_are_hidden_come_last():

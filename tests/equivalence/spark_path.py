@@ -30,6 +30,8 @@ from hardpack.table.state import STATE_PROPERTY, read_state, write_state
 from tests.layouts import PLAIN, mapped
 
 MAPPED = tuple(name for name in Settings.model_fields if name.startswith("column_") or name == "tombstone")
+PORTIONS = 6
+"""Of a pass that rewrites the whole table."""
 _names = count()
 
 
@@ -47,10 +49,11 @@ class LogUnderTest:
 class Batch:
     """Logs as partitions of one table. `seen` gives what a step left, in the words of the cases."""
 
-    def __init__(self, catalog, spark, home, layout=PLAIN, portions=True):
+    def __init__(self, catalog, spark, home, layout=PLAIN, in_portions=True):
         self.layout, self.columns, self.name = layout, mapped(layout), f"eq.logs{next(_names)}"
         self.table = layout.adopted(catalog, self.name) if layout.mixed else layout.create(catalog, self.name)
-        self.spark, self.home, self.passes, self.portions = spark, home, count(), portions
+        self.spark, self.home, self.passes = spark, home, count()
+        self.cleanings = count(0 if in_portions else 1, 1 if in_portions else 2)
         self.logs: dict[int, LogUnderTest] = {}
         self.left: dict[int, set[int]] = {}
 
@@ -157,11 +160,11 @@ class Batch:
             transaction.set_properties({STATE_PROPERTY: write_state(states)})
 
     def _request(self, phase, session):
-        at = next(self.passes)
-        # every other phase one that has enough to do ends in about three commits
-        size = int(self.table.current_snapshot().summary["total-files-size"])
-        portion = size // 6 if self.portions and phase == "one" and not at % 4 else None
-        return PassRequest(self.name, phase, f"{at}", 0, session.base, commit_bytes=portion)
+        commit_bytes = None
+        if phase == "one" and next(self.cleanings) % 2 == 0:
+            # one that has enough to do ends in a few commits
+            commit_bytes = int(self.table.current_snapshot().summary["total-files-size"]) // PORTIONS
+        return PassRequest(self.name, phase, f"{next(self.passes)}", 0, session.base, commit_bytes=commit_bytes)
 
     def observe(self):
         """What is left: partition -> survivors, checkpoint, horizons, log_start, layout (segments with rows)."""

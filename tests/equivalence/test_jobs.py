@@ -21,7 +21,7 @@ def log():
 
 
 def jobs_of(catalog, spark, home, logs, settings):
-    batch = Batch(catalog, spark, home, portions=False)
+    batch = Batch(catalog, spark, home, in_portions=False)
     batch.create({at: (log(), Settings.model_validate(settings)) for at in range(logs)})
     before = spark._jsc.sc().dagScheduler().numTotalJobs()
     batch.clean(dict.fromkeys(range(logs), 100))

@@ -68,6 +68,9 @@ class Maker:
         """Whether a sink writes that puts the rows of several logs into a file."""
         share = rng.choice([0.15, 0.3, 0.5])
         self.kinds = dict(BASE) | {k: w for k, w in SOME.items() if rng.random() < share}
+        if self.unit_bytes == 1:
+            # most of what may happen to a pass in portions happens between them
+            self.kinds |= {kind: 2 * weight for kind, weight in self.kinds.items() if kind in ("dies", "ambush")}
         self.tombs = rng.choice([0.0, 0.2, 0.4])
         self.keyless = rng.choice([0.0, 0.0, 0.0, 0.1])
         self.odd = rng.choice([0.0, 0.0, 0.15])

@@ -98,8 +98,9 @@ def _compared(
     same = {path for path in sides[0].keys() & sides[1].keys() if sides[0][path] == sides[1][path]}
     sides = [{p: rows for p, rows in side.items() if p not in same.intersection(unread)} for side in sides]
     if own:
-        new, removed = set[str](), set[str]()
+        new, removed, came = set[str](), set[str](), set[str]()
         for wrote in map(tab.meta.snapshot_by_id, own):
+            came |= new
             new |= {
                 e.data_file.file_path for e in tab.entries(wrote) if e.file_sequence_number == wrote.sequence_number
             }
@@ -108,8 +109,9 @@ def _compared(
         sides[1] = {p: rows for p, rows in sides[1].items() if p in sides[0] or p in new}
         hidden = [tab.hidden(tab.meta.snapshot_by_id(number)) for number in snapshots]
         # a pass in memory hides no row, so that what is hidden anew was deleted by others
-        taken = any(hidden[0].get(p) != hidden[1].get(p) for p in sides[0].keys() & sides[1].keys())
-        if taken or sides[0].keys() - sides[1].keys() - removed:
+        began = sides[0].keys() | came
+        taken = any(hidden[0].get(p) != hidden[1].get(p) for p in began & sides[1].keys())
+        if taken or began - sides[1].keys() - removed:
             sides[0], logs = sides[1], [entry.model_copy(update={c.name: 0 for c in CAUSES}) for entry in logs]
     sides = [[r for found in side.values() for r in found] for side in sides]
     failed: dict[str, list[str]] = defaultdict(list)

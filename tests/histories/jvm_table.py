@@ -85,7 +85,7 @@ class SimJvmTable:
         """The positions that are hidden, which stand for the delete files on a data file."""
         return [task.hidden] if task.hidden else []
 
-    def commit(self, base: int, change: Any) -> int:
+    def commit(self, base: int, change: Any) -> SnapshotRef:
         """As Iceberg: applied to the newest snapshot until a swap succeeds, refused where an input has changed."""
         for _ in range(TRIES):
             self.world.meanwhile()
@@ -110,7 +110,7 @@ class SimJvmTable:
                            self.world.now, dict(change.summary), self.world.settings)
                 )  # fmt: skip
             self.world.look(self.table)
-            return made.snapshot_id
+            return SnapshotRef(made.snapshot_id, made.sequence_number or 0)
         raise Conflict(f"{self.name}: others were faster {TRIES} times.")
 
     def _properties(self, change: Any, meta: Any, made: Snapshot) -> dict[str, str]:

@@ -28,7 +28,7 @@ def split(session: Any, settings: Any, batch: Any) -> tuple[int, str, int]:
     whole = WHOLE if _appended(tab, snapshot, set(paths)) else ""
     change = CommitChange(paths, new, lambda _: {}, {SPLIT_SUMMARY: f"{whole}{snapshot}"}, rewrites=True)
     try:
-        return len(new), "", jvm.commit(snapshot, change)
+        return len(new), "", jvm.commit(snapshot, change).id
     except Conflict:
         session.data_files(settings).discard(f.file_path for f in new)
         raise

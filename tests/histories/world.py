@@ -55,8 +55,9 @@ class World:
         self.applied: dict[tuple[str, int], int | None] = {}
         """By slot the snapshot that phase one of the kept plan made."""
         self.chain = False
-        self.unit_bytes: int | None = None
         """Whether the source delivers its last row again with every append."""
+        self.unit_bytes: int | None = None
+        """What the policy says of it."""
         self.settings: dict[str, Any] = {}
         self.known: set[int] = set()
         self.counts: Counter[str] = Counter()

@@ -33,7 +33,7 @@ def clean(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Phase one: drop superseded rows, give new tombstones a horizon, move the checkpoint; one commit a table."""
+    """Phase one: drop superseded rows, give new tombstones a horizon, move the checkpoint."""
     hp = console.connect()
     if (plan_file is None) == (not tables):
         raise BadInput("give either tables or --plan FILE, as in `hardpack clean db.t`.")

@@ -47,6 +47,10 @@ class Choice:
         """Paths of the files that leave the table."""
         return frozenset(path for run in self.rewrite for path in run)
 
+    def leaves_a_row(self, path: str) -> bool:
+        """Returns whether a file has a row that a rewrite copies."""
+        return len(self.skipped(path)) < self.inputs.data_files[path].rows
+
     def skipped(self, path: str) -> BitMap:
         """Returns the positions of a file that a rewrite leaves out."""
         return self.dead.files[path].skipped if path in self.dead.files else BitMap()

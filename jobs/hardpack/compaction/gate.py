@@ -66,7 +66,7 @@ def judge_pass(session: TableSession, ledger: Ledger, known: GateKeys | None = N
             "Partitions": partitions(names),
             "Time of the pass": moment(request.now),
         }
-        kept = known.beside(choice) if known else []
+        kept = known.beside(choice) if known else None
         rows = evidence(jvm, columns, chosen.sides, hold, lineage=False, sample=chosen.sample, known=kept)
         if not kept:
             rows = at_hand(rows, chosen.sides)

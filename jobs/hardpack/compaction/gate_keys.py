@@ -21,13 +21,10 @@ class GateKeys:
     """Rows of files as they stand before a pass, of the keys that its gates look at."""
 
     paths: Collection[str]
-    leaving: DataFrame | None
-    """Of files that portions before the last one take."""
-    last_leaving: DataFrame | None
-    """Of files that the last one takes, or of which it hides rows."""
-    staying: DataFrame | None
+    rows: DataFrame
+    """Each with the number of the portion that takes its file away or hides rows of it, 0 for none."""
 
-    def beside(self, choice: Choice) -> list[DataFrame]:
+    def beside(self, choice: Choice) -> DataFrame:
         """Returns the rows that stand before and after a portion.
 
         What earlier ones took away stands there too, but for the last one, after which the guarantees hold.
@@ -35,12 +32,8 @@ class GateKeys:
         Args:
             choice: of the portion.
         """
-        from pyspark.sql import functions as F
-
-        if choice.is_last:
-            return [self.staying] if self.staying else []
-        left = self.leaving and self.leaving.where(~F.col("file").isin([*choice.removed]))
-        return [rows for rows in (left, self.last_leaving, self.staying) if rows]
+        taken = self.rows["portion"]
+        return self.rows.where(taken == 0 if choice.is_last else taken != choice.number)
 
 
 def gate_keys(session: TableSession, portions: Sequence[Choice], hold: ExitStack) -> GateKeys | None:
@@ -51,25 +44,20 @@ def gate_keys(session: TableSession, portions: Sequence[Choice], hold: ExitStack
         portions: what each commit takes.
         hold: keeps the rows until the pass has ended.
     """
-    *early, last = portions
-    if not early:
+    from pyspark.sql import functions as F
+
+    last = portions[-1]
+    if last.of == 1:
         return None
-    inputs, work = last.inputs, last.work
+    inputs, work, jvm = last.inputs, last.work, session.jvm
     sample = key_sample(work)
     every = sample is None or work.columns.transactions
     head = {f.path for log in work.logs for run in runs_of(log.view) if not run.clean for f in run.files}
     paths = [path for path in inputs.tasks if every or path in head]
-    leaving = {path for choice in early for path in choice.removed}
-    last_leaving = {*last.removed, *last.hide}
-    values = any(log.expired for log in work.logs)
-
-    def rows(of: Sequence[str]) -> DataFrame | None:
-        side = Side([inputs.tasks[path] for path in of], "both", values=values or sample is None)
-        return keys_of(session.jvm, work.columns, side, hold, sample) if of else None
-
-    return GateKeys(
-        frozenset(paths),
-        rows([path for path in paths if path in leaving]),
-        rows([path for path in paths if path in last_leaving]),
-        rows([path for path in paths if path not in leaving and path not in last_leaving]),
-    )
+    values = sample is None or any(log.expired for log in work.logs)
+    rows = keys_of(jvm, work.columns, Side([inputs.tasks[path] for path in paths], "both", values=values), hold, sample)
+    taken = [(path, one.number) for one in portions for path in (*one.removed, *one.hide)]
+    numbers = F.broadcast(jvm.spark.createDataFrame(taken, "file string, portion int"))
+    found = rows.join(numbers, "file", "left").drop("file").fillna(0, ["portion"]).persist()
+    hold.callback(found.unpersist)
+    return GateKeys(frozenset(paths), found)

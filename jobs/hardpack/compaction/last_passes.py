@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.compaction.verify_sample import Settled
 from hardpack.rules.causes import CAUSES, rows_removed
-from hardpack.table.history import commits
+from hardpack.table.history import ancestors, commits, is_portion
 
 
 @dataclass(frozen=True)
@@ -88,20 +89,20 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
     until: dict[str, int | None] = {}
     own: dict[str, list[LastPass]] = defaultdict(list)
     settled: dict[str, Settled] = {}
-    for commit in commits(table):
-        if not commit.report or not commit.as_mapped:
-            # too long for its summary, and the file beside the table is gone; or of logs by other names or keys
+    died: list[int | None] = []
+    for snapshot, report in _newest_first(table):
+        parent, made = snapshot.parent_snapshot_id, snapshot.snapshot_id
+        if report is None:
+            # nothing tells what it took, so what came before it is looked at apart
+            died, found = [parent], later | found
+            until |= dict.fromkeys(until.keys() - found.keys(), parent)
             continue
-        report = PassReport.from_summary(commit.report, commit.snapshot)
-        before = commit.parent
-        if report.portions:
-            first = table.snapshot_by_id(report.portions[0])
-            before = first.parent_snapshot_id if first else None
+        before = _before(table, snapshot, report)
         for entry in report.logs:
             name = entry.name
             if name in found and name not in settled and report.phase == "one":
-                made = (*report.portions, commit.snapshot)
-                settled |= {name: part} if (part := Settled.of(table, entry, report.base, made)) else {}
+                part = Settled.of(table, entry, report.base, (*report.portions, made))
+                settled |= {name: part} if part else {}
             if name in found or (wanted is not None and name not in wanted):
                 continue
             if report.phase == "retention":
@@ -109,15 +110,37 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
                 if name in later:
                     found[name] = later[name]
                 else:
-                    until[name] = commit.parent
+                    until[name] = parent
                 continue
-            own[name].append(LastPass(report.base, before, commit.snapshot, entry, report.portions))
-            _, end, known = later.get(name, (None, commit.snapshot, None))
+            own[name].append(LastPass(report.base, before, made, entry, report.portions))
+            _, end, known = later.get(name, (None, made, None))
+            if died:
+                until.setdefault(name, died[0])
             (found if report.phase == "one" else later)[name] = (before, end, _merged(known, entry))
     spans: dict[Span, list[LogReport]] = defaultdict(list)
     for name, (base, end, entry) in (later | found).items():
         spans[Span(base, end, until.get(name))].append(entry)
     return LastPasses(dict(spans), dict(own), settled)
+
+
+def _newest_first(table: Table) -> Iterator[tuple[Snapshot, PassReport | None]]:
+    """Yields the snapshots by which passes ended, and without a report portions of passes that died before."""
+    reports, ended = {commit.snapshot: commit for commit in commits(table)}, set[int]()
+    for snapshot in ancestors(table):
+        commit = reports.get(snapshot.snapshot_id)
+        # else too long for its summary, and the file beside the table is gone; or of logs by other names or keys
+        if commit and commit.report and commit.as_mapped:
+            report = PassReport.from_summary(commit.report, commit.snapshot)
+            ended |= set(report.portions)
+            yield snapshot, report
+        elif is_portion(snapshot) and snapshot.snapshot_id not in ended:
+            yield snapshot, None
+
+
+def _before(table: Table, snapshot: Snapshot, report: PassReport) -> int | None:
+    """Returns the snapshot on which a pass was committed, of several commits the first."""
+    first = table.snapshot_by_id(report.portions[0]) if report.portions else snapshot
+    return first.parent_snapshot_id if first else None
 
 
 def _merged(later: LogReport | None, earlier: LogReport) -> LogReport:

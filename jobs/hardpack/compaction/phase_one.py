@@ -24,7 +24,9 @@ from hardpack.spark.causes.transactions import first_open
 from hardpack.spark.log_rows import Bounds, LogRows, log_rows, with_bounds
 from hardpack.spark.map_end import BoundedMap, bounded_maps
 from hardpack.table.columns import columns_at
+from hardpack.table.history import ancestors, is_portion, summary_of
 from hardpack.table.manifests import table_files
+from hardpack.table.state import PLAN_SUMMARY
 
 
 def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassReport:
@@ -99,8 +101,20 @@ def clean_logs(
             logs = [log for log in logs if log.name not in bad.partitions]
             if not logs:
                 raise
+            if published := _published(session, request):
+                raise Conflict(
+                    f"{session.name}: {published} portions of this pass were published when a log turned out to be "
+                    f"uncleanable ({error}); plan again, and the others go on without it."
+                ) from error
             request = replace(request, notes=(*request.notes, f"{error}"))
     return request.report()
+
+
+def _published(session: TableSession, request: PassRequest) -> int:
+    """Returns how many portions of a pass are in the table, though it has not come to its end."""
+    name = f"{request.phase}:{request.plan}"
+    own = (s for s in ancestors(session.table.refresh()) if is_portion(s))
+    return sum(summary_of(snapshot).get(PLAN_SUMMARY) == name for snapshot in own)
 
 
 def _in_logs(error: BadInput, logs: Sequence[LogToClean]) -> UncleanableLog | None:

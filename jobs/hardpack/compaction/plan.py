@@ -210,6 +210,16 @@ class Plan(BaseModel):
         """Returns the logs with one of the actions, in the plan's order."""
         return tuple(p for p in self.logs if p.action in actions)
 
+    def in_commits_of(self, unit_bytes: int) -> Plan:
+        """Returns the plan with a bound to each commit of phase one, where that may matter.
+
+        Args:
+            unit_bytes: most bytes of files that a commit rewrites, but at least one file.
+        """
+        small = self.split is None and sum(log.bytes for log in self.doing("clean")) <= unit_bytes
+        # older versions do not know it
+        return self.model_copy(update={"unit_bytes": None if small else unit_bytes})
+
     def units(self, unit_bytes: int) -> list[Plan]:
         """Returns the work in pieces of at most so many bytes (but at least one log), each a plan of its own.
 
@@ -217,7 +227,7 @@ class Plan(BaseModel):
         to do after that, so that it is one piece.
         """
         if self.split:
-            return [self.model_copy(update={"unit_bytes": unit_bytes})]
+            return [self.in_commits_of(unit_bytes)]
         units: list[list[LogPlan]] = []
         size = 0
         for log in self.doing("clean", "expire"):
@@ -226,4 +236,4 @@ class Plan(BaseModel):
                 size = 0
             units[-1].append(log)
             size += log.bytes
-        return [self.model_copy(update={"logs": tuple(u), "unit_bytes": unit_bytes}) for u in units]
+        return [self.model_copy(update={"logs": tuple(u)}).in_commits_of(unit_bytes) for u in units]

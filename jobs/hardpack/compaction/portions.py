@@ -31,15 +31,22 @@ class Portion:
 def portions(choice: Choice) -> list[Choice]:
     """Returns what each commit of a pass takes, in the order of the commits; most passes have one.
 
-    A portion is of whole runs of files. New deletion vectors, which are small, all come with the last one.
+    A portion is of whole runs of files. New deletion vectors, which are small, all come with the last one, and so do
+    files without a living row: a log that shows no row would count as a new one, should the pass die before its end.
+    Where rows of one offset differ in key, no gate can judge some of them alone, and there is but one commit.
 
     Args:
         choice: what the whole pass does.
     """
     limit, sizes = choice.work.request.commit_bytes, choice.inputs.data_files
+    if choice.work.columns.leader_epoch:
+        return [choice]
     packs: list[list[Sequence[str]]] = []
     room = 0
+    emptied = [run for run in choice.rewrite if not any(choice.leaves_a_row(path) for path in run)]
     for run in choice.rewrite:
+        if run in emptied:
+            continue
         size = sum(sizes[path].bytes for path in run)
         if not packs or (limit is not None and size > room):
             packs.append([])
@@ -48,6 +55,7 @@ def portions(choice: Choice) -> list[Choice]:
         room -= size
     if len(packs) < 2:
         return [choice]
+    packs[-1] += emptied
     return [_portion(choice, pack, number, len(packs)) for number, pack in enumerate(packs, 1)]
 
 

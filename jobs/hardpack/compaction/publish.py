@@ -1,4 +1,4 @@
-"""The last step of a pass: one commit of files, states and summary; and whether a pass was committed before."""
+"""The last step of a pass or of a portion: a commit of files, states and summary; and whether one was made before."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
         STATE_PROPERTY: folder.kept(write_state(whole.states(request.commit_time()))),
     }
     snapshot = _commit(
-        session, ledger, summary, lambda at_commit: {STATE_PROPERTY: _next_state(whole, at_commit, fields)}
+        session, ledger, summary, lambda at_commit: {STATE_PROPERTY: _next_state(ledger, at_commit, fields)}
     )
-    return report.model_copy(update={"snapshot": snapshot, "data_docs": gate.page if gate else ""})
+    return report.model_copy(update={"snapshot": snapshot.id, "data_docs": gate.page if gate else ""})
 
 
 def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> Portion:
@@ -80,12 +80,13 @@ def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> 
         _standing(ledger, at_commit, fields)
         return {}
 
-    # the name of its files tells it from that of another process with the same plan
-    name = f"{choice.number}/{choice.of}:{fingerprint(file.path for file in staged.new)}"
-    snapshot = _commit(session, ledger, {PORTION_SUMMARY: name}, unchanged)
-    log.info("%s: portion %d of %d is published; %s", choice.work.name, choice.number, choice.of, gate.page)
     tasks = {new.path: session.jvm.task_of(java) for new, java in zip(staged.new, staged.java_files, strict=True)}
-    return Portion(staged, SnapshotRef(snapshot, session.jvm.sequence_number(snapshot)), tasks)
+    # the name of its files tells it from that of another process with the same plan
+    name = f"{choice.number}/{choice.of}:{fingerprint([*choice.removed, *tasks])}"
+    # nothing may fail behind this, as the files would be taken for files that nobody knows
+    portion = Portion(staged, _commit(session, ledger, {PORTION_SUMMARY: name}, unchanged), tasks)
+    log.info("%s: portion %d of %d is published; %s", choice.work.name, choice.number, choice.of, gate.page)
+    return portion
 
 
 def _commit(
@@ -93,7 +94,7 @@ def _commit(
     ledger: Ledger,
     summary: Mapping[str, str],
     properties: Callable[[TableAtCommit], dict[str, str]],
-) -> int:
+) -> SnapshotRef:
     """Commits the files of a ledger; gives the snapshot that this made."""
     staged, choice, work = ledger.staged, ledger.choice, ledger.choice.work
     tasks = choice.inputs.tasks
@@ -113,7 +114,7 @@ def _commit(
 def _next_state(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> str:
     """Returns the table's state with the pass's logs moved on, refused when the pass no longer fits what stands."""
     current = _standing(ledger, at_commit, fields)
-    after = ledger.states(ledger.choice.work.request.commit_time())
+    after = ledger.whole.states(ledger.choice.work.request.commit_time())
     return write_state({**current, **{log: made_by(state, at_commit.made) for log, state in after.items()}})
 
 
@@ -122,6 +123,11 @@ def _standing(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> dict[str
     work, record = ledger.choice.work, ledger.choice.inputs.record
     if moved := record.why_moved(work.request.base, at_commit.ancestors):
         raise Conflict(f"{work.name}: {moved}; plan again, what was staged was not published.")
+    if any(portion.snapshot.id not in at_commit.ancestors for portion in ledger.earlier):
+        raise Conflict(
+            f"{work.name}: somebody rolled it back behind portions of this pass; plan again, what was staged was not "
+            "published."
+        )
     # by another value or rule other rows are tombstones, of which the pass has dated none
     if mean_other_rows(fields, at_commit.properties.get(FIELDS, ""), (*OFFSETS, "key", *TOMBSTONES)):
         raise Conflict(

@@ -217,7 +217,7 @@ def _split(session: TableSession, settings: Settings, batch: _Batch) -> tuple[in
             summary={SPLIT_SUMMARY: f"{whole}{request_id([batch.snapshot, sorted(batch.files)])}"},
             rewrites=True,
         )
-        return len(new), page, jvm.commit(batch.snapshot, change)
+        return len(new), page, jvm.commit(batch.snapshot, change).id
 
 
 def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequence[tuple[ContentFile, Any]]) -> str:

@@ -85,7 +85,5 @@ def discarded_on_failure(files: DataFiles, paths: Iterable[str]) -> Iterator[Non
 def _living(choice: Choice, run: Iterable[str]) -> list[RewriteInput]:
     """Returns the files of a run that have a row to copy."""
     data_files = choice.inputs.data_files
-    skipped = {path: choice.skipped(path) for path in run}
-    return [
-        RewriteInput(data_files[p], rows.serialize()) for p, rows in skipped.items() if len(rows) < data_files[p].rows
-    ]
+    left = filter(choice.leaves_a_row, run)
+    return [RewriteInput(data_files[path], choice.skipped(path).serialize()) for path in left]

@@ -220,6 +220,11 @@ def _others_deleted(jvm: JvmTable, before: Mapping[str, Any], after: Mapping[str
     return any(number not in wrote for numbers in came for number in numbers)
 
 
+def _number(task: Any) -> int:
+    """Returns the sequence number of the commit that brought a task's data file."""
+    return int(task.file().fileSequenceNumber())
+
+
 def _compare(
     session: TableSession,
     columns: LogColumns,
@@ -242,10 +247,16 @@ def _compare(
     among = columns.log.among(values)
     before, after = jvm.scan_tasks(base, among), jvm.scan_tasks(current, among)
     if own:
-        wrote = {jvm.sequence_number(snapshot) for snapshot in own}
-        after = {p: t for p, t in after.items() if p in before or int(t.file().fileSequenceNumber()) in wrote}
-        rows_taken = jvm.delete_manifests(current) and _others_deleted(jvm, before, after, wrote)
-        if rows_taken or before.keys() - after.keys() - set().union(*map(jvm.removed_files, own)):
+        wrote = {snapshot: jvm.sequence_number(snapshot) for snapshot in own}
+        after = {p: t for p, t in after.items() if p in before or _number(t) in wrote.values()}
+        began = before | {
+            path: task
+            for portion in own[:-1]
+            for path, task in jvm.scan_tasks(portion, among).items()
+            if _number(task) == wrote[portion]
+        }
+        rows_taken = jvm.delete_manifests(current) and _others_deleted(jvm, began, after, set(wrote.values()))
+        if rows_taken or began.keys() - after.keys() - set().union(*map(jvm.removed_files, own)):
             # others took files or rows while the pass ran: what it removed can no longer be told from what they did
             before, logs = after, [_nothing_removed(entry) for entry in logs]
     after = {path: task for path, task in after.items() if path not in waiting}

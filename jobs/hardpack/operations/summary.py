@@ -30,7 +30,7 @@ class Moment(BaseModel):
     report: PassReport | None = None
     """What hardpack did, when the snapshot is one of its own and ends a pass."""
     is_portion: bool = False
-    """Whether the snapshot is one of a pass that went on with another, whose report tells of both."""
+    """Whether the snapshot is one of a pass that was to go on with another; the report of the last tells of all."""
 
     @property
     def dirty(self) -> float:

@@ -163,7 +163,7 @@ class Commits:
     def __init__(self, jvm: Any, table: Any, name: str, in_logs: Callable[[Among], Any]) -> None:
         self._jvm, self._java, self.name, self._in_logs = jvm, table, name, in_logs
 
-    def commit(self, base: int, change: CommitChange) -> int:
+    def commit(self, base: int, change: CommitChange) -> SnapshotRef:
         """Publish a change as one metadata swap, re-applied on the newest snapshot as often as needed.
 
         Files, properties and summary go into one compare-and-set of the table's metadata. Iceberg's own
@@ -175,7 +175,7 @@ class Commits:
             change: what to do.
 
         Returns:
-            The new snapshot's id.
+            The new snapshot.
 
         Raises:
             Conflict: an input file was rewritten, deleted from or removed meanwhile, or tries ran out.
@@ -183,7 +183,8 @@ class Commits:
         """
         trial = _Trial(self._java, base, change)
         try:
-            made = int(commit_tries(self.name, strings(self._jvm, self._java.properties()))(self._commit_once, trial))
+            tries = commit_tries(self.name, strings(self._jvm, self._java.properties()))
+            made: SnapshotRef = tries(self._commit_once, trial)
         except CommitUnknown:
             raise
         except (Conflict, _TryAgain) as error:
@@ -199,10 +200,10 @@ class Commits:
                 f"{self.name}: other writers changed the table during each of {trial.tries} tries to commit "
                 f"({error}); run it again, what was staged was not published."
             ) from None
-        trial.clean_up(made)
+        trial.clean_up(made.id)
         return made
 
-    def _commit_once(self, trial: _Trial) -> int:
+    def _commit_once(self, trial: _Trial) -> SnapshotRef:
         base, change = trial.base, trial.change
         trial.tries += 1
         try:
@@ -223,7 +224,7 @@ class Commits:
             faults.reach("before swap")
             operations.commit(current, changed)
             faults.reach("after swap")
-            return made[0]
+            return made
         except HardpackError:
             raise
         except Exception as error:  # pyspark turns some of Java's exceptions into its own
@@ -286,7 +287,7 @@ class Commits:
                 raise _TryAgain(message) from None
             raise CommitUnknown(f"{self.name}: {kind} ({message}); see what is set, then try again.") from error
 
-    def _landed(self, base: int, summary: Mapping[str, str], failure: str) -> int | None:
+    def _landed(self, base: int, summary: Mapping[str, str], failure: str) -> SnapshotRef | None:
         """Returns the snapshot since the base that carries this summary.
 
         An earlier try may have gone through unheard.
@@ -296,7 +297,7 @@ class Commits:
             snapshot = self._java.currentSnapshot()
             while snapshot is not None and int(snapshot.snapshotId()) != base:
                 if strings(self._jvm, snapshot.summary()).items() >= summary.items():
-                    return int(snapshot.snapshotId())
+                    return SnapshotRef(int(snapshot.snapshotId()), int(snapshot.sequenceNumber()))
                 parent = snapshot.parentId()
                 snapshot = None if parent is None else self._java.snapshot(parent)
         except Exception as error:

@@ -74,7 +74,7 @@ def evidence(
     hold: ExitStack,
     lineage: bool,
     sample: Sample | None = None,
-    known: Sequence[DataFrame] = (),
+    known: DataFrame | None = None,
 ) -> DataFrame:
     """Returns one row per row and side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
 
@@ -90,7 +90,7 @@ def evidence(
         known: rows that `keys_of` has read, which stand on both sides.
     """
     frames = [_side(table, columns, side, hold, lineage, sample) for side in sides if side.tasks]
-    frames += [_known(rows, columns) for rows in known]
+    frames += [_known(known, columns)] if known else []
     if not frames:
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
@@ -143,13 +143,13 @@ def _with_kind(rows: DataFrame, columns: LogColumns) -> DataFrame:
 
 
 def keys_of(table: JvmTable, columns: LogColumns, side: Side, hold: ExitStack, sample: Sample | None) -> DataFrame:
-    """Reads keys and offsets of files for several times that `evidence` is asked for, and keeps them until then.
+    """Reads keys and offsets of files for `evidence` that is asked for several times.
 
     Args:
         table: the table by Iceberg's JVM API.
         columns: the table's.
         side: the files.
-        hold: keeps the rows.
+        hold: keeps the staged tasks until the caller has read the frame.
         sample: which keys are looked at, None for all.
 
     Returns:
@@ -161,9 +161,7 @@ def keys_of(table: JvmTable, columns: LogColumns, side: Side, hold: ExitStack, s
     if sample:
         rows = rows.where(sample.holds(key_column(columns), control_type(columns)))
     roles = role_columns(columns, side.values)
-    kept = rows.select(*named(roles, *_roles(roles), "control"), F.col("_file").alias("file")).persist()
-    hold.callback(kept.unpersist)
-    return kept
+    return rows.select(*named(roles, *_roles(roles), "control"), F.col("_file").alias("file"))
 
 
 def _known(rows: DataFrame, columns: LogColumns) -> DataFrame:
@@ -216,11 +214,12 @@ def _hashed(value: Column, kind: DataType) -> list[Column]:
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
-    if isinstance(kind, StructType):
+    # Spark cannot tell fields from each other that differ in case alone
+    if isinstance(kind, StructType) and len({name.lower() for name in kind.names}) == len(kind.names):
         fields = [f for f in kind.fields if not isinstance(f.dataType, NullType)]
         return [value.isNull(), *(part for f in fields for part in _hashed(value[f.name], f.dataType))]
     # Spark's hash has no maps, and does not tell a missing list inside another from an empty one
-    if isinstance(kind, ArrayType | MapType) or kind.typeName() == "variant":
+    if isinstance(kind, ArrayType | MapType | StructType) or kind.typeName() == "variant":
         return [F.to_json(F.struct(_without_maps(value, kind)), WHOLE_TIMES), value.isNull()]
     return [value, value.isNull()]
 

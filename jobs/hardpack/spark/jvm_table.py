@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import JavaMember
 
 from hardpack.files.content_file import ContentFile
+from hardpack.rules.model import SnapshotRef
 from hardpack.spark.commit import CommitChange, Commits
 from hardpack.spark.java_values import items
 from hardpack.spark.procedures import Procedures, quoted
@@ -201,7 +202,7 @@ class JvmTable(Procedures):
         # Iceberg for Spark 3.5 and 4.0 goes by the option, for 4.1 by the name alone
         return self.spark.read.format("iceberg").option("scan-task-set-id", group).load(group)
 
-    def commit(self, base: int, change: CommitChange) -> int:
+    def commit(self, base: int, change: CommitChange) -> SnapshotRef:
         """Publish a change as one metadata swap; see `hardpack.spark.commit.Commits.commit`."""
         return self._commits.commit(base, change)
 

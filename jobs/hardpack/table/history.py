@@ -289,7 +289,7 @@ def as_mapped(table: Table, snapshot: Snapshot) -> bool:
 
 
 def is_portion(snapshot: Snapshot) -> bool:
-    """Returns whether a pass made the snapshot that went on with another commit, which tells of both."""
+    """Returns whether a pass made the snapshot that was to go on with another commit; the last one tells of all."""
     return PORTION_SUMMARY in summary_of(snapshot)
 
 

@@ -172,7 +172,7 @@ class Lineage:
             return replace(new, since=file.file_sequence_number if change.since is None else change.since)
         before = self._taken_by(log, snapshot, state).all
         if is_ours(snapshot):
-            # phase two, which leaves late rows to phase one
+            # phase two or a portion, which leave late rows to the end of a phase one
             return _in_file(before, file) if before else SEEN
         if change.in_trouble or (not change.removed and change.deleted is None):
             return self._of_no_one_log(log, file, state, snapshot)
