@@ -13,7 +13,7 @@ from hardpack.operations import what_if
 from hardpack.operations.status import table_status
 from hardpack.operations.summary import history, summarize
 from hardpack.rules.causes import SUPERSEDED
-from hardpack.rules.settings import read_settings
+from hardpack.rules.settings import BYTES_PER_KEY, read_settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.history import PORTION_SUMMARY, ancestors, commits, summary_of
 from hardpack.table.log_views import read_logs
@@ -67,10 +67,19 @@ def one_commit(hp, catalog):
     return table, hp.clean(planned(hp, table, unit_bytes=None))
 
 
-@pytest.mark.parametrize("audit_rows", [1_000_000, 100])
-def test_portions_leave_what_one_commit_leaves(hp, catalog, one_commit, audit_rows):
-    other, expected = one_commit
-    table = filled(catalog, audit_rows=audit_rows)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"audit_rows": 100},
+        {"commit_operation": "replace"},
+        {"log_cleaner_dedupe_buffer_size": 20 * BYTES_PER_KEY, "log_cleaner_io_buffer_load_factor": 1.0},
+    ],
+    ids=["all rows judged", "some rows judged", "replace", "bounded map"],
+)
+def test_portions_leave_what_one_commit_leaves(hp, catalog, settings):
+    other, table = filled(catalog, **settings), filled(catalog, **settings)
+    expected = hp.clean(planned(hp, other, unit_bytes=None))
     before = table.refresh().current_snapshot().sequence_number
     report = hp.clean(planned(hp, table))
     assert rows(table) == rows(other)
@@ -84,10 +93,9 @@ def test_portions_leave_what_one_commit_leaves(hp, catalog, one_commit, audit_ro
     assert state.seen == (before, before + len(told) + 1, own)
     assert state.checkpoint == read_state("", other.properties)["0"].checkpoint
     assert hp.verify(name_of(table), now=T0).success
-    assert hp.plan(name_of(table), now=T0).doing("clean") == ()
-    assert all(entry.first_dirty == state.checkpoint for entry in hp.plan(name_of(table), now=T0).logs[:1])
-    again = hp.clean(planned(hp, table))
-    assert again.snapshot is None
+    ahead = [hp.plan(name_of(t), now=T0).logs for t in (table, other)]
+    told_next, expected_next = ({log.partition: (log.action, log.first_dirty) for log in logs} for logs in ahead)
+    assert told_next == expected_next
     hp.expire_tombstones(name_of(table), now=T0 + 1000)
     hp.expire_tombstones(name_of(other), now=T0 + 1000)
     assert rows(table) == rows(other)
@@ -199,6 +207,17 @@ def test_snapshots_of_portions_may_expire(hp, catalog):
     assert numbers(table) == []
     assert hp.plan(name_of(table), now=T0).doing("clean") == ()
     assert hp.verify(name_of(table), now=T0).success
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_portion_that_has_expired_is_not_asked_for_what_its_pass_did(hp, catalog, gone):
+    table = filled(catalog)
+    report = hp.clean(planned(hp, table))
+    append(table.refresh(), {0: [row(3, "k1", "late")]})
+    table.maintenance.expire_snapshots().by_ids([report.portions[gone]]).commit()
+    found = hp.verify(name_of(table), now=T0)
+    assert found.passes_hold
+    assert not found.success
 
 
 def spoilt(how):
