@@ -65,7 +65,7 @@ def hardpack(run: Run) -> None:
 
 
 def hardpack_in_portions(megabytes: int) -> Callable[[Run], None]:
-    """The same, each commit of at most so many MB of files."""
+    """Returns a way to run phase one with its gate in commits of at most so many MB of files."""
 
     def clean(run: Run) -> None:
         plan = run.hp.plan(run.table, now=NOW, force=True)

@@ -62,7 +62,7 @@ def numbers(table):
 
 @pytest.fixture
 def one_commit(hp, catalog):
-    """The same table cleaned as one commit, and the report."""
+    """A filled table that was cleaned as one commit, and the report of that pass."""
     table = filled(catalog)
     return table, hp.clean(planned(hp, table, unit_bytes=None))
 

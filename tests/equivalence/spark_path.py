@@ -31,7 +31,7 @@ from tests.layouts import PLAIN, mapped
 
 MAPPED = tuple(name for name in Settings.model_fields if name.startswith("column_") or name == "tombstone")
 PORTIONS = 6
-"""Of a pass that rewrites the whole table."""
+"""How many commits a pass would make about, if it rewrote the whole table."""
 _names = count()
 
 

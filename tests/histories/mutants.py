@@ -270,6 +270,11 @@ def _all_between(real: Any) -> Any:
     return lambda seen, sequence: real(seen, sequence) or (bool(seen.portions) and sequence <= seen.made)
 
 
+def _no_rollback(real: Any) -> Any:
+    """Nobody asks whether the portions of a pass are still in the table's past."""
+    return lambda ledger, *at: real(replace(ledger, earlier=()), *at)
+
+
 def _believed(real: Any) -> Any:
     """Whatever state stands in the table is held to belong to its snapshot."""
     return lambda *_: True
@@ -329,6 +334,7 @@ MUTANTS = [
     Mutant("nothing came during a pass", gate_read, "_stands", _nothing_came, ("verify",)),
     Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
     Mutant("a MERGE that adds rows makes a new topic", Change, "grows", _never_grows, ("I6", "state-survives")),
+    Mutant("portions are never rolled back", publish, "_standing", _no_rollback, ("I1",)),
     Mutant("what comes between portions is seen", model.SeenCommits, "holds", _all_between, ("I9", "I9-risen")),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]

@@ -143,6 +143,27 @@ def taken(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[St
     return {}, [*rows, came, _clean(t), then, Step("verify", {"t": t})]
 
 
+@situation
+def in_portions(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A pass of several commits, and somebody comes between them; now and then the next pass is one commit again."""
+    gone, kept = rng.choice(ADDED), "uvwx"
+    rows = [_append(t, log, [gone, f"{key}{key}"]) for key in kept]
+    arriving = rng.choice(
+        [
+            Step("rollback", {"t": t, "back": rng.choice([1, 1, 2])}),
+            Step("delete", {"t": t, "key": "uu", "percent": 100, "on_read": rng.random() < 0.5}),
+            Step("binpack", {"t": t, "mode": "replace", "share": rng.choice([30, 100]), "by_key": False}),
+            Step("pause", {"t": t, "log": log}),
+            _late(t, log, 10, gone),
+            _clean(t),
+        ]
+    )
+    came = Step("ambush", {"at": rng.choice([2, 3, 4]), "step": [arriving.kind, arriving.args]})
+    few, then = Step("unit_bytes", {"t": t, "bytes": 1}), Step("unit_bytes", {"t": t, "bytes": rng.choice([1, None])})
+    passes = [rng.choice([_clean(t), Step("dies", {"t": t, "commits": rng.choice([1, 2])})]), _clean(t)]
+    return {"segment.bytes": "14"}, [*rows, _append(t, log, [gone]), few, came, passes[0], then, passes[1]]
+
+
 def place(rng: random.Random, steps: list[Step], some: list[Step]) -> list[Step]:
     """A situation's steps among others, in their order: at one point as often as with others' steps between."""
     spread = rng.choice([0, 0, 1, 4])

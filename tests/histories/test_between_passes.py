@@ -12,21 +12,13 @@ from pyiceberg.table.update import AddPartitionSpecUpdate, SetDefaultSpecUpdate
 from pyiceberg.transforms import IdentityTransform
 
 from tests.histories import foreign
-from tests.histories.engine import simulated
 from tests.histories.known import CLEAN, DAY, HOUR, NIGHT, PACK_ALL, RUN, T, _advance, _append, _create, _do, _late
 from tests.histories.steps import Step
 from tests.histories.table_changes import foreign_expire
 from tests.histories.test_edges import expired, play, rows, said
-from tests.histories.world import World
 
 pytestmark = pytest.mark.histories
 EXPIRE = _do("expire_tombstones")
-
-
-@pytest.fixture
-def world():
-    with simulated():
-        yield World()
 
 
 def put(world, *found):

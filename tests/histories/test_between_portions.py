@@ -7,18 +7,10 @@ from hardpack.compaction import pipeline
 from hardpack.errors import Conflict, UncleanableLog
 from hardpack.table.state import read_state
 
-from tests.histories.engine import simulated
 from tests.histories.steps import Step
-from tests.histories.world import World
 
 pytestmark = pytest.mark.histories
 T = "t.a"
-
-
-@pytest.fixture
-def world():
-    with simulated():
-        yield World()
 
 
 def do(world, kind, **args):

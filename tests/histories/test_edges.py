@@ -17,20 +17,12 @@ from pyiceberg.manifest import (
 from pyiceberg.table.snapshots import Summary
 
 from tests.histories import foreign
-from tests.histories.engine import simulated
 from tests.histories.known import CLEAN, DAY, NIGHT, RUN, T, _advance, _append, _create, _do, _late
 from tests.histories.manifests import delete_file
 from tests.histories.oracle import Violation
 from tests.histories.steps import Step
-from tests.histories.world import World
 
 pytestmark = pytest.mark.histories
-
-
-@pytest.fixture
-def world():
-    with simulated():
-        yield World()
 
 
 def play(world, *steps):

@@ -4,20 +4,12 @@ import pytest
 from pyiceberg.manifest import ManifestContent
 
 from tests.histories import foreign
-from tests.histories.engine import simulated
 from tests.histories.known import T, _do
 from tests.histories.manifests import delete_file
 from tests.histories.test_edges import expired, hide, merged_on_read, merged_on_write, play, said
-from tests.histories.world import World
 
 pytestmark = pytest.mark.histories
 HIDDEN = "bcdefgh"
-
-
-@pytest.fixture
-def world():
-    with simulated():
-        yield World()
 
 
 def with_hidden_rows(world, **settings):

@@ -5,21 +5,13 @@ from hardpack.rules.horizons import after_expiry
 from hardpack.rules.model import LogState
 
 from tests.histories import foreign
-from tests.histories.engine import simulated
 from tests.histories.known import CLEAN, DAY, HOUR, NIGHT, RUN, T, _advance, _append, _create, _do
 from tests.histories.steps import Step
 from tests.histories.table_changes import foreign_expire
 from tests.histories.test_between_passes import EXPIRE, ample_map, full_map, offsets, put
 from tests.histories.test_edges import play, rows, said
-from tests.histories.world import World
 
 pytestmark = pytest.mark.histories
-
-
-@pytest.fixture
-def world():
-    with simulated():
-        yield World()
 
 
 def test_rows_that_a_merge_puts_into_a_gap_of_the_log_are_late(world):

@@ -7,21 +7,13 @@ from hardpack.operations import pause
 from hardpack.policy.file import load_policies
 
 from tests.histories import foreign
-from tests.histories.engine import simulated
 from tests.histories.judging import Columns
 from tests.histories.known import CLEAN, DAY, HOUR, T, _append, _create, _do
 from tests.histories.steps import Step
 from tests.histories.test_between_passes import offsets, whole_run
 from tests.histories.test_edges import play, said
-from tests.histories.world import World
 
 pytestmark = pytest.mark.histories
-
-
-@pytest.fixture
-def world():
-    with simulated():
-        yield World()
 
 
 def put(world, *made, **changed):

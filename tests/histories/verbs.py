@@ -83,6 +83,12 @@ def clean(world: Any, tab: Tab, force: bool = False) -> None:
 
 
 @verb
+def unit_bytes(world: Any, tab: Tab, bytes: int | None = None) -> None:
+    """The policy says another number of bytes that one commit takes."""
+    world.unit_bytes = bytes
+
+
+@verb
 def dies(world: Any, tab: Tab, commits: int) -> None:
     """A pass whose process ends when it has made so many commits, each of a portion, and one more."""
     faults.arm(Fault("committed", "stop", commits))

@@ -68,7 +68,7 @@ def judge_pass(session: TableSession, ledger: Ledger, known: GateKeys | None = N
         }
         kept = known.beside(choice) if known else None
         rows = evidence(jvm, columns, chosen.sides, hold, lineage=False, sample=chosen.sample, known=kept)
-        if not kept:
+        if kept is None:
             rows = at_hand(rows, chosen.sides)
         verdict = judge(rows, request.table, title, promises, session.home, about)
     if not verdict.success:

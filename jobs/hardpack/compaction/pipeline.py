@@ -54,14 +54,14 @@ def _in_one_commit(
     choice: Choice,
     earlier: tuple[Portion, ...],
     known: GateKeys | None,
-    publish: Callable[[TableSession, Ledger, GatePassed], T],
+    commit: Callable[[TableSession, Ledger, GatePassed], T],
 ) -> T:
     staged = write(session, choice)
     with discarded_on_failure(choice.inputs.files, (file.path for file in (*staged.new, *staged.vectors))):
         ledger = balance(staged, earlier)
         passed = judge_pass(session, ledger, known)
         faults.reach("gate passed")
-        published = publish(session, ledger, passed)
+        published = commit(session, ledger, passed)
     faults.reach("committed")
     return published
 

@@ -39,18 +39,19 @@ def portions(choice: Choice) -> list[Choice]:
         choice: what the whole pass does.
     """
     limit, sizes = choice.work.request.commit_bytes, choice.inputs.data_files
-    if choice.work.columns.leader_epoch:
+    if limit is None or choice.work.columns.leader_epoch:
         return [choice]
     packs: list[list[Sequence[str]]] = []
+    emptied: list[Sequence[str]] = []
     room = 0
-    emptied = [run for run in choice.rewrite if not any(choice.leaves_a_row(path) for path in run)]
     for run in choice.rewrite:
-        if run in emptied:
+        if not any(map(choice.leaves_a_row, run)):
+            emptied.append(run)
             continue
         size = sum(sizes[path].bytes for path in run)
-        if not packs or (limit is not None and size > room):
+        if not packs or size > room:
             packs.append([])
-            room = limit or 0
+            room = limit
         packs[-1].append(run)
         room -= size
     if len(packs) < 2:

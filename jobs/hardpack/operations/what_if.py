@@ -280,7 +280,8 @@ def _as_one_commit(portions: Sequence[dict[Partition | None, Change]]) -> dict[P
     """Returns by log what the commits of one pass did together."""
     if len(portions) == 1:
         return portions[0]
-    added, removed = (defaultdict[Partition | None, list[DataFile]](list) for _ in "12")
+    added = defaultdict[Partition | None, list[DataFile]](list)
+    removed = defaultdict[Partition | None, list[DataFile]](list)
     for log, change in (found for portion in portions for found in portion.items()):
         added[log] += change.added
         removed[log] += change.removed

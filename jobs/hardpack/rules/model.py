@@ -121,7 +121,7 @@ class SeenCommits(NamedTuple):
     read: int
     made: int = 0
     portions: tuple[int, ...] = ()
-    """Of the commits of the pass before the last one, where it has several."""
+    """Sequence numbers of the commits that a pass made before its last one; none where it made but one."""
 
     def holds(self, sequence_number: int) -> bool:
         """Returns whether a commit is among them."""

@@ -90,7 +90,7 @@ def evidence(
         known: rows that `keys_of` has read, which stand on both sides.
     """
     frames = [_side(table, columns, side, hold, lineage, sample) for side in sides if side.tasks]
-    frames += [_known(known, columns)] if known else []
+    frames += [_known(known, columns)] if known is not None else []
     if not frames:
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
