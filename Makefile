@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-layouts bench-many bench-scaling bench-reading bench-what-if bench-cluster monitoring env jars lock changelog dist screenshots clean
+.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-layouts bench-many bench-scaling bench-reading bench-far bench-what-if bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -117,6 +117,9 @@ bench-scaling: env jars ## a model of N cores from event logs, held against 1, 2
 
 bench-reading: env ## 10,000 seeks and a whole log in order, beside DuckDB, pyiceberg, pyarrow and a real broker (minutes)
 	$(BIN)/python -m tests.benchmarks.reading --consumed 5000000
+
+bench-far: env jars ## a pass on local disk, on S3 and on S3 behind a delay, and what it asks the storage for (needs Go; minutes)
+	$(BIN)/python -m tests.benchmarks.far
 
 bench-what-if: env jars ## what a replay tells of other dirty ratios, beside real passes at these (ten minutes)
 	$(BIN)/python -m tests.benchmarks.what_if

@@ -82,13 +82,19 @@ def open_lake(folder: Path) -> Catalog:
     return load_catalog(CATALOG, type="sql", uri=uri, warehouse=f"file://{folder}/warehouse")
 
 
-def build(data: DataSet, folder: Path) -> str:
-    """Write a data set once; gives the location of its table's metadata."""
+def build(data: DataSet, folder: Path, lake: Catalog | None = None) -> str:
+    """Write a data set once; gives the location of its table's metadata.
+
+    Args:
+        data: what it holds.
+        folder: where it is noted that it is there.
+        lake: the catalog to make it in, None for the folder's own.
+    """
     done = folder / f"{data.name}.json"
     wanted = json.dumps(asdict(data))
     if done.exists() and json.loads(done.read_text())["data"] == json.loads(wanted):
         return str(json.loads(done.read_text())["metadata"])
-    catalog = open_lake(folder)
+    catalog = lake or open_lake(folder)
     name = f"bench.{data.name}"
     with suppress(NoSuchTableError):
         catalog.drop_table(name)
@@ -116,9 +122,9 @@ def build(data: DataSet, folder: Path) -> str:
     return str(table.metadata_location)
 
 
-def copy_of(metadata: str, folder: Path, name: str) -> str:
+def copy_of(metadata: str, folder: Path, name: str, lake: Catalog | None = None) -> str:
     """Another table of the same files, to be changed without changing the data set."""
-    catalog = open_lake(folder)
+    catalog = lake or open_lake(folder)
     full = f"bench.{name}"
     with suppress(NoSuchTableError):
         catalog.drop_table(full)

@@ -17,7 +17,7 @@ from pyiceberg.catalog import load_catalog
 
 from tests.conftest import CATALOG
 from tests.production.conftest import failure_of
-from tests.production.proxy import LossyProxy
+from tests.proxy import LossyProxy
 from tests.topics import T0, name_of, offsets, superseded_once
 
 pytestmark = [pytest.mark.production, pytest.mark.timeout(900)]
