@@ -148,7 +148,7 @@ class ExpectLedgerBalances(LogExpectation):
 
     @classmethod
     def columns(cls, rows: list[dict[str, Any]]) -> dict[str, str]:
-        """Returns each cause that took rows stands between the rows before and the sum."""
+        """Puts each cause that took rows between the rows before and the sum."""
         causes = {cause.name: cause.label for cause in removed_by_cause(rows)}
         return {"rows_before": "rows before", **causes, "removed": "removed"}
 

@@ -1,1 +1,1 @@
-"""The embedded lakehouse and a real Airflow on this machine, for `make run`, `make up` and the whole-system test."""
+"""The README's pictures, taken from a running system."""

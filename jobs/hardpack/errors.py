@@ -19,7 +19,7 @@ class HardpackError(Exception):
 
 
 class BadInput(HardpackError):
-    """A table, setting, plan or argument that cannot be worked with; nothing was changed."""
+    """A table, setting, plan or argument that cannot be worked with; no row was changed for it."""
 
 
 class UncleanableLog(BadInput):

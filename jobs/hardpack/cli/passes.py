@@ -94,7 +94,7 @@ def retention(
 
 @app.command()
 def verify(tables: TableNames, partition: Partitions = None, now: Now = None, as_json: AsJson = False) -> None:
-    """Check the guarantees on published tables and write Data Docs; exit code 3 when one is broken.
+    """Check the guarantees on published tables and write Data Docs; exit code 3 when a pass broke one.
 
     Your own expectations in HARDPACK_HOME/expectations are checked too; exit code 6 when a critical one fails.
     """

@@ -49,7 +49,9 @@ class Staged:
 
 
 def write(session: TableSession, choice: Choice) -> Staged:
-    """Writes what the choice asks for; nothing stays behind when that fails.
+    """Writes what the choice asks for; when that fails, nothing stays behind but files of Spark's finished tasks.
+
+    Those are orphans, which maintenance removes.
 
     Args:
         session: the table's.

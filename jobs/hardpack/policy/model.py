@@ -55,7 +55,7 @@ class Policy(BaseModel):
         description="settings, as names or globs, for which tables' own properties count for nothing; true for all",
     )
     unit_bytes: int = Field(
-        UNIT_BYTES, ge=1, le=LONG_MAX, description="most bytes of one mapped unit of work, and of one commit of it"
+        UNIT_BYTES, ge=1, le=LONG_MAX, description="most bytes of one mapped unit of work, and of one commit of a pass"
     )
     units_per_run: int = Field(
         500, ge=1, le=1024, description="most units of one run, the most urgent first; the rest waits for the next run"

@@ -176,7 +176,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _map_holds_a_key(self) -> Self:
-        """Returns the map needs room for one key (Cleaner's constructor)."""
+        """Refuses a map without room for one key (Cleaner's constructor)."""
         if self.max_keys is not None and self.max_keys < 1:
             raise ValueError(
                 f"log.cleaner.dedupe.buffer.size ({self.log_cleaner_dedupe_buffer_size}) holds no key at 24 bytes and "
@@ -186,7 +186,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _transactions_whole(self) -> Self:
-        """Returns the three columns of a transaction are mapped together."""
+        """Refuses some of the three columns of a transaction without the others."""
         mapped = [self.column_producer_id, self.column_transactional, self.column_control]
         if any(mapped) and not all(mapped):
             raise ValueError("column.producer.id, column.transactional and column.control are mapped all or none")

@@ -157,7 +157,7 @@ class Commits:
         jvm: Spark's gateway to the JVM.
         table: Iceberg's table there.
         name: `catalog.namespace.table`.
-        among: makes Iceberg's expression of a column's name and the values that it may have.
+        in_logs: makes Iceberg's expression of a column's name and the values that it may have.
     """
 
     def __init__(self, jvm: Any, table: Any, name: str, in_logs: Callable[[Among], Any]) -> None:
