@@ -92,6 +92,7 @@ WRONG = [
     ("settings: [b]", "policies.0.settings: "),
     ("schedule: '61 * * * *'", "'61 * * * *' is no cron expression"),
     ("schedule: '0 0 31 2 *'", "'0 0 31 2 *' names no day that there is"),
+    ("schedule: '0 0 1 1 * 0 2027'", "'0 0 1 1 * 0 2027' names years, which Airflow does not follow"),
     ("timezone: Berlin", "'Berlin' is no time zone"),
     ("units.per.run: 2000", "policies.0.units.per.run: "),
     ("on.failure: print", "policies.0.on.failure: "),
@@ -135,7 +136,7 @@ def test_a_wrong_policy_keeps_its_tables_and_holds_up_no_other(write, wrong, wor
     assert found.settings("x.z") == {}
 
 
-@pytest.mark.parametrize("schedule", ["@daily", "0 0 1 1 *", "0 0 1 1 * 0 2090", ""])
+@pytest.mark.parametrize("schedule", ["@daily", "0 0 1 1 *", "0 0 29 2 *", "0 0 1 1 * 0", ""])
 def test_any_time_that_there_will_be_is_a_schedule(schedule):
     assert Policy(name="a", tables=["x.y"], schedule=schedule).schedule == schedule
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fastapi import HTTPException, Request
 from httpx import ASGITransport, AsyncClient, Response
@@ -59,7 +59,7 @@ async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
         HTTPException: another site sent them, they may not, or Airflow refuses.
     """
     # a cookie goes with what other sites send, unless it is SameSite; this holds for those that are not
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+    if _is_of_another_site(request):
         raise HTTPException(403, "Another site asked for this; go to the table's page and ask there.")
     answer = await _ask(request, "POST", f"dags/{quote(dag, safe='')}/dagRuns", {"logical_date": None, "conf": form})
     if answer.status_code != 200:
@@ -75,6 +75,22 @@ async def state(request: Request, dag: str, run: str) -> str:
     about = await _ask(request, "GET", f"dags/{quote(dag, safe='')}")
     paused = about.status_code == 200 and about.json()["is_paused"]
     return f"{answer.json()['state']}{', and waits until somebody unpauses the DAG' if paused else ''}"
+
+
+def _is_of_another_site(request: Request) -> bool:
+    """Returns whether a page of another site sent a request; what no browser sent is of none."""
+    if site := request.headers.get("sec-fetch-site"):
+        return site not in ("same-origin", "none")
+    # browsers leave that out where a page is not encrypted
+    origin = request.headers.get("origin")
+    here = {request.headers.get("host"), request.headers.get("x-forwarded-host"), urlsplit(_base_url()).netloc}
+    return origin is not None and urlsplit(origin).netloc not in here - {""}
+
+
+def _base_url() -> str:
+    from airflow.configuration import conf
+
+    return str(conf.get("api", "base_url", fallback="") or "")
 
 
 async def _ask(request: Request, method: str, path: str, body: Any = None) -> Response:

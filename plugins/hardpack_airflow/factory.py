@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param, get_current_context, task, task_group
 
 from hardpack_airflow.airflow_names import AirflowFailException, deadline, schedule
-from hardpack_airflow.config import default_policy, plainly
+from hardpack_airflow.config import default_policy
 from hardpack_airflow.failures import within
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import VERIFY, HardpackOperator
@@ -281,7 +281,7 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     found = sensed.get("tables")
     question = asked(policy, params["tables"], partitions, force, context)
     if found:
-        question["tables"] = [plainly(table) for table in found]
+        question["only"] = found
     with within("look.timeout.ms"):
         seen = plan_units(**question)
     for line in seen["reasons"]:

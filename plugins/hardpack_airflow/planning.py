@@ -51,14 +51,21 @@ def see_that_the_form_counts(context: Mapping[str, Any]) -> None:
     """See that a run does what it was asked for.
 
     Args:
-        context: the task's, with its run and the values of the form.
+        context: the task's, with its run, its DAG and the values of the form.
 
     Raises:
-        AirflowFailException: Airflow hands on another value of the form, so that a dry run would be none.
+        AirflowFailException: Airflow hands on another value of the form, so that a dry run would be none; or the run
+            was started with something that the form does not ask, which would count for nothing.
     """
     from hardpack_airflow.airflow_names import AirflowFailException
 
     asked_for, params = getattr(context["dag_run"], "conf", None) or {}, context.get("params") or {}
+    form = context["dag"].params if "dag" in context else asked_for
+    if unknown := [name for name in asked_for if name not in form]:
+        raise AirflowFailException(
+            f"The run was started with {unknown[0]!r}, which the form of its DAG does not ask, expected some of "
+            f"{', '.join(form) or 'nothing'}. Nothing was changed."
+        )
     for name in FORMS:
         if name in asked_for and name in params and params[name] != asked_for[name]:
             raise AirflowFailException(
@@ -85,6 +92,7 @@ def plan_units(
     now: int,
     interval: Sequence[int] | None = None,
     previous: int | None = None,
+    only: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Plan every adopted table of a policy that one of some globs matches.
 
@@ -99,12 +107,14 @@ def plan_units(
         now: ms.
         interval: only logs whose cleanable head has rows of this time, `(start, end)` in ms.
         previous: when the last run began that ended well, ms.
+        only: of these the tables that are looked at, None for all.
 
     Returns:
         `units` (each a label and plans as JSON text), `tables` (those with a unit, and the refused), `reasons`
         (why logs are cleaned or not, and which tables were passed over), `errors` (one per refused table, which is
-        adopted or named plainly), `held` (the first logs that somebody has to do something about), `gauges` (by name,
-        those of `hardpack.operations.gauges`; none unless all of the policy's tables were looked at).
+        adopted or named plainly), `lasting` (whether one of these stays until somebody does something), `held` (the
+        first logs that somebody has to do something about), `gauges` (by name, those of
+        `hardpack.operations.gauges`; none unless all of the policy's tables were looked at).
     """
     from hardpack import Hardpack
     from hardpack.clock import clock
@@ -127,12 +137,12 @@ def plan_units(
         policies = told.with_own(own) if told else Policies(policies=(own,))
         hp = Hardpack.connect(catalog, memory=cache.memory, policies=policies)
         try:
-            work = find_work(hp, cache, own, tables, now, partitions, force, span)
+            work = find_work(hp, cache, own, tables, now, partitions, force, span, only)
         finally:
             # a look that is cut off has seen some, so that the next one comes further
             cache.keep()
     again = work.refused + [plan.table for plan in work.plans if plan.has_work]
-    whole = not (partitions or interval) and set(tables) == set(own.tables)
+    whole = not (partitions or interval or only) and set(tables) == set(own.tables)
     looked = clock()
     since = None if previous is None else looked - previous
     gauges = dict(sensed(work.plans, looked, len(work.refused), since)) if whole else {}
@@ -144,7 +154,8 @@ def plan_units(
     mapped = [_mapped(unit) for unit in units]
     held = [log.model_dump() for log in work.held[:MOST_HELD]]
     return {
-        "units": mapped, "tables": again, "reasons": reasons, "errors": work.errors, "held": held, "gauges": gauges,
+        "units": mapped, "tables": again, "reasons": reasons, "errors": work.errors, "lasting": work.lasting,
+        "held": held, "gauges": gauges,
     }  # fmt: skip
 
 

@@ -35,9 +35,7 @@ def upload(files: Iterable[Path]) -> list[str]:
     place = _place()
     if not place:
         return []
-    import boto3
-
-    client, there = boto3.client("s3"), []
+    client, there = _patient_client(), []
     for file in files:
         bucket, key = place[0], _key(place[1], file)
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
@@ -58,12 +56,11 @@ def download(file: Path) -> bool:
     place = _place()
     if not place:
         return False
-    import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        boto3.client("s3").download_file(place[0], _key(place[1], file), str(file))
+        _patient_client().download_file(place[0], _key(place[1], file), str(file))
     except (BotoCoreError, ClientError) as error:
         log.warning("%s was not found on S3: %s", file.name, type(error).__name__)
         return False
@@ -122,7 +119,10 @@ def uploaded(beginning: str) -> dict[str, float]:
 
 @cache
 def _patient_client() -> Any:
-    """Returns a client for a page, which somebody waits for; boto3's serve many threads, but making them does not."""
+    """Returns a client that gives up soon, as somebody waits for a page and a pool for a task.
+
+    boto3's serve many threads, but making them does not.
+    """
     import boto3
     from botocore.config import Config
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,8 @@ class TableCache:
         from hardpack.table.log_views import ManifestCache
 
         self._memory = ManifestCache(most_files=500_000)
-        self._busy, self._reading, self._opening = threading.Lock(), threading.Lock(), threading.Lock()
+        self._busy, self._opening = threading.Lock(), threading.Lock()
+        self._reading: dict[str, threading.Lock] = defaultdict(threading.Lock)
         self._catalog: Catalog | None = None
 
     def _open(self) -> Hardpack:
@@ -153,7 +155,8 @@ class TableCache:
         from hardpack.clock import clock
         from hardpack.operations.summary import history, summarize
 
-        with self._reading:
+        # of each table by itself, as one whose storage hangs is not to hold up the others' pages
+        with self._reading[".".join(table.name())]:
             logs = hp.status_of(table, clock())
         moments = history(table)
         return summarize(table, logs, moments).model_copy(update={"catalog": self.catalog}), logs, moments

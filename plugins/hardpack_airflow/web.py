@@ -62,7 +62,8 @@ SAFE = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # without any, a browser would not tell by Origin that a form is ours
+    "Referrer-Policy": "same-origin",
 }
 """What a browser may fetch for a page: nothing that is not ours."""
 
@@ -161,9 +162,8 @@ async def table(
 ) -> HTMLResponse:
     """Returns one table: its logs, its history, its settings; and how a run stands that was started here."""
     started = await actions.state(request, dag, run) if dag and run else ""
-    where = _meant(catalog)
     return await said_of(
-        name, CATALOG, lambda: _table_page(where, name, sort, at, (dag, run, started), is_framed(request))
+        name, CATALOG, lambda: _table_page(_meant(catalog), name, sort, at, (dag, run, started), is_framed(request))
     )
 
 
@@ -195,14 +195,7 @@ def _table_page(
 @app.post("/tables/{name:path}/{action}")
 async def act(request: Request, name: str, action: str, catalog: str = "") -> RedirectResponse:
     """Starts a run of the DAG that does what was asked, with the rights of who asked, and shows the table again."""
-    from hardpack.failures import as_hardpack_error
-
-    where = _meant(catalog)
-    try:
-        # what is done by hand asks no policy
-        cleaning_dag = "" if action in BY_HAND else _dag_of(where, name)
-    except Exception as error:  # a wrong policy file, or section of Airflow's configuration
-        raise HTTPException(409, f"{as_hardpack_error(error)}") from None
+    where, cleaning_dag = await CATALOG.answer(lambda: _asked_of(catalog, name, action))
     dag, form = actions.run_of(action, where, name, cleaning_dag)
     run = await actions.start(request, dag, form)
     told = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})
@@ -210,14 +203,27 @@ async def act(request: Request, name: str, action: str, catalog: str = "") -> Re
     return RedirectResponse(f"{shown.path}?{shown.query}", 303)
 
 
+def _asked_of(catalog: str, name: str, action: str) -> tuple[str, str]:
+    """Returns the catalog that an address means, and the DAG that cleans a table, empty where none is asked for."""
+    from hardpack.failures import as_hardpack_error
+
+    where = _meant(catalog)
+    try:
+        # what is done by hand asks no policy
+        return where, "" if action in BY_HAND else _dag_of(where, name)
+    except Exception as error:  # a wrong policy file, or section of Airflow's configuration
+        raise HTTPException(409, f"{as_hardpack_error(error)}") from None
+
+
 @app.get("/api/tables/{name:path}")
 async def table_json(name: str, catalog: str = "") -> JSONResponse:
     """Returns one table as JSON."""
     from hardpack.failures import of_table
 
-    where = _meant(catalog)
     try:
-        found = await CATALOG.answer(lambda: table_cache(where).table(name))
+        found = await CATALOG.answer(lambda: table_cache(catalog).table(name))
+    except HTTPException:
+        raise
     except Exception as error:  # whatever it is, the answer says it
         return JSONResponse({"detail": of_table(name, error)}, status_of(error))
     return JSONResponse(

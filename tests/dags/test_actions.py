@@ -80,6 +80,26 @@ def test_what_is_asked_for_is_refused_by_a_sentence(client, topics, airflow, tmp
     assert f"No policy names {name}, so no DAG cleans it" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://testserver"}, 303),
+        ({"origin": "https://lake.example", "x-forwarded-host": "lake.example"}, 303),
+        ({"origin": "https://airflow.example"}, 303),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://testserver.evil.example"}, 403),
+    ],
+)
+def test_what_a_page_that_is_not_encrypted_sends_is_told_by_its_origin(
+    client, topics, airflow, monkeypatch, headers, status
+):
+    """Browsers send Sec-Fetch-Site over HTTPS and from localhost alone."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/path")
+    answer = client.post(f"/tables/{topics[1]}/pause", headers=headers, follow_redirects=False)
+    assert (answer.status_code, len(airflow.asked)) == (status, int(status == 303))
+
+
 def test_what_is_done_by_hand_asks_no_policy(client, topics, airflow, tmp_path, monkeypatch):
     """The page asks Airflow for it; whether a policy is wrong is said by whatever needs one."""
     name, policies = topics[1], tmp_path / "policies.yaml"

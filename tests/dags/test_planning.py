@@ -26,12 +26,12 @@ def own_home(monkeypatch, tmp_path):
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
 
 
-def seen(catalog, monkeypatch, pattern, partitions=None, previous=None, tables=("*.*",)):
+def seen(catalog, monkeypatch, pattern, partitions=None, previous=None, tables=("*.*",), only=None):
     from hardpack import Hardpack
 
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, **given: cls(catalog, **given)))
     policy = {"name": "all", "tables": tables, "unit.bytes": 10**12}
-    return plan_units("hardpack", policy, [pattern], partitions, False, T0, previous=previous)
+    return plan_units("hardpack", policy, [pattern], partitions, False, T0, previous=previous, only=only)
 
 
 def tables_of(found):
@@ -106,6 +106,36 @@ def test_an_outage_in_the_middle_hides_nothing_else(catalog, monkeypatch):
     said = [error for error in found["errors"] if error.startswith(f"{name_of(away)}: a service did not answer")]
     assert "connection reset" in said[0]
     assert name_of(good) in tables_of(found)
+    assert not seen(catalog, monkeypatch, name_of(away))["lasting"]
+
+
+def test_a_strangers_table_that_answers_again_is_not_asked_to_be_adopted(catalog, monkeypatch):
+    """The sensor was told of its outage, and the task behind it looks at it again."""
+    good, foreign = new_topic(catalog, min_cleanable_dirty_ratio=0), "t.foreign"
+    for offset in (0, 1):
+        append(good, {0: [row(offset, "a")]})
+    catalog.create_table(foreign, good.schema())
+    found = seen(catalog, monkeypatch, "t.*", only=[name_of(good), foreign])
+    assert (tables_of(found), found["errors"], found["gauges"]) == ([name_of(good)], [], {})
+    assert foreign not in str(found["reasons"])
+    other = new_topic(catalog, min_cleanable_dirty_ratio=0)
+    for offset in (0, 1):
+        append(other, {0: [row(offset, "a")]})
+    assert tables_of(seen(catalog, monkeypatch, "t.*", only=[name_of(other)])) == [name_of(other)]
+    (error,) = seen(catalog, monkeypatch, foreign)["errors"]
+    assert f"hardpack adopt {foreign}" in error
+
+
+def test_what_an_earlier_policy_names_too_is_no_error_unless_somebody_asks_for_it(catalog, monkeypatch, tmp_path):
+    table = name_of(new_topic(catalog))
+    path = tmp_path / "policies.yaml"
+    path.write_text(f"policies: [{{name: first, tables: ['t.*']}}, {{name: all, tables: [{table}, 'u.*']}}]")
+    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
+    found = seen(catalog, monkeypatch, table, tables=(table, "u.*"))
+    assert (found["errors"], found["lasting"]) == ([], False)
+    assert f"{table}: is cleaned by policy first" in found["reasons"]
+    found = seen(catalog, monkeypatch, table, tables=("u.*",))
+    assert (found["errors"], found["lasting"]) == ([f"{table}: is cleaned by policy first"], True)
 
 
 def test_a_table_nobody_adopted_and_nobody_can_read_is_one_line_of_the_log(catalog, monkeypatch):

@@ -25,7 +25,7 @@ def looks(monkeypatch, tmp_path):
         if isinstance(said, Exception):
             raise said
         seen = {"tables": ["db.t"] if said else [], "units": said, "reasons": REASONS}
-        return seen | {"errors": [], "gauges": {}, "held": []}
+        return seen | {"errors": [], "lasting": False, "gauges": {}, "held": []}
 
     monkeypatch.setattr(sensor, "plan_units", look)
     monkeypatch.setattr(trigger, "plan_units", look)
@@ -48,6 +48,19 @@ def test_what_is_due_is_told_by_the_task_itself(looks):
         assert sense(wait)["due"]
 
 
+@pytest.mark.parametrize("lasting", [False, True])
+def test_an_outage_of_a_table_is_worth_another_try(looks, monkeypatch, lasting):
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from hardpack_airflow import sensor
+
+    errors = ["db.t: a service did not answer"]
+    found = {"tables": [], "units": [], "reasons": [], "errors": errors, "lasting": lasting, "gauges": {}, "held": []}
+    monkeypatch.setattr(sensor, "plan_units", lambda **_: found)
+    with pytest.raises(AirflowException, match=r"db\.t: a service did not answer") as told:
+        sense()
+    assert isinstance(told.value, AirflowFailException) == lasting
+
+
 def test_what_is_not_due_ends_the_task_unless_there_is_time_to_wait(looks):
     from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
@@ -67,10 +80,25 @@ def test_a_run_that_is_asked_for_one_thing_and_told_another_does_nothing(looks):
     params = {"tables": "*.*", "partitions": [], "force": False, "dry_run": False}
     policy = '{"name": "all", "tables": ["*.*"]}'
     for name, value in {"tables": "db.t", "partitions": ["0"], "force": True, "dry_run": True}.items():
-        run.conf = {name: value, "else": 1}
+        run.conf = {name: value}
         with pytest.raises(AirflowFailException, match=f"started with {name}=.*dag_run_conf_overrides_params to True"):
             asked(policy, "*.*", "[]", "false", {"dag_run": run, "params": params})
         assert asked(policy, "*.*", "[]", "false", {"dag_run": run, "params": params | {name: value}})["tables"]
+
+
+def test_a_run_that_is_asked_for_what_its_form_has_not_does_nothing():
+    """Airflow hands on whatever it is given: `table` for `tables` would clean every table of the policy."""
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow.sensor import asked
+
+    form = {"tables": "*.*", "partitions": [], "force": False, "dry_run": False}
+    policy = '{"name": "all", "tables": ["*.*"]}'
+    for conf in ({"table": "db.t", "force": True}, {"dry-run": True}):
+        run = SimpleNamespace(run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC), conf=conf)
+        context = {"dag_run": run, "params": form | conf, "dag": SimpleNamespace(params=form)}
+        told = rf"started with '{next(iter(conf))}', which the form of its DAG does not ask, expected some of tables, "
+        with pytest.raises(AirflowFailException, match=told):
+            asked(policy, "*.*", "[]", "false", context)
 
 
 def test_native_objects_are_taken_too():

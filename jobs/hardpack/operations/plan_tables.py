@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
@@ -101,6 +101,7 @@ class PlanCache:
         force: bool = False,
         interval: tuple[int, int] | None = None,
         policy: str | None = None,
+        only: Collection[str] | None = None,
     ) -> Iterator[tuple[str, Plan | Exception | NotAdopted | OthersTable]]:
         """Yields a plan for each adopted table that a name or glob matches, or why there is none.
 
@@ -123,6 +124,7 @@ class PlanCache:
             force: plan whatever is cleanable.
             interval: only logs whose cleanable head has rows of this time, ms.
             policy: whose tables are asked for; those of another are told and not opened. None for any.
+            only: of these the tables that are looked at, None for all.
 
         Raises:
             Unavailable: the catalog does not answer.
@@ -131,7 +133,7 @@ class PlanCache:
         usual = not (partitions or force or interval)
         there = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
         others = _of_others(hp, there, policy)
-        names = [name for name in there if name not in others]
+        names = [name for name in there if name not in others and (only is None or name in only)]
         adopted = adopted_tables(hp.home, hp.catalog.name)
         seen = {name: False for name in adopted.difference(there) if any(fnmatchcase(name, p) for p in patterns)}
         strangers: list[tuple[str, Exception]] = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.report import PlannedLog
-from hardpack.failures import of_table
+from hardpack.errors import Unavailable
+from hardpack.failures import as_hardpack_error, of_table
 from hardpack.operations.plan_tables import NotAdopted, OthersTable, PlanCache, Planner
 from hardpack.policy import Policy
 from hardpack.rules.model import Partition
@@ -30,7 +31,9 @@ class Work:
     refused: list[str] = field(default_factory=list)
     """Tables of the policy that could not be read or planned."""
     errors: list[str] = field(default_factory=list)
-    """A sentence for each refused table, and for each that is named plainly and is another policy's."""
+    """A sentence for each refused table, and for each that is asked for by its name and is another policy's."""
+    lasting: bool = False
+    """Whether one of the errors stays until somebody mends a table or asks for another."""
     reasons: list[str] = field(default_factory=list)
     """Why logs are cleaned or not, and which tables were passed over."""
 
@@ -71,6 +74,7 @@ def find_work(
     partitions: Sequence[Partition] | None = None,
     force: bool = False,
     interval: tuple[int, int] | None = None,
+    only: Collection[str] | None = None,
 ) -> Work:
     """Plans every adopted table of a policy that a name or glob matches; see `PlanCache.plans`.
 
@@ -83,19 +87,24 @@ def find_work(
         partitions: only these logs; None for all.
         force: plan whatever is cleanable.
         interval: only logs whose cleanable head has rows of this time, ms.
+        only: of these the tables that are looked at, None for all.
 
     Raises:
         Unavailable: the catalog does not answer.
     """
     work = Work()
-    for table, plan in cache.plans(hp, patterns, now, partitions, force, interval, policy.name):
+    for table, plan in cache.plans(hp, patterns, now, partitions, force, interval, policy.name, only):
         if isinstance(plan, OthersTable):
-            (work.errors if table in patterns else work.reasons).append(f"{table}: is cleaned by policy {plan.policy}")
+            # what two policies of the file name is the first one's, and nobody asked for anything else
+            asked_for = table in patterns and table not in policy.tables
+            work.lasting |= asked_for
+            (work.errors if asked_for else work.reasons).append(f"{table}: is cleaned by policy {plan.policy}")
         elif isinstance(plan, NotAdopted):
             work.reasons.append(f"{table}: passed over, as nobody adopted it and {of_table(table, plan.error)}")
         elif isinstance(plan, Exception):
             work.errors.append(of_table(table, plan))
             work.refused.append(table)
+            work.lasting |= not isinstance(as_hardpack_error(plan), Unavailable)
         else:
             work.plans.append(plan)
             work.reasons += _reasons(plan)

@@ -47,7 +47,9 @@ class _Seen:
 
 
 class ManifestCache:
-    """What was read of the tables' manifests, so that another look reads only new ones. For one thread at a time.
+    """What was read of the tables' manifests, so that another look reads only new ones.
+
+    Of each table for one thread at a time.
 
     Args:
         most_files: data files that are remembered, about a kilobyte each; of the tables looked at longest ago nothing
@@ -72,7 +74,8 @@ class ManifestCache:
         for uuid, seen in reversed(self._tables.copy().items()):
             kept += seen.files
             if kept > self.most_files and kept > seen.files:
-                del self._tables[uuid]
+                # a thread that reads that table may have taken it out
+                self._tables.pop(uuid, None)
 
 
 @dataclass(frozen=True, slots=True)
