@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import mimetypes
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
@@ -13,13 +14,14 @@ from hardpack_airflow import stored
 from hardpack_airflow.config import page_path
 from hardpack_airflow.patience import REPORTS
 from hardpack_airflow.rendering import PER_PAGE, is_framed, page, part, said_of, status_of
-from hardpack_airflow.report import VERBS
-from hardpack_airflow.run_view import TableOfRun, tables_of, verdict
+from hardpack_airflow.run_view import RunInBrief, tables_of, verdict
 
 if TYPE_CHECKING:
     from hardpack.compaction.report import RunReport
 
 router = APIRouter()
+BRIEFS = 500
+"""Runs of which a server remembers what lists say, some kilobytes for each that cleaned a hundred tables."""
 
 
 @router.get("/reports")
@@ -29,12 +31,8 @@ async def reports(at: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
 
 
 def _reports_page(at: int) -> HTMLResponse:
-    names, at, last = part(stored.newest_reports(), at, PER_PAGE)
-    runs: list[tuple[str, RunReport | None, list[TableOfRun], str]] = []
-    for name in names:
-        one = _report(name)
-        tables = tables_of(one) if one else []
-        runs.append((name, one, tables, verdict(one, tables) if one else ""))
+    found, at, last = part(list(stored.newest_reports().items()), at, PER_PAGE)
+    runs = [(name, _in_brief(name, written)) for name, written in found]
     return page("reports.html", runs=runs, number=at, last=last, validations=stored.newest_docs(PER_PAGE))
 
 
@@ -48,8 +46,9 @@ def kept_of(catalog: str, table: str) -> dict[str, Any]:
     """Returns what is kept of a table, as its page shows it; of a place that does not answer, why.
 
     Returns:
-        `runs`: of each run that worked on it the report's name, the report, and in words why it did and what became of
-        the table; `validations`: title and path of its pages of Data Docs; `problem`: why there is neither, else empty.
+        `runs`: of each run that worked on it the report's name, the report in brief, and in words why it did and what
+        became of the table; `validations`: title and path of its pages of Data Docs; `problem`: why there is neither,
+        else empty.
     """
     try:
         return {"runs": _runs_of(catalog, table), "validations": stored.newest_docs(PER_PAGE, table), "problem": ""}
@@ -57,17 +56,22 @@ def kept_of(catalog: str, table: str) -> dict[str, Any]:
         return {"runs": [], "validations": [], "problem": f"{error}"}
 
 
-def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunReport, str, str]]:
+def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunInBrief, str, str]]:
     found = []
-    for name in stored.newest_reports()[:newest]:
-        if not (run := _report(name, table)) or run.catalog not in ("", catalog):
-            continue
-        said = [error for error in run.errors if error.startswith(f"{table}: ")]
-        worked_on = tables_of(run)
-        said += [f"{one.removed:,} rows removed, {one.verdict}" for one in worked_on]
-        if said:
-            found.append((name, run, "".join(one.why for one in worked_on), "; ".join(said)))
+    for name, written in islice(stored.newest_reports().items(), newest):
+        run = _in_brief(name, written)
+        if run and run.catalog in ("", catalog):
+            why, said = run.of_table(table)
+            if said:
+                found.append((name, run, why, said))
     return found
+
+
+@lru_cache(BRIEFS)
+def _in_brief(name: str, _written: float) -> RunInBrief | None:
+    """Returns what lists say of a run; it is read again when it was written again."""
+    found = _report(name)
+    return RunInBrief.of(found) if found else None
 
 
 def _report_page(name: str, framed: bool) -> HTMLResponse:
@@ -113,21 +117,16 @@ def _file(folder: str, path: str) -> bytes:
     return found
 
 
-def _report(name: str, table: str = "") -> RunReport | None:
+def _report(name: str) -> RunReport | None:
     """Returns a run's report; None of one that is not there, or was not written by us.
 
     Args:
         name: its file's, without the suffix.
-        table: nothing but what the run did to this one, of the thousands that it may have worked on; empty for all.
     """
     from hardpack.compaction.report import RunReport
 
     text = stored.read(stored.REPORTS, f"{name}.json")
     try:
-        told = json.loads(text) if text else None
-        if told and table:
-            own = ("planned", "held", *VERBS)
-            told |= {part: [one for one in told.get(part, ()) if one["table"] == table] for part in own}
-        return RunReport.model_validate(told) if told else None
-    except (ValueError, TypeError, KeyError, AttributeError):
+        return RunReport.model_validate_json(text) if text else None
+    except ValueError:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -139,3 +139,42 @@ def verdict(report: RunReport, tables: Sequence[TableOfRun]) -> str:
     said = [f"{len(tables)} table{'s' * (len(tables) != 1)} cleaned"] if tables else ["Nothing was cleaned"]
     said += [f"{broken} with a broken guarantee"] if broken else []
     return ", ".join([*said, f"{len(report.errors)} could not be worked on"] if report.errors else said) + "."
+
+
+@dataclass(frozen=True)
+class RunInBrief:
+    """What lists say of a run. Its report has each log of each table, and may take hundreds of megabytes."""
+
+    run: str
+    dag: str
+    catalog: str
+    now: int
+    """The run's time, ms."""
+    errors: tuple[str, ...]
+    verdict: str
+    went_well: bool
+    removed: int
+    """Rows that went."""
+    saved: int
+    """Bytes that left the tables."""
+    seconds: float
+    """Of all passes and verifications together."""
+    tables: Mapping[str, tuple[str, str]]
+    """By table why the run worked on it, and what became of it, in words."""
+
+    @classmethod
+    def of(cls, report: RunReport) -> RunInBrief:
+        """Returns a report in brief."""
+        tables = tables_of(report)
+        return cls(
+            report.run, report.dag, report.catalog, report.now, tuple(report.errors), verdict(report, tables),
+            not report.errors and all(table.holds for table in tables), sum(table.removed for table in tables),
+            sum(table.saved for table in tables), sum(table.seconds for table in tables),
+            {table.name: (table.why, f"{table.removed:,} rows removed, {table.verdict}") for table in tables},
+        )  # fmt: skip
+
+    def of_table(self, table: str) -> tuple[str, str]:
+        """Returns why the run worked on a table and what became of it, in words; both empty when it did not."""
+        why, said = self.tables.get(table, ("", ""))
+        errors = [error for error in self.errors if error.startswith(f"{table}: ")]
+        return why, "; ".join([*errors, *([said] if said else [])])

@@ -27,13 +27,13 @@ def read(folder: str, path: str) -> bytes | None:
     return s3_copy.read(f"{folder}/{file.relative_to(root).as_posix()}")
 
 
-def newest_reports() -> list[str]:
-    """Returns the names of the runs' reports, without `.json`, the newest first."""
+def newest_reports() -> dict[str, float]:
+    """Returns when each run's report was written, in seconds, by its name without `.json`, the newest first."""
     times = s3_copy.uploaded(f"{REPORTS}/")
     for file in (_home() / REPORTS).glob("*.json"):
         with suppress(FileNotFoundError):  # old reports go while this looks
             times[f"{REPORTS}/{file.name}"] = file.stat().st_mtime
-    return [Path(name).stem for name in sorted(times, key=lambda name: times[name], reverse=True)]
+    return {Path(name).stem: times[name] for name in sorted(times, key=lambda name: times[name], reverse=True)}
 
 
 def newest_docs(number: int, table: str = "") -> list[tuple[str, str]]:

@@ -1,5 +1,7 @@
 """Reports of runs and Data Docs on our pages, from this disk and from S3."""
 
+import os
+import pickle
 import re
 
 import pytest
@@ -9,8 +11,6 @@ pytestmark = pytest.mark.dags
 
 
 def test_reports_are_listed_the_newest_first(client, tmp_path):
-    import os
-
     (tmp_path / "reports").mkdir()
     for at, name in enumerate(("first", "second")):
         file = tmp_path / "reports" / f"{name}.json"
@@ -122,19 +122,28 @@ def test_s3_that_refuses_is_a_sentence(client, topics, bucket, monkeypatch):
     assert (answer.status_code, "reports_s3 cannot be read" in answer.text) == (200, True)
 
 
-def test_of_a_run_over_many_tables_one_tables_page_reads_its_own_part(client, topics, tmp_path, monkeypatch):
-    """A run may clean thousands, and a page shows thirty runs."""
-    from hardpack_airflow import run_view
+def test_lists_read_a_report_once_and_keep_little_of_it(client, topics, tmp_path, monkeypatch):
+    """A run may clean thousands of tables of a hundred logs, and a page shows fifty runs."""
+    from hardpack_airflow import report_pages
 
     (tmp_path / "reports").mkdir()
     one = run_report().phase_one[0]
     many = [one.model_copy(update={"table": f"db.t{n}"}) for n in range(200)]
     mine = one.model_copy(update={"table": topics[0]})
     report = run_report(errors=[]).model_copy(update={"phase_one": [*many, mine], "phase_two": [], "verify": []})
-    (tmp_path / "reports" / "one.json").write_text(report.model_dump_json())
-    made = []
-    real = run_view.TableOfRun
-    monkeypatch.setattr(run_view, "TableOfRun", lambda *given: made.append(given[0]) or real(*given))
-    assert "60 rows removed" in client.get(f"/tables/{topics[0]}").text
-    assert made == [topics[0]]
-    assert len(run_view.tables_of(report)) == 201
+    file = tmp_path / "reports" / "one.json"
+    file.write_text(report.model_dump_json())
+    read, real = [], report_pages._report
+    monkeypatch.setattr(report_pages, "_report", lambda name: read.append(name) or real(name))
+    report_pages._in_brief.cache_clear()
+    for _ in range(2):
+        assert "60 rows removed" in client.get(f"/tables/{topics[0]}").text
+        assert "201 tables cleaned" in client.get("/reports").text
+    assert "<h2>Runs</h2>" not in client.get(f"/tables/{topics[1]}").text
+    assert read == ["one"]
+    kept = report_pages._in_brief("one", file.stat().st_mtime)
+    assert len(pickle.dumps(kept)) < file.stat().st_size / 10
+    # the run was cleared, and went again
+    file.write_text(report.model_copy(update={"phase_one": [mine]}).model_dump_json())
+    os.utime(file, (1, 1))
+    assert "1 table cleaned" in client.get("/reports").text
