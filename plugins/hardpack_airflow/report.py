@@ -68,23 +68,27 @@ def forget_reports(home: Path, before: float, runs_before: float) -> int:
     Returns:
         How many files went.
     """
-    gone, old = 0, list[Path]()
     last = dict.fromkeys(("reports", "validations", "data_docs/validations"), before)
     last |= dict.fromkeys(("plans", "results"), min(before, runs_before))
-    # another run may be at the same, or filling a folder that it has just made
-    for name, time in last.items():
-        for path in (home / name).rglob("*"):
+    return sum(_forget(home / name, time) for name, time in last.items())
+
+
+def _forget(folder: Path, before: float) -> int:
+    """Removes old files of a folder as it comes by them, so that a sweep that is cut off has done its part."""
+    gone = 0
+    # another run may be at the same
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
             with suppress(OSError):
-                if path.stat().st_mtime < time:
-                    old.append(path)
-    # the deepest first, so that a folder is empty by the time it comes
-    for path in sorted(old, reverse=True):
-        with suppress(OSError):
-            if path.is_dir():
-                path.rmdir()
-            else:
-                path.unlink()
-                gone += 1
+                # that of a folder is asked for before something in it goes; another run may be filling a new one
+                is_old = path.lstat().st_mtime < before
+                if path.is_dir() and not path.is_symlink():
+                    gone += _forget(path, before)
+                    if is_old:
+                        path.rmdir()
+                elif is_old:
+                    path.unlink()
+                    gone += 1
     return gone
 
 

@@ -81,6 +81,32 @@ def test_old_reports_go_and_new_ones_stay(home):
     assert (home / "data_docs" / "validations" / "being_made").exists()
 
 
+def test_a_sweep_that_is_cut_off_has_done_its_part(home, monkeypatch):
+    from hardpack_airflow import report
+
+    for number in range(10):
+        file = home / "reports" / f"{number}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("x")
+        os.utime(file, (1000, 1000))
+    looked, real = [], Path.lstat
+
+    class CutOff(BaseException):
+        """As Airflow ends a task whose time is over."""
+
+    def lstat(path):
+        looked.append(path)
+        if len(looked) > 6:
+            raise CutOff
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "lstat", lstat)
+        with pytest.raises(CutOff):
+            report.forget_reports(home, 2000, 2000)
+    assert len(list((home / "reports").iterdir())) == 4
+
+
 def test_a_report_is_there_though_its_plans_are_not(home, caplog):
     from hardpack_airflow.report import write_report
     from hardpack_airflow.report_task import ReportOperator
