@@ -9,7 +9,7 @@ from fastapi import HTTPException, Request
 from httpx import ASGITransport, AsyncClient, Response
 
 from hardpack_airflow.by_hand import ACTIONS, DAG_ID
-from hardpack_airflow.config import plainly
+from hardpack_airflow.config import base_url, plainly
 
 CLEAN, DRY_RUN = "clean", "dry_run"
 MEANINGS = {
@@ -60,7 +60,10 @@ async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
     """
     # a cookie goes with what other sites send, unless it is SameSite; this holds for those that are not
     if _is_of_another_site(request):
-        raise HTTPException(403, "Another site asked for this; go to the table's page and ask there.")
+        raise HTTPException(
+            403, "Another site asked for this; go to the table's page and ask there. "
+            "Where that is what you did, [api] base_url is not the address that your browser shows."
+        )  # fmt: skip
     answer = await _ask(request, "POST", f"dags/{quote(dag, safe='')}/dagRuns", {"logical_date": None, "conf": form})
     if answer.status_code != 200:
         raise HTTPException(answer.status_code, f"Airflow did not start {dag}: {_detail(answer)}")
@@ -81,16 +84,11 @@ def _is_of_another_site(request: Request) -> bool:
     """Returns whether a page of another site sent a request; what no browser sent is of none."""
     if site := request.headers.get("sec-fetch-site"):
         return site not in ("same-origin", "none")
-    # browsers leave that out where a page is not encrypted
+    # browsers leave that out where a page is not encrypted; ports differ behind a proxy, and share their cookies
     origin = request.headers.get("origin")
-    here = {request.headers.get("host"), request.headers.get("x-forwarded-host"), urlsplit(_base_url()).netloc}
-    return origin is not None and urlsplit(origin).netloc not in here - {""}
-
-
-def _base_url() -> str:
-    from airflow.configuration import conf
-
-    return str(conf.get("api", "base_url", fallback="") or "")
+    told = [request.headers.get("host", ""), *request.headers.get("x-forwarded-host", "").split(",")]
+    here = {urlsplit(f"//{host.strip()}").hostname for host in told} | {urlsplit(base_url()).hostname}
+    return origin is not None and urlsplit(origin).hostname not in here - {None}
 
 
 async def _ask(request: Request, method: str, path: str, body: Any = None) -> Response:

@@ -22,9 +22,14 @@ def setting(name: str) -> str:
     return str(conf.get(SECTION, name, fallback=OPTIONS[name][0]))
 
 
+def base_url() -> str:
+    """Returns Airflow's own address, empty where none is set."""
+    return str(conf.get("api", "base_url", fallback="") or "")
+
+
 def airflow_path(path: str) -> str:
     """Returns a page of Airflow as a browser asks for it: behind the path that `[api] base_url` may have."""
-    return f"{urlsplit(str(conf.get('api', 'base_url', fallback='') or '')).path.rstrip('/')}{path}"
+    return f"{urlsplit(base_url()).path.rstrip('/')}{path}"
 
 
 def page_path(path: str) -> str:

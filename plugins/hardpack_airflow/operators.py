@@ -108,7 +108,6 @@ class HardpackOperator(SparkSubmitOperator):
         done = self._work_on(context, [self.plans[n] for n in going])
         for number, result in zip(going, done, strict=True):
             results[number] = result
-        # the first that cannot be copied ends it, as the unit keeps its place in the pool
         upload_or_warn(page for result in done for page in pages_of(result))
         self.results = results
         failures = [result for result in done if "error" in result]

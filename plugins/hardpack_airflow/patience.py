@@ -66,5 +66,6 @@ class Asked:
 
 CATALOG = Asked("the catalog")
 """And the storage of the tables, of which it tells."""
+POLICIES = Asked("the disk of the policy file")
 REPORTS = Asked("the place of the reports")
 """This disk, and S3 where `[hardpack] reports_s3` names it."""

@@ -109,7 +109,7 @@ def plan_units(
         now: ms.
         interval: only logs whose cleanable head has rows of this time, `(start, end)` in ms.
         previous: when the last run began that ended well, ms.
-        only: of these the tables that are looked at, None for all.
+        only: of these the tables that are looked at, as a look before this one has told of them; None for all.
 
     Returns:
         `units` (each a label and plans as JSON text), `tables` (those with a unit, and the refused), `reasons`
@@ -139,7 +139,7 @@ def plan_units(
         policies = told.with_own(own) if told else Policies(policies=(own,))
         hp = Hardpack.connect(catalog, memory=cache.memory, policies=policies)
         try:
-            work = find_work(hp, cache, own, tables, now, partitions, force, span, only)
+            work = find_work(hp, cache, own, tables, now, partitions, force, span, set(only) if only else None)
         finally:
             # a look that is cut off has seen some, so that the next one comes further
             cache.keep()

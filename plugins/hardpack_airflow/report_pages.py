@@ -67,11 +67,25 @@ def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunI
     return found
 
 
+def _in_brief(name: str, written: float) -> RunInBrief | None:
+    """Returns what lists say of a run, None where it is no report of ours or cannot be read now."""
+    try:
+        return _brief(name, written)
+    except LookupError:
+        return None
+
+
 @lru_cache(BRIEFS)
-def _in_brief(name: str, _written: float) -> RunInBrief | None:
-    """Returns what lists say of a run; it is read again when it was written again."""
+def _brief(name: str, _written: float) -> RunInBrief:
+    """Reads a report once, and again when it was written again.
+
+    Raises:
+        LookupError: there is none; it is asked for again.
+    """
     found = _report(name)
-    return RunInBrief.of(found) if found else None
+    if not found:
+        raise LookupError(name)
+    return RunInBrief.of(found)
 
 
 def _report_page(name: str, framed: bool) -> HTMLResponse:

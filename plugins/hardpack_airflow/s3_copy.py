@@ -12,6 +12,8 @@ from typing import Any
 from hardpack_airflow.config import setting
 
 log = logging.getLogger(__name__)
+FEW, MANY = 2, 5
+"""Tries of a request: of one that somebody waits for, or that can be done without, and of one that a run needs."""
 
 
 def pages_of(report: dict[str, Any]) -> list[Path]:
@@ -20,10 +22,14 @@ def pages_of(report: dict[str, Any]) -> list[Path]:
     return [Path(page) for page in ([pages] if isinstance(pages, str) else pages)]
 
 
-def upload(files: Iterable[Path]) -> list[str]:
+def upload(files: Iterable[Path], tries: int = MANY) -> list[str]:
     """Copy files to S3, each at its path within the home; nothing when no place is set.
 
     Credentials, region and endpoint are those that boto3 finds by itself (environment, profile, role).
+
+    Args:
+        files: inside the home.
+        tries: of each request.
 
     Returns:
         Where they are now.
@@ -35,7 +41,7 @@ def upload(files: Iterable[Path]) -> list[str]:
     place = _place()
     if not place:
         return []
-    client, there = _patient_client(), []
+    client, there = _client(tries), []
     for file in files:
         bucket, key = place[0], _key(place[1], file)
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
@@ -60,7 +66,7 @@ def download(file: Path) -> bool:
 
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _patient_client().download_file(place[0], _key(place[1], file), str(file))
+        _client(MANY).download_file(place[0], _key(place[1], file), str(file))
     except (BotoCoreError, ClientError) as error:
         log.warning("%s was not found on S3: %s", file.name, type(error).__name__)
         return False
@@ -81,7 +87,7 @@ def read(name: str) -> bytes | None:
         return None
     from botocore.exceptions import BotoCoreError, ClientError
 
-    client = _patient_client()
+    client = _client(FEW)
     try:
         answer: bytes = client.get_object(Bucket=place[0], Key=_joined(place[1], name))["Body"].read()
     except client.exceptions.NoSuchKey:
@@ -106,7 +112,7 @@ def uploaded(beginning: str) -> dict[str, float]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     inside = _joined(place[1], "")
-    pages = _patient_client().get_paginator("list_objects_v2")
+    pages = _client(FEW).get_paginator("list_objects_v2")
     try:
         return {
             one["Key"].removeprefix(inside): one["LastModified"].timestamp()
@@ -118,15 +124,12 @@ def uploaded(beginning: str) -> dict[str, float]:
 
 
 @cache
-def _patient_client() -> Any:
-    """Returns a client that gives up soon, as somebody waits for a page and a pool for a task.
-
-    boto3's serve many threads, but making them does not.
-    """
+def _client(tries: int) -> Any:
+    """Returns a client; boto3's serve many threads, but making them does not."""
     import boto3
     from botocore.config import Config
 
-    return boto3.client("s3", config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 2}))
+    return boto3.client("s3", config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": tries}))
 
 
 def _unavailable(error: Exception) -> Exception:
@@ -158,7 +161,11 @@ def _joined(prefix: str, name: str) -> str:
 
 def upload_or_warn(files: Iterable[Path]) -> None:
     """Copy files to S3; that they cannot be copied is no reason to stop or to do the work again."""
-    try:
-        upload(files)
-    except Exception as error:  # whatever it is, the work is done
-        log.warning("reports and pages were not copied: %s: %s", type(error).__name__, error)
+    for file in files:
+        try:
+            upload([file], FEW)
+        except Exception as error:  # whatever it is, the work is done
+            log.warning("reports and pages were not copied: %s: %s", type(error).__name__, error)
+            if not isinstance(error, (OSError, ValueError)):
+                # S3 does not answer for the others either, and the task keeps its place in the pool
+                return

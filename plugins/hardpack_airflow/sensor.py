@@ -70,7 +70,7 @@ class DirtyLogsSensor(BaseSensorOperator):
         for line in event["errors"]:
             self.log.error("%s", line)
         if event["errors"] and not event["due"]:
-            raise (AirflowFailException if event["lasting"] else AirflowException)("; ".join(event["errors"]))
+            raise (AirflowFailException if event.get("lasting", True) else AirflowException)("; ".join(event["errors"]))
         run = context["dag_run"]
         if not event["due"] and not event["reasons"] and kind_of(run) == "manual":
             raise AirflowFailException(f"{self.tables}: no adopted table matches; mend the name or glob.")

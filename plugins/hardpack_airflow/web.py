@@ -24,7 +24,7 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Redirect
 from hardpack_airflow import actions, report_pages
 from hardpack_airflow.by_hand import ACTIONS as BY_HAND
 from hardpack_airflow.config import page_path, shown_catalogs
-from hardpack_airflow.patience import CATALOG
+from hardpack_airflow.patience import CATALOG, POLICIES
 from hardpack_airflow.rendering import PAGES, PER_PAGE, is_framed, page, part, said_of, status_of
 from hardpack_airflow.table_cache import TableCache, summaries_of
 
@@ -195,7 +195,12 @@ def _table_page(
 @app.post("/tables/{name:path}/{action}")
 async def act(request: Request, name: str, action: str, catalog: str = "") -> RedirectResponse:
     """Starts a run of the DAG that does what was asked, with the rights of who asked, and shows the table again."""
-    where, cleaning_dag = await CATALOG.answer(lambda: _asked_of(catalog, name, action))
+    try:
+        where, cleaning_dag = await POLICIES.answer(lambda: _asked_of(catalog, name, action))
+    except HTTPException:
+        raise
+    except Exception as error:  # the disk does not answer
+        raise HTTPException(status_of(error), f"{error}") from None
     dag, form = actions.run_of(action, where, name, cleaning_dag)
     run = await actions.start(request, dag, form)
     told = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})

@@ -72,7 +72,7 @@ def topics(catalog):
 @pytest.fixture
 def bucket(monkeypatch):
     import boto3
-    from hardpack_airflow.s3_copy import _patient_client
+    from hardpack_airflow.s3_copy import _client
     from moto import mock_aws
 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -83,6 +83,6 @@ def bucket(monkeypatch):
         client.create_bucket(
             Bucket="audit", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
         )  # fmt: skip
-        _patient_client.cache_clear()
+        _client.cache_clear()
         yield client
-    _patient_client.cache_clear()
+    _client.cache_clear()

@@ -84,7 +84,8 @@ def test_what_is_asked_for_is_refused_by_a_sentence(client, topics, airflow, tmp
     ("headers", "status"),
     [
         ({"origin": "http://testserver"}, 303),
-        ({"origin": "https://lake.example", "x-forwarded-host": "lake.example"}, 303),
+        ({"origin": "http://testserver:8080"}, 303),
+        ({"origin": "https://lake.example", "x-forwarded-host": "Lake.example:443, proxy2"}, 303),
         ({"origin": "https://airflow.example"}, 303),
         ({"origin": "http://evil.example"}, 403),
         ({"origin": "null"}, 403),

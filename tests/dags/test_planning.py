@@ -306,3 +306,26 @@ def test_a_run_with_nothing_to_do_says_that_no_unit_died(catalog, monkeypatch):
 def test_a_table_without_a_row_is_told_and_no_mistake(catalog, monkeypatch):
     name = name_of(new_topic(catalog))
     assert seen(catalog, monkeypatch, name)["reasons"] == [f"{name}: it has no log yet"]
+
+
+def test_what_a_look_at_some_tables_cannot_read_is_an_error(catalog, monkeypatch):
+    """The sensor found it due, and this worker's home does not say that it was adopted."""
+    import hardpack.operations.plan_tables
+
+    due = name_of(new_topic(catalog, min_cleanable_dirty_ratio=0))
+
+    def open_table(_catalog, name):
+        raise ValueError("Unknown type: variant")
+
+    monkeypatch.setattr(hardpack.operations.plan_tables, "open_table", open_table)
+    (error,) = seen(catalog, monkeypatch, "t.*", only=[due])["errors"]
+    assert error.startswith(f"{due}: ")
+
+
+def test_a_look_at_some_tables_tells_nothing_of_other_policies_tables(catalog, monkeypatch, tmp_path):
+    own, others = name_of(new_topic(catalog)), name_of(new_topic(catalog))
+    path = tmp_path / "policies.yaml"
+    path.write_text(f"policies: [{{name: two, tables: [{others}]}}, {{name: all, tables: ['t.*']}}]")
+    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
+    found = seen(catalog, monkeypatch, others, tables=("t.*",), only=[own])
+    assert (found["errors"], [line for line in found["reasons"] if others in line]) == ([], [])

@@ -135,7 +135,7 @@ def test_lists_read_a_report_once_and_keep_little_of_it(client, topics, tmp_path
     file.write_text(report.model_dump_json())
     read, real = [], report_pages._report
     monkeypatch.setattr(report_pages, "_report", lambda name: read.append(name) or real(name))
-    report_pages._in_brief.cache_clear()
+    report_pages._brief.cache_clear()
     for _ in range(2):
         assert "60 rows removed" in client.get(f"/tables/{topics[0]}").text
         assert "201 tables cleaned" in client.get("/reports").text

@@ -1,7 +1,6 @@
 """Which tables there are and where they lie: nested namespaces, views, what cannot be read, what is asked how often."""
 
 import logging
-import threading
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from hardpack.table.catalog import (
     metadata_locations,
     open_catalog,
     open_table,
-    side_by_side,
     table_places,
 )
 from hardpack.table.guard import GuardedRestCatalog
@@ -186,17 +184,6 @@ def test_where_tables_of_rest_lie_is_asked_once_by_a_process(catalog, monkeypatc
         assert table_places(rest) == {"db.t": table.location()}, "what cannot be read does not hide the others"
         assert table_places(rest) == {"db.t": table.location()}
     assert asked.count("db.t") == 1
-
-
-def test_tables_are_opened_side_by_side_in_their_order():
-    together = threading.Barrier(door.AT_ONCE, timeout=30)
-    names = [f"db.t{number}" for number in range(door.AT_ONCE * 2)]
-
-    def open_one(name):
-        together.wait()
-        return name.upper()
-
-    assert side_by_side(open_one, names) == [name.upper() for name in names]
 
 
 def test_remembered_places_are_bounded(catalog, monkeypatch):

@@ -7,13 +7,12 @@ import logging
 import re
 import uuid
 from collections.abc import Container, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardpack.errors import Unreadable
 from hardpack.failures import of_table
-from hardpack.table.catalog import find_tables, open_table, side_by_side
+from hardpack.table.catalog import find_tables, open_table
 from hardpack.table.columns import is_topic
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def find_topics(catalog: Catalog, pattern: str, unread: Container[str] | None = 
     names = find_tables(catalog, pattern)
     if names == [pattern]:
         return names
-    told = dict(zip(names, side_by_side(partial(_is_topic, catalog), names), strict=True))
+    told = {name: _is_topic(catalog, name) for name in names}
     none_read = all(topic is None for topic in told.values())
     kept = unread or ()
     return [name for name, topic in told.items() if topic or (topic is None and (none_read or name in kept))]

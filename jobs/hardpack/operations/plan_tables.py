@@ -124,7 +124,7 @@ class PlanCache:
             force: plan whatever is cleanable.
             interval: only logs whose cleanable head has rows of this time, ms.
             policy: whose tables are asked for; those of another are told and not opened. None for any.
-            only: of these the tables that are looked at, None for all.
+            only: of these the tables that are looked at, as a look before this one has told of them; None for all.
 
         Raises:
             Unavailable: the catalog does not answer.
@@ -152,7 +152,8 @@ class PlanCache:
                 plan = hp.plan_of(table, now, partitions, force, interval=interval, clock=now) if topic else None
             except Exception as error:  # one broken table must not hide the others
                 self._known.pop(name, None)
-                if name in patterns or seen.get(name, name in adopted) or isinstance(error, Unavailable):
+                known_topic = name in patterns or only is not None or seen.get(name, name in adopted)
+                if known_topic or isinstance(error, Unavailable):
                     # an outage is told, whoever's the table is
                     yield name, error
                 else:
@@ -167,7 +168,8 @@ class PlanCache:
         all_strange = len(strangers) == len(names) and (len(names) > 1 or not others)
         for name, unread in strangers:
             yield name, unread if all_strange else NotAdopted(unread)
-        yield from others.items()
+        # a look at some tables was told of the others before
+        yield from (others if only is None else {}).items()
         note_adopted(hp.home, hp.catalog.name, seen)
 
     def _forget(self, patterns: Sequence[str], there: Sequence[str]) -> None:

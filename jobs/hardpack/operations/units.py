@@ -87,7 +87,7 @@ def find_work(
         partitions: only these logs; None for all.
         force: plan whatever is cleanable.
         interval: only logs whose cleanable head has rows of this time, ms.
-        only: of these the tables that are looked at, None for all.
+        only: of these the tables that are looked at, as a look before this one has told of them; None for all.
 
     Raises:
         Unavailable: the catalog does not answer.

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard
 
 import pyiceberg.exceptions as ice
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
 """What a catalog or storage raises that does not answer, as far as it can be told from a wrong name."""
 MISTAKES = (SQLAlchemyError, ValueError, ice.NoSuchNamespaceError, ice.NotInstalledError)
@@ -46,8 +42,6 @@ BROKEN = (
 DENIED = ("ACCESS_DENIED", "AccessDenied", "Access Denied", "Forbidden", "HTTP status 403")
 LOCATIONS = "hardpack.locations"
 """Catalog property: further folders, divided by commas, under which maintenance may delete files."""
-AT_ONCE = 8
-"""Tables that are opened side by side, where all of a catalog are: each waits for catalog and storage."""
 MOST_PLACES = 100_000
 _places: dict[tuple[str, str, str], str] = {}
 _remembering = threading.Lock()
@@ -241,33 +235,20 @@ def table_places(catalog: Catalog) -> dict[str, str]:
     Raises:
         Unavailable: the catalog does not answer.
     """
+    places = {}
     known = metadata_locations(catalog)
-    if known:
-        return {name: at.rpartition("/metadata/")[0] or at for name, at in known.items()}
-    names = find_tables(catalog, "*")
-    places = zip(names, side_by_side(partial(_place, catalog), names), strict=True)
-    return {name: place for name, place in places if place}
-
-
-def _place(catalog: Catalog, name: str) -> str | None:
-    if remembered := _places.get(_key(catalog, name)):
-        return remembered
-    try:
-        return open_table(catalog, name).location()
-    except Unreadable as error:
-        log.warning("where it lies is not known: %s", error)
-        return None
-
-
-def side_by_side(work: Callable[[str], T], names: Iterable[str]) -> list[T]:
-    """Returns what is found of some tables, in their order; catalog and storage are asked about several at once.
-
-    Args:
-        work: opens a table.
-        names: of the tables.
-    """
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(work, names))
+    for name in known or find_tables(catalog, "*"):
+        remembered = _places.get(_key(catalog, name))
+        if name in known:
+            places[name] = known[name].rpartition("/metadata/")[0] or known[name]
+        elif remembered:
+            places[name] = remembered
+        else:
+            try:
+                places[name] = open_table(catalog, name).location()
+            except Unreadable as error:
+                log.warning("where it lies is not known: %s", error)
+    return places
 
 
 def _key(catalog: Catalog, name: str) -> tuple[str, str, str]:
