@@ -158,7 +158,7 @@ class RunInBrief:
     saved: int
     """Bytes that left the tables."""
     seconds: float
-    """Of all passes and verifications together."""
+    """How long all passes and verifications took together."""
     tables: Mapping[str, tuple[str, str]]
     """By table why the run worked on it, and what became of it, in words."""
 

@@ -1,4 +1,4 @@
-"""The same pass on local disk, on S3 next door and on S3 behind a delay: python -m tests.benchmarks.far [--scale 0.25].
+"""A pass on local disk, on S3 next door and on S3 behind a delay: python -m tests.benchmarks.far [--scale 0.25].
 
 S3 is a server on loopback over the same disk, behind a proxy that counts requests and holds the first byte of each
 answer back. Places come in turns, each a process of its own, whose first pass is not counted. Printed are the medians,
