@@ -17,23 +17,23 @@ COLORS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 
 def charts(moments: Sequence[Moment]) -> list[str]:
     """Draws SVG of the dirty share and the size over time, and of what passes read, wrote and removed, if any did."""
-    from hardpack.rules.causes import Cause, removed_by_cause
+    from hardpack.rules.causes import CAUSES, Cause
 
-    passes = [m for m in moments if m.report]
+    passes = [m for m in moments if m.ended]
 
     def rows(cause: Cause) -> Callable[[Any], float]:
-        return lambda m: removed_by_cause(m.report.logs).get(cause, 0)
+        return lambda m: m.ended.removed.get(cause.name, 0)
 
-    causes = removed_by_cause(log for m in passes if m.report for log in m.report.logs)
+    causes = [cause for cause in CAUSES if any(cause.name in m.ended.removed for m in passes if m.ended)]
     drawn = [
         _lines("Share that came since the last pass", moments, {"share": lambda m: round(m.dirty, 3)}, _share, False),
         _lines("Size of the table", moments, {"size": lambda m: m.bytes}, _bytes, False),
         _lines(
             "Bytes of each pass", passes,
             {
-                "read": lambda m: sum(log.bytes_read for log in m.report.logs),
-                "written": lambda m: sum(log.bytes_written for log in m.report.logs),
-                "reclaimed": lambda m: sum(log.bytes_before - log.bytes_after for log in m.report.logs),
+                "read": lambda m: m.ended.bytes_read,
+                "written": lambda m: m.ended.bytes_written,
+                "reclaimed": lambda m: m.ended.reclaimed,
             },
             _bytes,
         ),

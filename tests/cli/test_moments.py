@@ -107,7 +107,7 @@ def test_a_forged_history_can_be_shown(catalog, summary, at):
     (seen,) = history(table.refresh())
     assert 0 <= seen.bytes <= LONG_MAX
     assert 0 <= seen.added <= LONG_MAX
-    assert len(charts([seen])) == (4 if seen.report else 2)
+    assert len(charts([seen])) == (4 if seen.ended else 2)
 
 
 def test_a_chart_s_axis_begins_at_nought_and_has_round_values():

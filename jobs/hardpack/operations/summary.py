@@ -3,16 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
+from typing import Self
 
+from cachetools import LRUCache, cached
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.table import Table
 
-from hardpack.compaction.report import PassReport
+from hardpack.compaction.report import PassReport, Phase
 from hardpack.operations.status import LogStatus
+from hardpack.rules.causes import removed_by_cause
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
-from hardpack.table.history import ancestors, is_portion, summary_of
-from hardpack.table.state import PASS_SUMMARY
+from hardpack.table.history import Commit, ancestors, commits, is_portion, summary_of
+
+MOST_TOTALS = 20_000
+"""Passes whose totals are remembered, of all tables together; a report of thousands of logs takes long to read."""
+
+
+class PassTotals(BaseModel):
+    """What a pass's report says of all its logs together. Sizes are bytes, the time ms."""
+
+    model_config = ConfigDict(frozen=True)
+
+    phase: Phase
+    plan: str
+    now: int
+    seconds: float
+    snapshot: int
+    logs: int
+    rows_before: int
+    rows_after: int
+    bytes_before: int
+    bytes_after: int
+    bytes_read: int
+    bytes_written: int
+    removed: dict[str, int]
+    """Rows that left, by the name of the cause."""
+
+    @property
+    def reclaimed(self) -> int:
+        """Bytes that the pass took out of the table."""
+        return self.bytes_before - self.bytes_after
+
+    @classmethod
+    def of(cls, report: PassReport, snapshot: int) -> Self:
+        """Returns the totals of a report, whose pass made a snapshot."""
+        sizes = "rows_before", "rows_after", "bytes_before", "bytes_after", "bytes_read", "bytes_written"
+        return cls(
+            phase=report.phase, plan=report.plan, now=report.now, seconds=report.seconds, snapshot=snapshot,
+            logs=len(report.logs), removed={c.name: rows for c, rows in removed_by_cause(report.logs).items()},
+            **{size: sum(getattr(log, size) for log in report.logs) for size in sizes},
+        )  # fmt: skip
 
 
 class Moment(BaseModel):
@@ -27,10 +69,10 @@ class Moment(BaseModel):
     """Size of the files that this snapshot brought."""
     since_pass: int
     """What has come since the last pass."""
-    report: PassReport | None = None
-    """What hardpack did, when the snapshot is one of its own and ends a pass."""
-    is_portion: bool = False
-    """Whether the snapshot is one of a pass that was to go on with another; the report of the last tells of all."""
+    ended: PassTotals | None = None
+    """The pass that the snapshot ended, where hardpack made it."""
+    by_pass: bool = False
+    """Whether a pass made the snapshot; of several commits of one, the last one's totals are of all."""
 
     @property
     def dirty(self) -> float:
@@ -72,23 +114,27 @@ def history(table: Table) -> list[Moment]:
     """Returns the snapshots that led to the current one, the oldest first, as far as they have not expired.
 
     Whoever may write to the table writes its summaries: what is no number counts as 0, what is no report as none.
+
+    Raises:
+        OSError: a report stands in a file beside the table, and the storage does not answer.
     """
     moments: list[Moment] = []
+    made = {commit.snapshot: commit for commit in commits(table)}
     clean = 0
     for snapshot in reversed(list(ancestors(table))):
         summary = summary_of(snapshot)
         total, added = (_bytes_in(summary, name) for name in ("total-files-size", "added-files-size"))
-        report = _report_in(summary, snapshot.snapshot_id)
+        commit = made.get(snapshot.snapshot_id)
         # what others rewrite or delete takes from the clean part first, as far as the summary tells
-        clean = total if report else min(clean, total)
+        clean = total if commit else min(clean, total)
         moments.append(
             Moment(
                 at=snapshot.timestamp_ms,
                 bytes=total,
                 added=added,
                 since_pass=total - clean,
-                report=report,
-                is_portion=is_portion(snapshot),
+                ended=_totals(commit) if commit else None,
+                by_pass=commit is not None or is_portion(snapshot),
             )
         )
     return moments
@@ -99,13 +145,16 @@ def _bytes_in(summary: Mapping[str, str], name: str) -> int:
     return min(int(text), LONG_MAX) if text.isdecimal() and len(text) < 100 else 0
 
 
-def _report_in(summary: Mapping[str, str], snapshot: int) -> PassReport | None:
+@cached(LRUCache(MOST_TOTALS), lambda commit: (commit.folder.location, commit.snapshot), Lock())
+def _totals(commit: Commit) -> PassTotals | None:
+    """Returns what a pass did, None when the file that its report stood in is gone, or it is no report."""
     try:
-        report = PassReport.from_summary(summary[PASS_SUMMARY], snapshot)
-    except (KeyError, ValueError):
+        report = PassReport.from_summary(commit.report, commit.snapshot)
+    except ValueError:
         return None
     found = [n for log in report.logs for name, n in log if name != "partition" and isinstance(n, int)]
-    return report if all(0 <= n <= LONG_MAX for n in (*found, report.now, report.seconds)) else None
+    sane = all(0 <= n <= LONG_MAX for n in (*found, report.now, report.seconds))
+    return PassTotals.of(report, commit.snapshot) if sane else None
 
 
 def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]) -> TableSummary:
@@ -117,9 +166,9 @@ def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]
         moments: its history.
     """
     found = list(moments)
-    reports = [m.report for m in found if m.report]
-    brought = sum(m.added for m in found if not (m.report or m.is_portion))
-    rewritten = sum(m.added for m in found if m.report or m.is_portion)
+    passes = [m.ended for m in found if m.ended]
+    brought = sum(m.added for m in found if not m.by_pass)
+    rewritten = sum(m.added for m in found if m.by_pass)
     waiting = [log.tombstones_waiting for log in logs]
     return TableSummary(
         table=table_name(table),
@@ -132,8 +181,8 @@ def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]
         uncleanable=sum(log.held for log in logs),
         tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
         next_horizon=min((log.next_horizon for log in logs if log.next_horizon is not None), default=None),
-        last_pass=max((report.now for report in reports), default=None),
-        passes=len(reports),
-        reclaimed=sum(log.bytes_before - log.bytes_after for report in reports for log in report.logs),
+        last_pass=max((one.now for one in passes), default=None),
+        passes=len(passes),
+        reclaimed=sum(one.reclaimed for one in passes),
         write_amplification=(brought + rewritten) / brought if brought else None,
     )

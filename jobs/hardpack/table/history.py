@@ -67,7 +67,7 @@ def commits(table: Table) -> Iterator[Commit]:
     folder = PassFolder.of(table)
     for snapshot in ancestors(table):
         summary = summary_of(snapshot)
-        if PASS_SUMMARY in summary:
+        if PASS_SUMMARY in summary and PLAN_SUMMARY in summary:
             yield Commit(
                 snapshot.snapshot_id,
                 snapshot.parent_snapshot_id,
