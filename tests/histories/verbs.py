@@ -201,14 +201,15 @@ def pause(world: Any, tab: Tab, log: int) -> None:
 def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) -> None:
     oracle = world.oracles[tab.name]
     known = set(oracle.said) if log is None else {log} & oracle.said.keys()
-    held = [at for at in known if trust or oracle.paused.get(at) or oracle.said[at].uncleanable]
+    trusted = [at for at in known if trust and oracle.said[at].waits_for_trust]
+    held = [at for at in known if at in trusted or oracle.paused.get(at) or oracle.said[at].uncleanable]
     if not held and log is not None:
         return
     world.hp.resume(tab.name, None if log is None else [log], trust_late_rows=trust)
     world.look(tab.name)
     for at in held:
         oracle.paused[at] = max(0, oracle.paused.get(at, 0) - 1)
-        if trust:
+        if at in trusted:
             oracle.trust(tab.meta.current_snapshot_id, at)
     if world.interrupted:
         # of a pause and a resume at the same time either may be the later one

@@ -3,13 +3,17 @@
 import pytest
 from hardpack import Hardpack
 from hardpack.compaction.alter_states import mark_uncleanable
+from hardpack.errors import BadInput
 from hardpack.operations.pause import pause, resume
+from hardpack.operations.status import table_status
+from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
 from hardpack.table.catalog import open_catalog
 from hardpack.table.history import trusted_states
+from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.types import IntegerType
 
 from tests.rest_catalog import rest_over
-from tests.topics import append, name_of, new_topic, row, session_of
+from tests.topics import T0, append, name_of, new_topic, row, session_of
 
 
 @pytest.fixture
@@ -106,3 +110,31 @@ def test_none_is_lost_in_a_rest_catalog_either(catalog, topic):
     assert states_of(topic) == {"0": (1, ""), "1": (0, "the gate refused")}
     assert [status for _, status in came] == [409, 200]
     assert all({"assert-table-uuid", "assert-ref-snapshot-id"} <= set(required) for required, _ in came)
+
+
+def late_behind_a_removed_tombstone(table, log):
+    """A row of a log arrives where its tombstones up to offset 9 are gone."""
+    snapshot = table.refresh().current_snapshot()
+    seen = SnapshotRef(snapshot.snapshot_id, snapshot.sequence_number)
+    state = LogState(20, expired_to=9, log_end=20, snapshot=seen, seen=SeenCommits(seen.sequence_number))
+    with table.transaction() as change:
+        change.set_properties({STATE_PROPERTY: write_state(dict.fromkeys("012", state))})
+    append(table.refresh(), {log: [row(3, "b")]})
+
+
+def test_trust_reaches_only_logs_whose_late_rows_are_refused(topic):
+    """The other logs would forget what tombstones are gone, and take a deleted key's row later without a word."""
+    late_behind_a_removed_tombstone(topic, 0)
+    refused = [log.partition for log in table_status(session_of(topic), T0) if "--trust-late-rows" in log.reason]
+    assert refused == [0]
+    resume(session_of(topic), None, T0, trust_late_rows=True)
+    states = trusted_states(topic.refresh())
+    assert {p: state.expired_to for p, state in states.items()} == {"0": -1, "1": 9, "2": 9}
+    assert not any("refused" in log.reason for log in table_status(session_of(topic), T0))
+
+
+def test_there_is_nothing_to_trust_where_no_row_came_late(topic):
+    late_behind_a_removed_tombstone(topic, 0)
+    with pytest.raises(BadInput, match=r"partition 2 is neither paused nor uncleanable, and no late rows of it are re"):
+        resume(session_of(topic), [2], T0, trust_late_rows=True)
+    assert {state.expired_to for state in trusted_states(topic.refresh()).values()} == {9}

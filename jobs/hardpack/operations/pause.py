@@ -13,6 +13,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.rules.horizons import dated_anew, horizon_from, undone_clock
 from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef
+from hardpack.rules.selection import may_bring_keys_back
 from hardpack.rules.settings import Settings
 from hardpack.table.history import horizons_at
 from hardpack.table.log_views import rewritten_unseen
@@ -41,12 +42,13 @@ def resume(
 
     Args:
         session: the table's.
-        partitions: which logs, None for all that are paused or uncleanable.
+        partitions: which logs, None for all that are held up.
         now: ms since the epoch.
         trust_late_rows: let rows that arrived below removed tombstones be cleaned, though a deleted key may come back.
+            Logs with such rows forget which tombstones are gone, so that the next such rows are cleaned too.
 
     Raises:
-        BadInput: a log was named that is neither paused nor uncleanable.
+        BadInput: a log was named of which there is nothing to undo.
     """
 
     @cache
@@ -56,18 +58,19 @@ def resume(
 
     def resumed(view: LogView, state: LogState) -> LogState:
         ahead = state.last_clean.get("now", now) > now
-        held = bool(state.paused or state.uncleanable or ahead)
-        if not held and not trust_late_rows:
+        trusted = trust_late_rows and may_bring_keys_back(view)
+        if not (state.paused or state.uncleanable or ahead or trusted):
             if partitions is None:
                 return state
+            refused = ", and no late rows of it are refused" if trust_late_rows else ""
             raise BadInput(
-                f"{session.name}: partition {view.partition} is neither paused nor uncleanable; "
+                f"{session.name}: partition {view.partition} is neither paused nor uncleanable{refused}; "
                 "`hardpack status` shows which logs are."
             )
         if ahead:
             right_before = before(session.base).get(view.name)
             state = undone_clock(state, now, session.settings.delete_retention_ms, right_before)
-        expired_to = -1 if trust_late_rows else state.expired_to
+        expired_to = -1 if trusted else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
 
     return alter_states(session, "resume", partitions, resumed)

@@ -325,17 +325,22 @@ def _why_keyless_refused(log: LogView, d: Decision, settings: Settings) -> str:
     )
 
 
-def why_late_rows_refused(log: LogView, settings: Settings) -> str:
-    """Returns why late rows cannot be cleaned again; empty when there are none or they can.
+def may_bring_keys_back(log: LogView) -> bool:
+    """Returns whether rows arrived behind which tombstones are gone.
 
     A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
     row would bring its key back (invariant 9).
     """
+    return log.late_from is not None and log.late_from <= log.state.expired_to
+
+
+def why_late_rows_refused(log: LogView, settings: Settings) -> str:
+    """Returns why late rows cannot be cleaned again; empty when there are none or they can."""
     if log.late_from is None:
         return ""
     if settings.late_rows == "refuse":
         return f"refused: rows arrived below the checkpoint, the first at offset {log.late_from} (late.rows=refuse)"
-    if log.late_from <= log.state.expired_to:
+    if may_bring_keys_back(log):
         return (
             f"refused: rows arrived at offset {log.late_from}, where tombstones up to {log.state.expired_to} have been "
             "removed, so a deleted key could come back; delete the rows, or resume with --trust-late-rows"
