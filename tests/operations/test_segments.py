@@ -6,8 +6,10 @@ import pytest
 from hardpack import Hardpack
 from hardpack.cli.main import app
 from hardpack.errors import BadInput
+from hardpack.rules.reference.cleaner import Row
 from typer.testing import CliRunner
 
+from tests.layouts import MIXED
 from tests.topics import T0, append, name_of, new_topic, row, superseded_once
 
 
@@ -34,6 +36,22 @@ def test_a_log_no_longer_written_has_no_active_segment(catalog, cold):
     assert (one.tombstones, one.first_timestamp, one.largest_timestamp, len(one.files)) == (2, T0, T0, 1)
     with pytest.raises(BadInput, match="there is no partition 7"):
         cold.segments(name_of(table), T0, [7])
+
+
+def test_kafkas_time_none_is_no_time(catalog, cold):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]}, at=-1)
+    (one,) = cold.segments(name_of(table), T0)
+    assert one.first_timestamp is None
+    assert one.largest_timestamp == table.current_snapshot().timestamp_ms
+
+
+def test_files_of_several_logs_without_times_were_made_when_they_were_committed(catalog, cold):
+    table = MIXED.adopted(catalog, "lay.mixed_times")
+    MIXED.append(table, {log: [Row(0, b"a", b"v", timestamp=-1)] for log in (0, 1)})
+    (waiting,) = cold.segments(name_of(table), T0)
+    assert (waiting.part, waiting.rows, waiting.first_timestamp) == ("to be split", 2, None)
+    assert waiting.largest_timestamp == table.refresh().current_snapshot().timestamp_ms
 
 
 def test_it_is_shown(catalog, lake, monkeypatch):

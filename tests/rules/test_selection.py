@@ -134,6 +134,19 @@ def test_a_row_that_comes_late_into_a_large_segment_is_no_half_of_it():
     assert (decision.first_dirty, decision.clean_bytes, decision.cleanable_bytes) == (95, 959, 51)
 
 
+def test_a_pause_hides_no_mark_of_a_log():
+    """Somebody has to mend it, whether it is paused or not."""
+    paused, marked = view(*THREE, paused=2), view(*THREE, uncleanable="the gate refused")
+    both = view(*THREE, paused=1, uncleanable="the gate refused")
+    found = [decide(log, Settings(), now=10_000) for log in (paused, marked, both)]
+    assert [decision.held for decision in found] == [False, True, True]
+    assert [decision.reason for decision in found] == [
+        "paused 2 times and not resumed",
+        "uncleanable until it is resumed: the gate refused",
+        "paused; uncleanable until it is resumed: the gate refused",
+    ]
+
+
 def test_a_chain_of_files_that_share_their_borders_can_be_cleaned():
     files = [data_file(10 * at, 10 * at + 10) for at in range(5)]
     decision = decide(view(*files), Settings(), now=10_000)

@@ -135,7 +135,7 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval
         overdue_ms=decision.overdue_ms,
         expired=expired,
         uncleanable=bool(view.state.uncleanable),
-        held=decision.held and not view.state.paused,
+        held=decision.held,
         paused=bool(view.state.paused),
         until=steady_until(view, settings, decision, now),
     )

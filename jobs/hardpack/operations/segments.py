@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,7 +29,7 @@ class SegmentStatus(BaseModel):
     rows: int
     bytes: int
     first_timestamp: int | None
-    """The least, None where no row has one."""
+    """The least, None where a row has none."""
     largest_timestamp: int
     """The greatest, else the time of its commit."""
     tombstones: int | None
@@ -66,8 +66,8 @@ def table_segments(
 
 
 def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
-    first = min((f.min_timestamp for f in files if f.min_timestamp is not None), default=None)
-    last = max((f.max_timestamp for f in files if f.max_timestamp is not None), default=None)
+    first = min((f.min_timestamp for f in files if _is_time(f.min_timestamp)), default=None)
+    last = max((f.max_timestamp for f in files if _is_time(f.max_timestamp)), default=None)
     return SegmentStatus(
         table=table,
         partition=MIXED,
@@ -94,13 +94,18 @@ def _segments(table: str, view: LogView, closed: int, decision: Decision) -> Ite
             last_offset=None if trouble else segment.last_offset,
             rows=sum(file.rows for file in segment.files),
             bytes=segment.bytes,
-            first_timestamp=segment.first_timestamp,
+            first_timestamp=segment.first_timestamp if _is_time(segment.first_timestamp) else None,
             largest_timestamp=segment.largest_timestamp,
             tombstones=_tombstones(segment.files),
             part="in trouble" if trouble else _part(segment, number >= closed, decision),
             trouble=trouble,
             files=tuple(file.path for file in segment.files),
         )
+
+
+def _is_time(ms: int | None) -> TypeGuard[int]:
+    """Returns whether a bound is a time: Kafka's -1 stands for none."""
+    return ms is not None and ms >= 0
 
 
 def _tombstones(files: Iterable[DataFile]) -> int | None:

@@ -107,5 +107,5 @@ def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogS
         tombstones_waiting=view.tombstones_waiting,
         next_horizon=min([*horizons, *(ms for ms, _ in view.state.markers)], default=None),
         uncleanable=bool(view.state.uncleanable),
-        held=decision.held and not view.state.paused,
+        held=decision.held,
     )

@@ -30,7 +30,7 @@ class Decision:
     due: bool
     reason: str
     held: bool = False
-    """Whether no pass will clean the log before somebody does something about it."""
+    """Whether no pass will clean the log before somebody does something about it, other than to undo a pause."""
 
     @property
     def ratio(self) -> float:
@@ -222,6 +222,8 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
     clean, cleanable = _bytes_around(log, dirty, end)
     overdue_ms = overdue(log, settings, dirty, now)
     draft = Decision(dirty, uncleanable, end, clean, cleanable, overdue_ms, False, "")
+    if left := why_left_alone(log):
+        return replace(draft, reason=left, held=bool(_why_broken(log)))
     if held := _why_held(log, draft, settings, now):
         return replace(draft, reason=held, held=True)
     due, reason = _verdict(log, draft, settings, now, bounded_by, force)
@@ -286,9 +288,7 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
 
 
 def _why_held(log: LogView, d: Decision, settings: Settings, now: int) -> str:
-    """Returns why no pass touches the log before somebody does something; empty when one may."""
-    if left := why_left_alone(log):
-        return left
+    """Returns why no pass touches a log that is in order before somebody does something; empty when one may."""
     if not settings.compacts:
         return ""
     refused = why_late_rows_refused(log, settings) or _why_keyless_refused(log, d, settings)
@@ -300,8 +300,13 @@ def why_left_alone(log: LogView) -> str:
 
     See LogCleanerManager.deletableLogs.
     """
-    if log.state.paused:
-        return f"paused {log.state.paused} times and not resumed" if log.state.paused > 1 else "paused"
+    pauses = log.state.paused
+    paused = f"paused {pauses} times and not resumed" if pauses > 1 else "paused" if pauses else ""
+    return "; ".join(reason for reason in (paused, _why_broken(log)) if reason)
+
+
+def _why_broken(log: LogView) -> str:
+    """Returns what is wrong with the log itself, which undoing its pauses would not mend."""
     if log.state.uncleanable:
         return f"uncleanable until it is resumed: {log.state.uncleanable}"
     if log.trouble:
