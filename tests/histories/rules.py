@@ -109,11 +109,13 @@ def closed(gone: list[Any], base: Rows, landed: Pass, line: Line) -> None:
     # a file of which others hid all rows may be the newest
     shown = set(base.file.values())
     lag = landed.settings["min.compaction.lag.ms"]
-    ends = may_be_closed(base.log(gone[0].log), landed.settings, max(landed.clock, landed.time))
+    # a plan says what is old enough, also where the clock has been set back since
+    now = max(landed.clock, landed.time)
+    ends = may_be_closed(base.log(gone[0].log), landed.settings, now)
     for row in gone:
         if not ends and all(p in shown for p in base.sizes):
             must(base.file[row.rid] != newest, "I3", f"the row at {row.offset} of the newest file is gone")
-        young = lag > 0 and row.ts is not None and row.ts > landed.clock - lag
+        young = lag > 0 and row.ts is not None and row.ts > now - lag
         # what an earlier pass kept is no longer dirty, and the lag counts from the first dirty segment, as in Kafka
         must(
             not young or row.rid in line.seen,

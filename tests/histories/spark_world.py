@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+from hardpack.rules.model import SnapshotRef
+from hardpack.spark.commit import CommitChange
 from hardpack.spark.jvm_table import JvmTable
 from hardpack.table.catalog import open_table
 from pyiceberg.catalog import Catalog
@@ -188,13 +190,14 @@ class SparkWorld(World):
         """While this holds, each commit of hardpack's is seen, and others may come before it."""
         real = JvmTable.commit
 
-        def commit(jvm: Any, base: int, change: Any) -> int:
+        def commit(jvm: JvmTable, base: int, change: CommitChange) -> SnapshotRef:
             self.meanwhile()
             made = real(jvm, base, change)
-            name = jvm.name.partition(".")[2]
-            parent = self.lake.tabs[name].meta.snapshot_by_id(made).parent_snapshot_id
-            phase = change.summary["hardpack.plan"].partition(":")[0]
-            self.landed.append(Landed(name, made, parent, base, phase, self.now, dict(change.summary), self.settings))
+            name, summary = jvm.name.partition(".")[2], dict(change.summary)
+            parent = self.lake.tabs[name].meta.snapshot_by_id(made.id).parent_snapshot_id
+            phase = summary.get("hardpack.plan", "").partition(":")[0]
+            if {"hardpack.pass", "hardpack.portion"} & summary.keys():
+                self.landed.append(Landed(name, made.id, parent, base, phase, self.now, summary, self.settings))
             self.look(name)
             return made
 

@@ -141,3 +141,17 @@ def test_nothing_is_asked_of_a_snapshot_once_it_is_published(world, monkeypatch)
     monkeypatch.setattr("tests.histories.jvm_table.SimJvmTable.sequence_number", unanswered)
     world.hp.clean(planned(world))
     assert offsets(world) == [6, 7, 10, 11, 14, 15, 16, 17, 18]
+
+
+@pytest.mark.parametrize(("unit_bytes", "commits"), [(None, 1), (1, 3)])
+def test_what_was_old_enough_when_it_was_planned_goes_though_the_clock_was_set_back(world, unit_bytes, commits):
+    """A plan that is forced may lie ahead of the clock (invariant 3)."""
+    filled(world)
+    world.unit_bytes = unit_bytes
+    do(world, "settings", min__compaction__lag__ms="3600000")
+    world.do(Step("advance", {"ms": 3_600_000}))
+    do(world, "plan", slot=0, force=True)
+    world.do(Step("skew", {"ms": -172_800_000}))
+    do(world, "apply", slot=0)
+    assert world.counts["portion"] + world.counts["pass one"] == commits
+    assert offsets(world) == [6, 7, 10, 11, 14, 15, 16, 17, 18]

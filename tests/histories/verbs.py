@@ -29,7 +29,7 @@ def verb(function: Verb) -> Verb:
 
 def _planned(world: Any, tab: Tab, **arguments: Any) -> Plan:
     plan = world.hp.plan(tab.name, world.now, **arguments)
-    world.using(plan.settings)
+    world.using(plan.settings, plan.now)
     return plan
 
 
@@ -56,7 +56,7 @@ def nightly(world: Any, tab: Tab) -> None:
 def ahead(world: Any, tab: Tab, ms: int) -> None:
     """A pass by a clock that is far ahead."""
     plan = world.hp.plan(tab.name, world.now + ms)
-    world.using(plan.settings)
+    world.using(plan.settings, plan.now)
     # whoever says so knows that the rows are old enough
     world.settings["min.compaction.lag.ms"] = 0
     report = world.hp.clean(plan)
@@ -113,7 +113,7 @@ def apply(world: Any, tab: Tab, slot: int, expire: bool = True) -> None:
     kept = world.plans.get((tab.name, slot))
     if kept is None:
         return
-    world.using(kept.settings)
+    world.using(kept.settings, kept.now)
     done = world.applied.get((tab.name, slot))
     again = done is not None and done in world.oracles[tab.name].ancestors(tab.meta.current_snapshot_id)
     report = world.hp.clean(Plan.from_json(kept.to_json()))

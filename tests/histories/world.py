@@ -89,9 +89,9 @@ class World:
         """The table itself, with a partition for each log or with none."""
         return Tab(name, self.store, self.clock, version, properties, by_log, mute)
 
-    def using(self, settings: Any) -> None:
-        """The settings by which a pass works."""
-        self.settings = settings.model_dump(by_alias=True)
+    def using(self, settings: Any, planned: int = 0) -> None:
+        """The settings by which a pass works, and the time of its plan."""
+        self.settings, self.planned = settings.model_dump(by_alias=True), planned
 
     def refuse_gate(self) -> int:
         planted, self.planted_refusal = self.planted_refusal, 0
@@ -205,7 +205,7 @@ class World:
             # it moves no checkpoint
             self.counts["portion"] += 1
             return Pass(landed.snapshot, landed.parent, landed.base, landed.phase, landed.clock, landed.settings,
-                        {}, landed.clock, {})  # fmt: skip
+                        {}, max(landed.clock, self.planned), {})  # fmt: skip
         report = json.loads(landed.summary["hardpack.pass"])
         logs = report["logs"]
         reached = {int(entry["partition"]): _reached(entry) for entry in logs}
