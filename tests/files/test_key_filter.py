@@ -129,7 +129,7 @@ def test_no_damaged_filter_is_believed(topic, filters, caplog):
     none = 0
     for _ in range(2500):
         path.write_bytes(damages(rng, sound))
-        kept = filters._read(file, "0")
+        kept = filters.read(file, "0")
         assert kept is None or all(one.any_in(kept) for one in wanted)
         none += kept is None
     assert none > 1200
@@ -153,9 +153,9 @@ def test_a_filter_that_says_something_else_is_none(topic, filters, other):
     file = refs(topic)[0]
     filters.keep(file, "0", [np.arange(50, dtype=np.uint64) << np.uint64(56)])
     path = Path(filters.path(file).removeprefix("file://"))
-    assert filters._read(file, "0") is not None
+    assert filters.read(file, "0") is not None
     pq.write_table(other(pq.read_table(path)), path)
-    assert filters._read(file, "0") is None
+    assert filters.read(file, "0") is None
 
 
 def test_small_files_and_files_with_hidden_or_keyless_rows_get_none(topic, filters):

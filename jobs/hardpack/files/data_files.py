@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -22,6 +21,7 @@ from hardpack.errors import BadInput
 from hardpack.files.column_metrics import metrics_modes, sensed
 from hardpack.files.content_file import ContentFile
 from hardpack.files.damage import PIECE, readable
+from hardpack.files.read_ahead import one_ahead
 from hardpack.files.throttle import Throttle
 from hardpack.table.columns import LogColumns, by_offset, table_name
 from hardpack.table.schema_columns import LogColumn
@@ -111,7 +111,7 @@ class DataFiles:
         return self.format_version >= 2 and self.properties.get("write.delete.mode") == "merge-on-read"
 
     def read(self, file: ContentFile, columns: Sequence[LogColumn | None]) -> Iterator[pa.RecordBatch]:
-        """Yields some columns of all rows of a file, in the file's order and whatever was deleted, batch by batch.
+        """Begins to read some columns of all rows of a file, in its order and whatever was deleted, batch by batch.
 
         Args:
             file: one of the table's.
@@ -120,14 +120,16 @@ class DataFiles:
         import pyarrow as pa
 
         read = {column.name: column for column in columns if column}
-        for batch in self.rows(file, self.schema.select(*read)):
-            yield pa.RecordBatch.from_arrays([leaf(batch, c) for c in read.values()], names=list(read))
+        batches = self.rows(file, self.schema.select(*read))
+        return (
+            pa.RecordBatch.from_arrays([leaf(batch, c) for c in read.values()], names=list(read)) for batch in batches
+        )
 
     def read_whole(self, file: ContentFile) -> Iterator[pa.RecordBatch]:
-        """Yields all columns of all rows, with each row's lineage where the format has it."""
+        """Begins to read all columns of all rows, with each row's lineage where the format has it."""
         if self.format_version < 3:
             return self.rows(file, self.schema)
-        return self._with_lineage(file)
+        return _with_lineage(file, self.rows(file, self.written))
 
     def rows(
         self,
@@ -137,7 +139,7 @@ class DataFiles:
         use_threads: bool = False,
         footer: pq.FileMetaData | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yields some columns of all rows, or of those in some row groups, whatever was deleted.
+        """Begins to read some columns of all rows, or of those in some row groups, whatever was deleted.
 
         Args:
             file: one of the table's.
@@ -146,9 +148,14 @@ class DataFiles:
             use_threads: whether columns are decoded side by side; Spark's tasks have a core each.
             footer: the file's, where it was read; None to read it.
         """
-        size = file.column_bytes(projected.field_ids)
         batches = partial(self._batches, file, projected, groups, use_threads, footer)
-        for batch in _one_ahead(self._sound(file, batches)):
+        return self._throttled(file, projected, one_ahead(self._sound(file, batches)))
+
+    def _throttled(
+        self, file: ContentFile, projected: Schema, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        size = file.column_bytes(projected.field_ids)
+        for batch in batches:
             self.throttle.spend(size * len(batch) / file.rows)
             yield batch
 
@@ -217,21 +224,6 @@ class DataFiles:
             while stream.read(PIECE):
                 pass
 
-    def _with_lineage(self, file: ContentFile) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        first, at = file.first_row_id, 0
-        for batch in self.rows(file, self.written):
-            if first is not None:
-                own = pa.array(range(first + at, first + at + len(batch)), pa.int64())
-                ids = pc.coalesce(batch[ROW_ID.name], own)
-                seen = pc.coalesce(batch[LAST_UPDATED.name], pa.scalar(file.data_sequence_number, pa.int64()))
-                batch = batch.set_column(batch.num_columns - 2, ROW_ID.name, ids)
-                batch = batch.set_column(batch.num_columns - 1, LAST_UPDATED.name, seen)
-            at += len(batch)
-            yield batch
-
     def new_location(self, name: str, folder: Any = None) -> str:
         """Returns where a new file goes, as the table's properties have it; none of them chooses code."""
         from pyiceberg.table.locations import load_location_provider
@@ -271,10 +263,17 @@ def leaf(batch: pa.RecordBatch, column: LogColumn) -> pa.Array:
     return array
 
 
-def _one_ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the same, the next being read while one is worked on."""
-    with ThreadPoolExecutor(1) as reader:
-        following = reader.submit(next, batches, None)
-        while (batch := following.result()) is not None:
-            following = reader.submit(next, batches, None)
-            yield batch
+def _with_lineage(file: ContentFile, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    first, at = file.first_row_id, 0
+    for batch in batches:
+        if first is not None:
+            own = pa.array(range(first + at, first + at + len(batch)), pa.int64())
+            ids = pc.coalesce(batch[ROW_ID.name], own)
+            seen = pc.coalesce(batch[LAST_UPDATED.name], pa.scalar(file.data_sequence_number, pa.int64()))
+            batch = batch.set_column(batch.num_columns - 2, ROW_ID.name, ids)
+            batch = batch.set_column(batch.num_columns - 1, LAST_UPDATED.name, seen)
+        at += len(batch)
+        yield batch

@@ -94,7 +94,7 @@ class KeyFilters:
         """
         if file.rows < self.min_rows:
             return False
-        kept = self._read(file, log_name)
+        kept = self.read(file, log_name)
         return kept is not None and not wanted().any_in(kept)
 
     def keep(self, file: ContentFile, log_name: str, hashes: Sequence[Longs]) -> None:
@@ -130,13 +130,17 @@ class KeyFilters:
     def _identity(self, file: ContentFile, log_name: str) -> bytes:
         return f"{VERSION} {self.identity} {file.rows} {file.bytes} {log_name}".encode()
 
-    def _read(self, file: ContentFile, log_name: str) -> Longs | None:
+    def read(self, file: ContentFile, log_name: str) -> Longs | None:
+        """Returns the first bits of the hashes of a file's keys, by rising value; None where it has no sound filter."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         identity = self._identity(file, log_name)
         try:
             with self.io.new_input(self.path(file)).open() as stream:
-                found = pq.read_table(stream, use_threads=False, page_checksum_verification=True)
+                # all bytes are wanted, and each further request of a distant storage takes its time
+                whole = pa.BufferReader(stream.read())
+            found = pq.read_table(whole, use_threads=False, page_checksum_verification=True)
             named = found.schema.metadata or {}
             if named.get(IDENTITY) != identity:
                 return None

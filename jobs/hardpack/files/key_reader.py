@@ -26,6 +26,7 @@ from hardpack.files.key_hash import (
     low_half,
 )
 from hardpack.files.puffin import bitmap
+from hardpack.files.read_ahead import files_ahead
 from hardpack.rules.tombstones import TombstoneRule
 from hardpack.table.columns import LogColumns
 from hardpack.table.schema_columns import LogColumn
@@ -91,8 +92,14 @@ def read_keys(
     """
     waiting: list[_Rows] = []
     keyless: dict[int, BitMap] = {}
-    for file in some:
-        for rows, without in _read(files, columns, file, bool(near)):
+    # where rows are asked for by their keys it is known that they lie below the first dirty offset
+    offset = None if near else columns.log.offset
+
+    def begin(file: KeyScanFile) -> Iterator[pa.RecordBatch]:
+        return files.read(file.file, [*columns.log.keys, offset, columns.log.control, _telling(columns, file)])
+
+    for file, batches in files_ahead(some, begin, lambda file: file.file.bytes):
+        for rows, without in _chosen(columns, file, offset, batches):
             waiting.append(rows)
             if without:
                 keyless[file.number] = without | keyless.get(file.number, BitMap())
@@ -117,17 +124,22 @@ def _hashed(rows: Sequence[_Rows], salt: bytes, near: Callable[[np.ndarray], np.
     return HashedRows(high, low_half(keys, low_of, salt), offset, place)
 
 
-def _read(files: DataFiles, columns: KeyColumns, file: KeyScanFile, of_tail: bool) -> Iterator[tuple[_Rows, BitMap]]:
+def _telling(columns: KeyColumns, file: KeyScanFile) -> LogColumn | None:
+    """Returns the column by which tombstones are told, where they are asked for."""
+    return columns.log.value if file.tombstones else None
+
+
+def _chosen(
+    columns: KeyColumns, file: KeyScanFile, offset: LogColumn | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[_Rows, BitMap]]:
     import pyarrow as pa
 
     readable = living_mask(file.file.rows, file.skipped)
     log = log_hash(file.log), log_hash(file.log, columns.salt)
     at = 0
     names = columns.log
-    value = names.value if file.tombstones else None
-    # where rows are asked for by their keys it is known that they lie below the first dirty offset
-    offset = None if of_tail else names.offset
-    for batch in files.read(file.file, [*names.keys, offset, names.control, value]):
+    value = _telling(columns, file)
+    for batch in batches:
         keys, without = keys_of(batch, names)
         offsets = longs(batch[offset.name]) if offset else np.zeros(len(batch), np.int64)
         inside = readable[at : at + len(batch)] & (offsets < file.map_end)

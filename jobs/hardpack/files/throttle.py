@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Lock
 
 LEAST_SLEEP = 0.001
 """Seconds; less is owed until it has gathered."""
@@ -22,15 +23,21 @@ class Throttle:
         self, rate: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.rate, self._clock, self._sleep = rate, clock, sleep
+        self._lock = Lock()
         self._started: float | None = None
         self._moved = 0.0
+
+    def __reduce__(self) -> tuple[type[Throttle], tuple[float]]:
+        """A task that it is handed to begins anew."""
+        return Throttle, (self.rate,)
 
     def spend(self, size: float) -> None:
         """Say that so many bytes were moved, and wait until they may have been."""
         now = self._clock()
-        if self._started is None:
-            self._started = now
-        self._moved += size
-        ahead = self._moved / self.rate - (now - self._started)
+        with self._lock:
+            if self._started is None:
+                self._started = now
+            self._moved += size
+            ahead = self._moved / self.rate - (now - self._started)
         if ahead > LEAST_SLEEP:
             self._sleep(ahead)

@@ -159,12 +159,14 @@ class _Writing:
         if self.offset and self.last_offset is not None:
             self.writer.add_key_value_metadata({RISING: "true"})
         self.writer.close()
+        # whoever asked the storage for the size would wait for one more answer
+        size = self.stream.tell()
         self.stream.close()
-        self.done.append(self._written(self.writer.writer.metadata))
+        self.done.append(self._written(self.writer.writer.metadata, size))
         self.writer = self.stream = self.output = None
         self.written = 0
 
-    def _written(self, footer: Any) -> ContentFile:
+    def _written(self, footer: Any, size: int) -> ContentFile:
         groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
         chunks = [group.column(number) for group in groups for number in range(footer.num_columns)]
         numbers, sizes = parquet_path_to_id_mapping(self.schema), dict[int, int]()
@@ -174,7 +176,7 @@ class _Writing:
                 sizes[number] = sizes.get(number, 0) + chunk.total_compressed_size
         order = {"sort-order-id": self.files.sort_order} if self.files.sort_order else {}
         return listed_file(
-            self.output.location, "parquet", self.like.spec_id, self.like.partition, len(self.output), footer.num_rows,
+            self.output.location, "parquet", self.like.spec_id, self.like.partition, size, footer.num_rows,
             **{"column-sizes": pairs(sizes), "split-offsets": sorted(_start(group.column(0)) for group in groups)},
             # a file that is closed was open, and so has metrics
             **self.metrics.json(), **order,  # type: ignore[union-attr]

@@ -6,6 +6,7 @@ A group is one Spark task and its rows never leave it: no join, no shuffle, no r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from hardpack import faults
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import living_mask, longs
+from hardpack.files.read_ahead import files_ahead
 from hardpack.files.writer import write_files
 from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
@@ -31,6 +33,8 @@ SORT_BYTES = 256 * 1024 * 1024
 
 TASK_BYTES = 16 * 1024 * 1024
 """File bytes up to which small groups share a task: beginning one takes as long as copying more than a megabyte."""
+GROUPS_AT_ONCE = 8
+"""Groups of a task that are written side by side: a distant storage takes longer to answer than a small one to copy."""
 
 
 class _OutOfOrder(Exception):
@@ -153,15 +157,19 @@ def _write_all(
     write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
 ) -> list[list[ContentFile]]:
     """Returns the new files of each group; those of none stay behind when one fails."""
-    done: list[list[ContentFile]] = []
-    try:
-        for group in groups:
-            done.append(write(group))
-            faults.reach("file written")
-    except BaseException:
-        files.discard(file.path for new in done for file in new)
-        raise
-    return done
+    some = list(groups)
+    with ThreadPoolExecutor(min(GROUPS_AT_ONCE, len(some))) as pool:
+        writing = [pool.submit(write, group) for group in some]
+        try:
+            for one in writing:
+                one.result()
+                faults.reach("file written")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            made = [one.result() for one in writing if not one.cancelled() and not one.exception()]
+            files.discard(file.path for new in made for file in new)
+            raise
+    return [one.result() for one in writing]
 
 
 def _rewrite(
@@ -179,9 +187,9 @@ def living(files: DataFiles, group: Iterable[RewriteInput]) -> Iterator[pa.Recor
     """Yields the rows of some files that are to be copied, file after file, batch by batch."""
     import pyarrow as pa
 
-    for file in group:
+    for file, batches in files_ahead(group, lambda file: files.read_whole(file.file), lambda file: file.file.bytes):
         mask, at = living_mask(file.file.rows, file.skipped), 0
-        for batch in files.read_whole(file.file):
+        for batch in batches:
             living = mask[at : at + len(batch)]
             at += len(batch)
             if living.all():

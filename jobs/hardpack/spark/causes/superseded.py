@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from hardpack.files.data_files import DataFiles
 from hardpack.files.key_filter import KeyFilters
 from hardpack.files.key_hash import HEAD, HashedRows, HeadKeys, by_file, rising, superseded
 from hardpack.files.key_reader import KeyColumns, KeyScanFile, read_keys
+from hardpack.files.read_ahead import AHEAD_FILES, files_ahead
 from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
 
@@ -208,14 +210,21 @@ def _probe(
     files: DataFiles, columns: KeyColumns, filters: KeyFilters, task: Sequence[KeyScanFile], keys: HeadKeys
 ) -> Iterator[Piece]:
     small = [file for file in task if file.file.rows < filters.min_rows]
-    for file in (file for file in task if file.file.rows >= filters.min_rows):
-        if filters.rules_out(file.file, file.log, lambda: keys.wanted):
-            continue
-        found, hashes = _held_against(files, columns, [file], keys)
-        # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
-        if not (file.skipped or found):
-            filters.keep(file.file, file.log, hashes)
-        yield from _pieces_of(found)
+    large = [file for file in task if file.file.rows >= filters.min_rows]
+    with ThreadPoolExecutor(AHEAD_FILES) as pool:
+
+        def begin(file: KeyScanFile) -> Future[np.ndarray | None]:
+            return pool.submit(filters.read, file.file, file.log)
+
+        for file, reading in files_ahead(large, begin, lambda file: file.file.rows * 8):
+            kept = reading.result()
+            if kept is not None and not keys.wanted.any_in(kept):
+                continue
+            found, hashes = _held_against(files, columns, [file], keys)
+            # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
+            if not (file.skipped or found):
+                filters.keep(file.file, file.log, hashes)
+            yield from _pieces_of(found)
     yield from _pieces_of(_held_against(files, columns, small, keys)[0])
 
 
