@@ -2,6 +2,7 @@
 
 import errno
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -198,18 +199,27 @@ def test_small_groups_share_a_task_and_leave_nothing_when_one_fails(topic, monke
     assert [rows_in(files, new) for new in made] == [
         [(o, f"k{o}".encode()) for o in (0, 2, 3, 4)], [(6, b"k6"), (7, b"k7")],
     ]  # fmt: skip
-    begun = []
+    written, failed, made = threading.Event(), threading.Event(), []
 
     def second_fails(group):
-        if begun:
+        if group is groups[1]:
+            written.wait(10)
+            failed.set()
             raise OSError(errno.ENOSPC, "no space left on device")
-        begun.append(write(group))
-        return begun[0]
+        if group is groups[2]:
+            failed.wait(10)
+        made.append(write(group))
+        written.set()
+        return made[-1]
 
+    groups.append([RewriteInput(one, dead(2))])
     with pytest.raises(OSError, match="no space"):
         wide._write_all(files, groups, second_fails)
-    with pytest.raises(BadInput, match="is missing"):
-        rows_in(files, begun[0])
+    # also of the one that was written while the other failed
+    assert len(made) == 2
+    for new in made:
+        with pytest.raises(BadInput, match="is missing"):
+            rows_in(files, new)
 
 
 def test_a_damaged_and_a_missing_file_are_named(topic):

@@ -1,5 +1,6 @@
 """Bytes per second: exact on a clock of our own, and measured on files."""
 
+import pickle
 import time
 
 import pytest
@@ -34,6 +35,13 @@ def test_no_prefix_is_ahead_of_the_rate(moves, rate):
 
 def test_without_a_limit_nobody_sleeps():
     Throttle(1.7e308, sleep=lambda _: pytest.fail("slept")).spend(10**15)
+
+
+def test_a_task_that_it_is_handed_to_begins_anew():
+    throttle = Throttle(10**9)
+    throttle.spend(10**7)
+    handed = pickle.loads(pickle.dumps(throttle))
+    assert (handed.rate, handed._moved) == (10**9, 0)
 
 
 @pytest.mark.parametrize("share", [1, 4])

@@ -21,9 +21,9 @@ from hardpack.errors import BadInput
 from hardpack.files.column_metrics import metrics_modes, sensed
 from hardpack.files.content_file import ContentFile
 from hardpack.files.damage import PIECE, readable
-from hardpack.files.read_ahead import one_ahead
 from hardpack.files.throttle import Throttle
 from hardpack.table.columns import LogColumns, by_offset, table_name
+from hardpack.table.read_ahead import one_ahead
 from hardpack.table.schema_columns import LogColumn
 from hardpack.table.vended import renewed
 

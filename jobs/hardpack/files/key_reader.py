@@ -26,9 +26,9 @@ from hardpack.files.key_hash import (
     low_half,
 )
 from hardpack.files.puffin import bitmap
-from hardpack.files.read_ahead import files_ahead
 from hardpack.rules.tombstones import TombstoneRule
 from hardpack.table.columns import LogColumns
+from hardpack.table.read_ahead import files_ahead
 from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:

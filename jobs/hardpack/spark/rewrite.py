@@ -17,10 +17,10 @@ from hardpack import faults
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_hash import living_mask, longs
-from hardpack.files.read_ahead import files_ahead
 from hardpack.files.writer import write_files
 from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
+from hardpack.table.read_ahead import files_ahead
 from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:

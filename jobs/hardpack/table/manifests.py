@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -32,6 +33,7 @@ from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, SENSED, LogColumns, table_name
 from hardpack.table.footers import SILENT, Footers, Told
 from hardpack.table.log_name import FOOTER_LENGTH, may_be_cut, value_by_bounds
+from hardpack.table.read_ahead import AHEAD_FILES, files_ahead
 from hardpack.table.schema_columns import LogColumn
 
 ENTRIES_PER_PROCESS = 100_000
@@ -142,7 +144,11 @@ class ManifestReader:
             except BrokenProcessPool:
                 # killed, for want of memory most likely; one process needs less
                 pass
-        yield from map(self.entries, manifests[done:])
+        with ThreadPoolExecutor(AHEAD_FILES) as pool:
+            for _, decoding in files_ahead(
+                manifests[done:], lambda manifest: pool.submit(self.entries, manifest), lambda m: m.manifest_length
+            ):
+                yield decoding.result()
 
     def dated(self, file: DataFile) -> DataFile:
         """Returns a file as it would be read now: without a timestamp it is as old as its commit, while that is told.

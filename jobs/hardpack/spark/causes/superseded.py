@@ -20,9 +20,9 @@ from hardpack.files.data_files import DataFiles
 from hardpack.files.key_filter import KeyFilters
 from hardpack.files.key_hash import HEAD, HashedRows, HeadKeys, by_file, rising, superseded
 from hardpack.files.key_reader import KeyColumns, KeyScanFile, read_keys
-from hardpack.files.read_ahead import AHEAD_FILES, files_ahead
 from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
+from hardpack.table.read_ahead import AHEAD_FILES, files_ahead
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
