@@ -80,4 +80,4 @@ def test_whoever_stops_leaves_no_thread_behind():
         assert next(reading) == 0
         break
     del reading
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
