@@ -11,7 +11,7 @@ from hardpack.clock import date_of, moment, time_of
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.errors import BadInput, Unavailable
 from hardpack.operations.summary import Moment, history
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LastClean, LogState
 from hardpack.rules.settings import LONG_MAX
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, write_state
 from typer.testing import CliRunner
@@ -48,7 +48,7 @@ def far_horizon(catalog, ms):
     append(table, {0: [row(2, "c")]})
     snapshot = table.refresh().current_snapshot()
     made = snapshot.snapshot_id, snapshot.sequence_number
-    last = {"now": 1, "horizons": (2,)}
+    last = LastClean(1, horizons=(2,))
     with table.transaction() as change:
         state = LogState(2, None, 3, ((2, ms),), snapshot=made, last_clean=last)
         change.set_properties({"hardpack.state": write_state({"0": state})})

@@ -61,7 +61,7 @@ def test_two_cleaners_of_one_log_never_both_win(hp, topic, meanwhile):
     with pytest.raises(Conflict):
         hp.clean(slow)
     assert offsets(topic) == [1, 2, 3, 4]
-    assert read_state("", topic.properties)["0"].last_clean["now"] == T0 + 1
+    assert read_state("", topic.properties)["0"].last_clean.now == T0 + 1
 
 
 def test_a_pass_is_not_published_on_a_log_that_was_paused_meanwhile(hp, topic, meanwhile):

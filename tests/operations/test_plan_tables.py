@@ -7,7 +7,7 @@ from hardpack import Hardpack
 from hardpack.errors import Unreadable
 from hardpack.operations.known_tables import adopted_tables
 from hardpack.operations.plan_tables import NotAdopted, PlanCache
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LastClean, LogState
 from hardpack.table.state import STATE_PROPERTY, write_state
 
 from tests.topics import T0, append, name_of, new_topic, row
@@ -145,7 +145,7 @@ def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed, tmp_path):
         elif what == "state" and (snapshot := table.refresh().current_snapshot()):
             made = snapshot.snapshot_id, snapshot.sequence_number
             horizons = ((end, now + rng.randrange(50)),)
-            last = {"now": now, "horizons": (end,)}
+            last = LastClean(now, horizons=(end,))
             state = LogState(rng.randrange(end + 1), None, end, horizons, snapshot=made, last_clean=last)
             with table.transaction() as change:
                 change.set_properties({STATE_PROPERTY: write_state({"0": state})})

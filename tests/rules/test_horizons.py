@@ -20,7 +20,7 @@ from hardpack.rules.horizons import (
     with_ranges,
     without_empty,
 )
-from hardpack.rules.model import DataFile, LogState, LogView, SlowestReader, Unseen
+from hardpack.rules.model import DataFile, LastClean, LogState, LogView, SlowestReader, Unseen
 from hardpack.rules.times import LONG_MAX
 
 
@@ -150,7 +150,7 @@ def test_what_a_clock_in_the_future_gave_counts_from_now_once_it_is_undone():
     ahead = cleaned(cleaned(first, 10, 20, 30, 90_000, 7000), 20, 30, 40, 91_000, 7000)
     assert ahead.horizons == ((9, 6000), (19, 97_000), (29, 98_000))
     right = undone_clock(ahead, 2000, 3000, {6000})
-    assert (right.horizons, right.last_clean) == (((9, 6000), (19, 5000), (29, 5000)), {"now": 2000})
+    assert (right.horizons, right.last_clean) == (((9, 6000), (19, 5000), (29, 5000)), LastClean(2000))
     assert undone_clock(ahead, 2000, 3000).horizons == ((9, 6000), (19, 97_000), (29, 5000)), "nobody tells of others"
 
 
@@ -162,7 +162,7 @@ def test_tombstones_before_the_first_late_row_need_not_wait_for_it():
 
 
 def test_what_never_comes_is_not_undone_with_the_clock():
-    state = LogState(horizons=((9, NEVER),), last_clean={"now": 5000, "given": NEVER})
+    state = LogState(horizons=((9, NEVER),), last_clean=LastClean(5000, NEVER))
     assert undone_clock(state, 1000, 10).horizons == ((9, NEVER),)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from hardpack.errors import BadInput
-from hardpack.rules.model import LogState, SeenCommits, SnapshotRef, Unseen
+from hardpack.rules.model import LastClean, LogState, SeenCommits, SnapshotRef, Unseen
 from hardpack.table.packing import ZLIB
 from hardpack.table.state import STATE_PROPERTY, read_state, write_state
 from hypothesis import example, given
@@ -25,7 +25,7 @@ STATES = st.builds(
     empty=st.booleans(),
     expired_to=st.integers(-1, 2**62),
     layout=st.lists(OFFSETS, max_size=4).map(sorted).map(tuple),
-    last_clean=st.dictionaries(st.sampled_from(["now", "given"]), OFFSETS),
+    last_clean=st.none() | st.builds(LastClean, OFFSETS, st.none() | OFFSETS),
     markers=st.lists(st.tuples(OFFSETS, st.lists(OFFSETS, max_size=3).map(sorted).map(tuple)), max_size=2).map(tuple),
     there_by=st.none() | st.tuples(OFFSETS, OFFSETS),
     snapshot=st.none() | st.builds(SnapshotRef, OFFSETS, OFFSETS),
@@ -77,7 +77,7 @@ def test_an_older_state_is_read():
     read = read_state("db.t", {STATE_PROPERTY: json.dumps(old)})
     assert read["0"] == LogState(
         checkpoint=20, log_end=30, horizons=((9, 100), (19, 200)), layout=(4, 10, 20), expired_to=3, paused=1,
-        snapshot=SnapshotRef(77, 5), seen=SeenCommits(4, 5), last_clean={"now": 100, "horizons": (19,)},
+        snapshot=SnapshotRef(77, 5), seen=SeenCommits(4, 5), last_clean=LastClean(100, horizons=(19,)),
     )  # fmt: skip
     assert read_state("db.t", {STATE_PROPERTY: write_state(read)}) == read
 
@@ -116,7 +116,7 @@ def test_a_day_of_horizons_in_ten_thousand_logs_takes_eighty_bytes_a_log():
         return LogState(
             checkpoint=ends[-1], log_end=ends[-1] + 1000, horizons=horizons,
             snapshot=SnapshotRef(8_123_456_789_012_345_678, 400),
-            seen=SeenCommits(399, 400), last_clean={"now": now},
+            seen=SeenCommits(399, 400), last_clean=LastClean(now),
         )  # fmt: skip
 
     states = {str(n): state() for n in range(10_000)}
@@ -136,7 +136,7 @@ def test_ten_thousand_logs_of_a_hundred_segments_take_less_than_a_megabyte():
         return LogState(
             checkpoint=last, log_end=last + rng.randrange(10**5), horizons=((last - 1, now + 86_400_000),),
             layout=tuple(ends), snapshot=SnapshotRef(8_123_456_789_012_345_678, 400),
-            seen=SeenCommits(399, 400), last_clean={"now": now},
+            seen=SeenCommits(399, 400), last_clean=LastClean(now),
         )  # fmt: skip
 
     states = {str(n): state() for n in range(10_000)}

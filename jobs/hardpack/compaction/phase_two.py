@@ -72,7 +72,8 @@ def expire_planned(session: TableSession, plan: Plan) -> PassReport:
     Raises:
         GateRefused, Conflict: see `hardpack.compaction.pipeline.run`.
     """
-    cleaned = {name for name, state in trusted_states(session.table).items() if state.last_clean.get("now") == plan.now}
+    states = trusted_states(session.table).items()
+    cleaned = {name for name, state in states if state.last_clean and state.last_clean.now == plan.now}
     planned = {p.name: p.action for p in plan.doing("clean", "expire")}
     if plan.split:
         # which logs had rows to clean in files of several, nobody knew when it was planned

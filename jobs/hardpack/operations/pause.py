@@ -57,7 +57,7 @@ def resume(
         return horizons_at(session.table, now)
 
     def resumed(view: LogView, state: LogState) -> LogState:
-        ahead = state.last_clean.get("now", now) > now
+        ahead = bool(state.last_clean and state.last_clean.now > now)
         trusted = trust_late_rows and may_bring_keys_back(view)
         if not (state.paused or state.uncleanable or ahead or trusted):
             if partitions is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from hardpack.rules.model import DataFile, Horizon, LogState, LogView, SlowestReader, Unseen
+from hardpack.rules.model import DataFile, Horizon, LastClean, LogState, LogView, SlowestReader, Unseen
 from hardpack.rules.times import LONG_MAX, LONG_MIN, plus
 
 Range = tuple[int, int]
@@ -140,7 +140,7 @@ def undone_clock(
         right_before: the horizons that stood before the first of them; None where nobody tells, so that only those
             count from now that the last one gave.
     """
-    right, given = horizon_from(now, delete_retention_ms), state.last_clean.get("given")
+    right, given = horizon_from(now, delete_retention_ms), state.last_clean.given if state.last_clean else None
 
     def bounded(ms: int) -> int:
         wrong = ms == given if right_before is None else ms not in right_before
@@ -148,7 +148,7 @@ def undone_clock(
 
     return replace(
         state,
-        last_clean={"now": now},
+        last_clean=LastClean(now),
         horizons=tuple((up_to, bounded(ms)) for up_to, ms in state.horizons),
         markers=tuple((bounded(ms), offsets) for ms, offsets in state.markers),
     )
@@ -165,7 +165,7 @@ def due_ranges(state: LogState, now: int, slowest: SlowestReader | None = None) 
         now: ms since the epoch.
         slowest: the reader that tombstones wait for. What shares a horizon goes together, once it has passed all of it.
     """
-    fresh = set(_fresh(state, "horizons", now))
+    fresh = set(last.horizons) if (last := _clean_at(state, now)) else set[int]()
     ranges: list[Range] = []
     start = 0
     for up_to, horizon_ms in state.horizons:
@@ -177,15 +177,14 @@ def due_ranges(state: LogState, now: int, slowest: SlowestReader | None = None) 
     return tuple(ranges)
 
 
-def _fresh(state: LogState, what: str, now: int) -> tuple[int, ...]:
-    """Returns what the last phase one gave a horizon that had passed already, if that was at this very time."""
-    given: tuple[int, ...] = state.last_clean.get(what, ()) if state.last_clean.get("now") == now else ()
-    return given
+def _clean_at(state: LogState, now: int) -> LastClean | None:
+    """Returns the last phase one if it was at this very time."""
+    return state.last_clean if state.last_clean and state.last_clean.now == now else None
 
 
 def due_markers(state: LogState, now: int, slowest: SlowestReader | None = None) -> tuple[int, ...]:
     """Returns the offsets of the transaction markers that may go at `now`; they do not wait for the checkpoint."""
-    fresh = set(_fresh(state, "markers", now))
+    fresh = set(last.markers) if (last := _clean_at(state, now)) else set[int]()
     due = ((ms, o) for ms, offsets in state.markers if ms <= now for o in offsets if o not in fresh)
     return tuple(o for ms, o in due if slowest is None or not slowest.keeps(o, ms, now))
 
@@ -268,19 +267,13 @@ def after_clean(
     horizons = with_horizon(horizons, copied.copied_to - 1, horizon)
     if files is not None:
         horizons = without_empty(horizons, files)
-    last: dict[str, Any] = {"now": now}
     before = state.horizons
-    if fresh := tuple(up_to for up_to, ms in horizons if (up_to, ms) not in before):
-        last["given"] = horizon
-        if horizon <= now:
-            last["horizons"] = fresh
+    fresh = tuple(up_to for up_to, ms in horizons if (up_to, ms) not in before)
     met = {o for _, offsets in state.markers for o in offsets}
-    markers = state.markers
-    if new := tuple(sorted(set(emptied) - met)):
-        markers = (*markers, (horizon, new))
-        last["given"] = horizon
-        if horizon <= now:
-            last["markers"] = new
+    new = tuple(sorted(set(emptied) - met))
+    markers = (*state.markers, (horizon, new)) if new else state.markers
+    given, passed = horizon if fresh or new else None, horizon <= now
+    last = LastClean(now, given, fresh if passed else (), new if passed else ())
     checkpoint, unseen = copied.map_end, None
     if state.checkpoint is not None and checkpoint < state.checkpoint <= log_end:
         # rows came late and the offset map is full before it is through with them; a checkpoint never goes back

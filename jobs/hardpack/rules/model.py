@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from hardpack.rules.times import LONG_MAX, plus
 
@@ -134,6 +134,20 @@ class SeenCommits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class LastClean:
+    """When a log's last phase one was, and what it gave a horizon."""
+
+    now: int
+    """The time that it decided by, ms."""
+    given: int | None = None
+    """The horizon that it gave, ms; None where nothing got one."""
+    horizons: tuple[int, ...] = ()
+    """Where `given` had passed already: the entries of `LogState.horizons` that have it, by their offset."""
+    markers: tuple[int, ...] = ()
+    """Where `given` had passed already: the offsets of the transaction markers that have it."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogState:
     """What a log remembers between passes; lives in the table (cleaner-offset-checkpoint, delete horizons)."""
 
@@ -166,9 +180,7 @@ class LogState:
     It tells how old rows without a timestamp are whose commit has expired."""
     empty: bool = False
     """Whether the last pass left the log without a row."""
-    last_clean: dict[str, Any] = field(default_factory=dict)
-    """What the last phase one left: its `now`, the horizon `given`, and where that had passed already the entries
-    `horizons` and the offsets `markers` that have it."""
+    last_clean: LastClean | None = None
 
     @property
     def last_pass_sequence(self) -> int:

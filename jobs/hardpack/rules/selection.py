@@ -253,7 +253,7 @@ def steady_until(log: LogView, settings: Settings, decision: Decision, now: int)
     Segments become old enough for min.compaction.lag.ms or overdue, and delete horizons pass; all else that a
     decision looks at lies in the log.
     """
-    if decision.overdue_ms or log.state.last_clean.get("now", -1) >= now:
+    if decision.overdue_ms or ((last := log.state.last_clean) and last.now >= now):
         return now
     closed = closed_segments(log, settings, now)
     closes_at = [] if len(closed) == len(log.segments) else [_closes_at(log.segments[-1], settings)]
@@ -269,8 +269,8 @@ def steady_until(log: LogView, settings: Settings, decision: Decision, now: int)
 def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by: str, force: bool) -> tuple[bool, str]:
     if not settings.compacts:
         return False, f"cleanup.policy is {settings.cleanup_policy}"
-    if (last := log.state.last_clean.get("now", now)) > now:
-        return False, f"the time asked for lies {last - now} ms before its last pass"
+    if (last := log.state.last_clean) and last.now > now:
+        return False, f"the time asked for lies {last.now - now} ms before its last pass"
     if not d.cleanable_bytes:
         return False, f"nothing dirty below the bound ({bounded_by})"
     threshold = settings.min_cleanable_dirty_ratio

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, expm1, inf, log1p
 
-from hardpack.rules.model import DataFile, LogState, LogView, Partition, Segment, to_segments
+from hardpack.rules.model import DataFile, LastClean, LogState, LogView, Partition, Segment, to_segments
 from hardpack.rules.selection import Decision, decide, steady_until
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import DAY_MS
@@ -243,7 +243,7 @@ class _Log:
         if now < self.steady_until:
             return None
         clean = to_segments([self.clean]) if self.clean else ()
-        last = {} if self.checkpoint is None else {"now": 0}
+        last = None if self.checkpoint is None else LastClean(0)
         state = LogState(self.checkpoint, log_end=self.checkpoint or 0, last_clean=last)
         view = LogView(self.history.partition, clean + self.dirty, state)
         decision = decide(view, settings, now)

@@ -102,7 +102,7 @@ def horizons_at(table: Table, now: int) -> dict[str, frozenset[int]]:
     logs, found = read_state(name, table.properties).keys(), dict[str, frozenset[int]]()
     for snapshot in past.ours:
         for log, state in (_told_by(name, folder, snapshot) or {}).items():
-            if log not in found and state.last_clean.get("now", 0) <= now:
+            if log not in found and (not state.last_clean or state.last_clean.now <= now):
                 found[log] = frozenset(ms for ms, _ in state.markers) | {ms for _, ms in state.horizons}
         if logs <= found.keys():
             break

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from hardpack.errors import BadInput
-from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef, Unseen
+from hardpack.rules.model import LastClean, LogState, LogView, Partition, SeenCommits, SnapshotRef, Unseen
 from hardpack.table.packing import packed, unpacked
 from hardpack.table.state_columns import as_entries, columns_of, steps
 
@@ -124,17 +124,16 @@ def state_with_history(view: LogView, sequence: int, at: int | None = None) -> L
 
 def log_to_json(state: LogState) -> dict[str, Any]:
     """Returns one log's state as JSON data; what says nothing is left out."""
-    last = state.last_clean
-    unseen = state.unseen
+    last, unseen = state.last_clean, state.unseen
     entry = {
         "checkpoint": state.checkpoint,
         "start": state.log_start,
         "end": state.log_end,
         "horizons": [list(h) for h in _stepped(state.horizons)],
-        "clean": last.get("now"),
-        "clean_given": last.get("given"),
-        "clean_horizons": list(last.get("horizons", ())),
-        "clean_markers": list(last.get("markers", ())),
+        "clean": last.now if last else None,
+        "clean_given": last.given if last else None,
+        "clean_horizons": list(last.horizons) if last else [],
+        "clean_markers": list(last.markers) if last else [],
         "markers": [[ms, steps(offsets)] for ms, offsets in state.markers],
         "layout": steps(state.layout),
         "last_batch": list(state.last_batch or ()),
@@ -189,6 +188,16 @@ class _Entry(_AnyEntry):
     empty: bool = False
 
 
+class _LastCleanV1(BaseModel):
+    """What version 1 told of the last phase one, without what nobody asks for any more."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    now: Long | None = None
+    horizon_up_to: Long | None = None
+    markers: tuple[Long, ...] = ()
+
+
 class _EntryV1(_AnyEntry):
     """One log's state as version 1 wrote it."""
 
@@ -196,7 +205,7 @@ class _EntryV1(_AnyEntry):
     start: Long | None
     end: Long
     horizons: tuple[tuple[Long, Long], ...]
-    last_clean: dict[str, Long | tuple[Long, ...] | None]
+    last_clean: _LastCleanV1
 
 
 class _State(BaseModel):
@@ -231,13 +240,9 @@ def _log_of(entry: _AnyEntry) -> LogState:
 
 
 def _log_from(entry: _Entry) -> LogState:
-    last: dict[str, Any] = {} if entry.clean is None else {"now": entry.clean}
-    if entry.clean_given is not None:
-        last["given"] = entry.clean_given
-    if entry.clean_horizons:
-        last["horizons"] = entry.clean_horizons
-    if entry.clean_markers:
-        last["markers"] = entry.clean_markers
+    last = None
+    if entry.clean is not None:
+        last = LastClean(entry.clean, entry.clean_given, entry.clean_horizons, entry.clean_markers)
     ends = accumulate(step for step, _ in entry.horizons)
     return replace(
         _log_of(entry),
@@ -258,12 +263,12 @@ def _migrated(entry: _EntryV1) -> LogState:
     Its start of a log was that of the rows which the first pass met, as often as what retention had left, and rows that
     were put before it are no less the log's. So it is not taken over; retention sets its own again.
     """
-    given = entry.last_clean.get("horizon_up_to")
-    last = {k: v for k, v in entry.last_clean.items() if k in ("now", "markers") and v is not None}
+    last = entry.last_clean
+    horizons = () if last.horizon_up_to is None else (last.horizon_up_to,)
     return replace(
         _log_of(entry),
         checkpoint=entry.checkpoint,
         log_end=entry.end,
         horizons=entry.horizons,
-        last_clean=last | ({} if given is None else {"horizons": (given,)}),
+        last_clean=None if last.now is None else LastClean(last.now, None, horizons, last.markers),
     )
