@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hardpack.clock import before_the_end, clock, not_ahead
-from hardpack.compaction.plan import Plan
+from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.compaction.planned import clean_or_replan
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.report import KeyReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
@@ -189,31 +190,22 @@ class Hardpack(StatusVerbs, ReadVerbs):
         """
         at = self._now(now)
         told = self.clock() if now is None or self.clock is not clock else None
-        return self.plan_of(open_table(self.catalog, table), at, partitions, force, last_stable, interval, told)
+        request = PlanRequest(at, partitions, force, last_stable, interval, told)
+        return self.plan_of(open_table(self.catalog, table), request)
 
     def _now(self, now: int | None) -> int:
         """Returns the time that was given, else the clock's, ms."""
         # else even what never closes would be closed
         return self.clock() if now is None else before_the_end(now)
 
-    def plan_of(
-        self,
-        table: Table,
-        now: int,
-        partitions: Sequence[Partition] | None = None,
-        force: bool = False,
-        last_stable: Mapping[str, int] | None = None,
-        interval: tuple[int, int] | None = None,
-        clock: int | None = None,
-    ) -> Plan:
-        """Plans a table that is loaded already.
+    def plan_of(self, table: Table, request: PlanRequest) -> Plan:
+        """Plans a table that is loaded already, in the order and in commits of the size that its policy has.
 
-        `clock` is what the clock said when it was `now`; a caller who looks at a time in the past gives that time.
+        The clock of a caller who looks at a time in the past says that time.
         """
         policy = self.policies.of(table_name(table)) if self.policies else None
         order, unit_bytes = (policy.order, policy.unit_bytes) if policy else ("filthiest", UNIT_BYTES)
-        plan = make_plan(self.session(table), now, partitions, force, last_stable, order, interval, clock)
-        return plan.in_commits_of(unit_bytes)
+        return make_plan(self.session(table), replace(request, order=order)).in_commits_of(unit_bytes)
 
     def policy_text(self, table: str) -> str:
         """Returns all that the policy file says of how a table is planned, as text that differs when it does."""
@@ -238,7 +230,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
         if not plan.force:
             not_ahead(plan.now, self.clock())
         if plan.split and not dry_run:
-            return clean_after_split(lambda: self.session(plan.table), plan)
+            return clean_after_split(lambda: self.session(plan.table), plan, plan.split)
         return clean(self.session(plan.table), plan, dry_run)
 
     def set_reader(self, table: str | Table, name: str, positions: Positions, now: int | None = None) -> list[str]:
@@ -272,7 +264,8 @@ class Hardpack(StatusVerbs, ReadVerbs):
         """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew."""
 
         def replan(old: Plan, told: Mapping[str, int]) -> Plan:
-            return self.plan_of(open_table(self.catalog, old.table), old.now, None, old.force, told, clock=old.clock)
+            request = PlanRequest(old.now, force=old.force, last_stable=told, clock=old.clock)
+            return self.plan_of(open_table(self.catalog, old.table), request)
 
         return clean_or_replan(plan, self.clean, replan)
 
@@ -330,7 +323,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
 
         at = not_ahead(self._now(now), self.clock())
         session = self.session(table) if dry_run else self._apart(table, at)
-        return expire_tombstones(session, make_plan(session, at, partitions), dry_run)
+        return expire_tombstones(session, make_plan(session, PlanRequest(at, partitions)), dry_run)
 
     def clean_like_kafka(
         self, table: str, now: int | None = None, partitions: Sequence[Partition] | None = None

@@ -6,7 +6,7 @@ import pytest
 from hardpack import Hardpack
 from hardpack.cli import main as cli
 from hardpack.cli.render import grid, plan_table
-from hardpack.compaction.plan import Plan
+from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.rules.reference.cleaner import Row
@@ -71,7 +71,7 @@ def test_the_verdict_stands_in_every_terminal(width, left_out):
 def test_a_plan_tells_when_files_stay(catalog):
     table = new_topic(catalog, deletion_vector_max_ratio=0.1)
     append(table, {0: [row(0, "a")]})
-    plan = make_plan(session_of(table), T0)
+    plan = make_plan(session_of(table), PlanRequest(T0))
     assert "deletion vectors" not in str(plan_table(plan).title)
     told = str(plan_table(plan.model_copy(update={"merge_on_read": True})).title)
     assert "files of 4.2 MB or more with at most 10% dead rows stay, under deletion vectors" in told

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hardpack.compaction.plan import FilesToSplit, LogPlan, Plan
+from hardpack.compaction.plan import FilesToSplit, LogPlan, Plan, PlanRequest
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.operations.gauges import cleaned, sensed
 from hardpack.rules.model import DataFile
@@ -93,8 +93,8 @@ def test_files_that_nobody_splits_are_dirty_and_late():
 def test_how_late_they_are_counts_from_their_oldest_row():
     file = DataFile("f", 10, 1, 0, 0, 1000, 1000, 0, 0)
     late = Settings(max_compaction_lag_ms=500)
-    assert [FilesToSplit.of([file], late, now).overdue_ms for now in (1400, 1600)] == [0, 100]
-    assert FilesToSplit.of([file], Settings(), 10**15).overdue_ms == 0
-    assert FilesToSplit.of([], late, 0) is None
+    assert [FilesToSplit.of([file], late, PlanRequest(now)).overdue_ms for now in (1400, 1600)] == [0, 100]
+    assert FilesToSplit.of([file], Settings(), PlanRequest(10**15)).overdue_ms == 0
+    assert FilesToSplit.of([], late, PlanRequest(0)) is None
     # a row without a time is not older than all others
-    assert FilesToSplit.of([replace(file, min_timestamp=-1)], late, 1600).overdue_ms == 0
+    assert FilesToSplit.of([replace(file, min_timestamp=-1)], late, PlanRequest(1600)).overdue_ms == 0

@@ -19,7 +19,7 @@ def reads(monkeypatch):
     """Paths of the manifests that are read."""
     found, real = [], ManifestReader.entries
     monkeypatch.setattr(
-        ManifestReader, "entries", lambda self, m: (found.append(m.manifest_path), real(self, m))[1]
+        ManifestReader, "entries", lambda self, m, io=None: (found.append(m.manifest_path), real(self, m, io))[1]
     )  # fmt: skip
     return found
 

@@ -3,7 +3,8 @@
 import threading
 
 import pytest
-from hardpack.table.read_ahead import AHEAD_BYTES, AHEAD_FILES, files_ahead, one_ahead
+from hardpack.table.read_ahead import AHEAD_BYTES, AHEAD_FILES, FetchedIO, contents_ahead, files_ahead, one_ahead
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 SMALL, LARGE = 1000, AHEAD_BYTES
 
@@ -81,3 +82,28 @@ def test_whoever_stops_leaves_no_thread_behind():
         break
     del reading
     assert threading.active_count() <= before
+
+
+def test_contents_come_in_order(tmp_path):
+    files = [tmp_path / f"{n}" for n in range(20)]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes([number]) * 10)
+    assert list(contents_ahead(PyArrowFileIO(), [(str(f), 10) for f in files])) == [bytes([n]) * 10 for n in range(20)]
+
+
+def test_of_contents_that_are_gone_the_first_is_told(tmp_path):
+    (tmp_path / "0").write_bytes(b"there")
+    contents = contents_ahead(PyArrowFileIO(), [(f"{tmp_path}/{n}", 10) for n in range(20)])
+    assert next(contents) == b"there"
+    with pytest.raises(FileNotFoundError, match="/1"):
+        next(contents)
+
+
+def test_what_was_fetched_is_read_and_nothing_else():
+    io = FetchedIO(b"content")
+    file = io.new_input("s3://b/f")
+    with file.open() as stream:
+        assert (stream.read(), len(file), file.exists()) == (b"content", 7, True)
+    for refused in (io.new_output, io.delete):
+        with pytest.raises(NotImplementedError):
+            refused("s3://b/f")

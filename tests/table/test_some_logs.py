@@ -1,6 +1,7 @@
 """A look at some logs reads only the manifests that may hold them, and tells of them what a whole look tells."""
 
 import pytest
+from hardpack.compaction.plan import PlanRequest
 from hardpack.compaction.planning import make_plan
 from hardpack.rules.settings import read_settings
 from hardpack.table.log_views import ManifestCache, read_logs
@@ -27,9 +28,9 @@ def decoded(monkeypatch):
     """Paths of the manifests that were read."""
     real, paths = ManifestReader.entries, []
 
-    def entries(reader, manifest):
+    def entries(reader, manifest, io=None):
         paths.append(manifest.manifest_path)
-        return real(reader, manifest)
+        return real(reader, manifest, io)
 
     monkeypatch.setattr(ManifestReader, "entries", entries)
     return paths
@@ -57,6 +58,6 @@ def test_nothing_partial_is_remembered(topic, decoded):
 
 
 def test_a_plan_of_one_log_reads_its_manifests_alone(topic, decoded):
-    plan = make_plan(session_of(topic), T0, partitions=["3"])
+    plan = make_plan(session_of(topic), PlanRequest(T0, partitions=["3"]))
     assert [(p.partition, p.action) for p in plan.logs] == [(3, "clean")]
     assert len(decoded) == 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hardpack.compaction.alter_states import refused_logs_marked
 from hardpack.compaction.pipeline import preview, run
-from hardpack.compaction.plan import Plan
+from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.compaction.planned import planned_views
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.publish import applied_before
@@ -79,7 +79,7 @@ def expire_planned(session: TableSession, plan: Plan) -> PassReport:
         # which logs had rows to clean in files of several, nobody knew when it was planned
         planned |= {name: "clean" for name in cleaned if plan.is_about(name)}
     due = [name for name, action in planned.items() if action == "expire" or name in cleaned]
-    return expire_tombstones(session, make_plan(session, plan.now, due))
+    return expire_tombstones(session, make_plan(session, PlanRequest(plan.now, due)))
 
 
 def expiry_id(plan: Plan) -> str:

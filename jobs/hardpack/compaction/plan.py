@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -65,6 +66,26 @@ class LogPlan(BaseModel):
         return (-self.overdue_ms if order == "overdue" else 0, -self.ratio)
 
 
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """What a plan is asked for."""
+
+    now: int
+    """ms since the epoch."""
+    partitions: Sequence[Partition] | None = None
+    """Only these logs; None for all."""
+    force: bool = False
+    """Whether to clean whatever is cleanable, whatever the ratio."""
+    last_stable: Mapping[str, int] | None = None
+    """By partition the offset from which on rows are not final, for who knows of a high watermark."""
+    interval: tuple[int, int] | None = None
+    """Only logs whose cleanable head has rows of this time, ms, the end not included."""
+    clock: int | None = None
+    """What the clock says when it is `now`, ms; None where time is not to go on until the plan is applied."""
+    order: Order = "filthiest"
+    """Which log comes first, the filthiest as in Kafka or the most overdue."""
+
+
 class FilesToSplit(BaseModel):
     """Files that may hold rows of several logs, and what to plan anew once they are taken apart."""
 
@@ -80,19 +101,32 @@ class FilesToSplit(BaseModel):
     interval: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, files: Sequence[DataFile], settings: Settings, now: int, **asked: Any) -> Self | None:
+    def of(cls, files: Sequence[DataFile], settings: Settings, request: PlanRequest) -> Self | None:
         """Returns what has to be split, None for no file.
 
         Args:
             files: those that may hold rows of several logs.
             settings: the table's.
-            now: ms since the epoch.
-            asked: what the plan was asked for.
+            request: what the plan was asked for.
         """
         if not files:
             return None
-        late = past_max_lag([at for f in files if (at := f.min_timestamp or 0) > 0], settings, now)
-        return cls(files=len(files), bytes=sum(f.bytes for f in files), overdue_ms=late, **asked)
+        return cls(
+            files=len(files),
+            bytes=sum(f.bytes for f in files),
+            overdue_ms=past_max_lag([at for f in files if (at := f.min_timestamp or 0) > 0], settings, request.now),
+            partitions=None if request.partitions is None else tuple(request.partitions),
+            last_stable=dict(request.last_stable) if request.last_stable else None,
+            interval=request.interval,
+        )
+
+    def asked_again(self, plan: Plan) -> PlanRequest:
+        """Returns what was asked for, of the table as it is once its files are taken apart.
+
+        Args:
+            plan: the one that has these files.
+        """
+        return PlanRequest(plan.now, plan.partitions, plan.force, self.last_stable, self.interval, plan.clock)
 
     def __str__(self) -> str:
         """Returns what is done first, for people."""

@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyiceberg.table import Table
 
-from hardpack.compaction.plan import Action, FilesToSplit, LogPlan, Plan
+from hardpack.compaction.plan import Action, FilesToSplit, LogPlan, Plan, PlanRequest
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.horizons import due_ranges, removable, waiting_for_reader
 from hardpack.rules.model import LogView, Partition
 from hardpack.rules.selection import decide, has_rows_of, steady_until, why_late_rows_refused, why_left_alone
-from hardpack.rules.settings import Order, Settings
+from hardpack.rules.settings import Settings
 from hardpack.table.columns import table_name
 from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
 from hardpack.table.readable import check_readable
 
 
-def make_plan(
-    session: TableSession,
-    now: int,
-    partitions: Sequence[Partition] | None = None,
-    force: bool = False,
-    last_stable: Mapping[str, int] | None = None,
-    order: Order = "filthiest",
-    interval: tuple[int, int] | None = None,
-    clock: int | None = None,
-    settings: Settings | None = None,
-) -> Plan:
+def make_plan(session: TableSession, request: PlanRequest, settings: Settings | None = None) -> Plan:
     """Decides for every log of a table, from metadata alone.
 
     Args:
         session: the table's; its current snapshot is the plan's base.
-        now: ms since the epoch.
-        partitions: only these logs; None for all.
-        force: clean whatever is cleanable, whatever the ratio.
-        last_stable: by partition the offset from which on rows are not final, for who knows of a high watermark.
-        order: which log comes first, the filthiest as in Kafka or the most overdue.
-        interval: only logs whose cleanable head has rows of this time, ms, the end not included.
-        clock: what the clock says when it is `now`, ms; None where time is not to go on until the plan is applied.
+        request: for which time and which logs, and how.
         settings: to decide by; None for those in force.
 
     Raises:
@@ -49,29 +33,22 @@ def make_plan(
     """
     settings, table = settings or session.checked_settings(), session.table
     check_readable(table)
-    found = wanted_logs(table, settings, partitions, session.memory, waiting_too=True)
+    found = wanted_logs(table, settings, request.partitions, session.memory, waiting_too=True)
     views = found.views
-    if last_stable:
-        views = [replace(view, last_stable=last_stable.get(view.name)) for view in views]
-    plans = [_plan_log(view, settings, now, force, interval) for view in views]
+    if request.last_stable:
+        views = [replace(view, last_stable=request.last_stable.get(view.name)) for view in views]
+    plans = [_plan_log(view, settings, request) for view in views]
     return Plan(
         table=session.name,
         uuid=str(table.metadata.table_uuid),
         snapshot=session.base,
-        now=now,
-        clock=clock,
-        force=force,
+        now=request.now,
+        clock=request.clock,
+        force=request.force,
         settings=settings,
         merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
-        split=FilesToSplit.of(
-            found.mixed,
-            settings,
-            now,
-            partitions=None if partitions is None else tuple(partitions),
-            last_stable=dict(last_stable) if last_stable else None,
-            interval=interval,
-        ),
-        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(order), p.name))),
+        split=FilesToSplit.of(found.mixed, settings, request),
+        logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(request.order), p.name))),
     )
 
 
@@ -105,10 +82,11 @@ def wanted_logs(
     return replace(found, views=[by_name[p] for p in wanted if p in by_name])
 
 
-def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval: tuple[int, int] | None) -> LogPlan:
-    decision = decide(view, settings, now, force)
+def _plan_log(view: LogView, settings: Settings, request: PlanRequest) -> LogPlan:
+    now = request.now
+    decision = decide(view, settings, now, request.force)
     expired = due_ranges(view.state, now, view.slowest)
-    eager = force or settings.idle_tombstones == "expire"
+    eager = request.force or settings.idle_tombstones == "expire"
     may = settings.compacts and not why_left_alone(view) and not why_late_rows_refused(view, settings)
     action: Action = "clean" if decision.due else "none"
     reason = decision.reason
@@ -117,7 +95,7 @@ def _plan_log(view: LogView, settings: Settings, now: int, force: bool, interval
     if may and waiting_for_reader(view, now) and view.slowest:
         reader = view.slowest
         reason += f"; tombstones past their horizon wait for reader {reader.name}, at offset {reader.position}"
-    if action != "none" and interval and not has_rows_of(view, decision, interval):
+    if action != "none" and request.interval and not has_rows_of(view, decision, request.interval):
         action, reason = "none", "no cleanable row is of the interval asked for"
     return LogPlan(
         partition=view.partition,

@@ -10,7 +10,7 @@ from hardpack.compaction.choice import Choice
 from hardpack.compaction.dead_rows import DeadRows
 from hardpack.compaction.inputs import Inputs
 from hardpack.compaction.ledger import Ledger
-from hardpack.compaction.plan import FilesToSplit
+from hardpack.compaction.plan import FilesToSplit, PlanRequest
 from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.publish import publish
 from hardpack.compaction.report import LogReport, PassReport
@@ -90,7 +90,7 @@ def apply_retention(
     asked = [str(session.table.metadata.table_uuid), now, session.base, [v.name for v in views]]
     request = PassRequest(session.name, "retention", request_id(asked), now, session.base)
     report = retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
-    return report.noted(str(FilesToSplit.of(found.mixed, settings, now))) if found.mixed else report
+    return report.noted(str(FilesToSplit.of(found.mixed, settings, PlanRequest(now)))) if found.mixed else report
 
 
 def logs_past_retention(views: Sequence[LogView], settings: Settings, now: int) -> list[LogPastRetention]:

@@ -20,7 +20,7 @@ from hardpack import faults
 from hardpack.compaction.data_docs import page_title
 from hardpack.compaction.gate import judge
 from hardpack.compaction.phase_one import clean
-from hardpack.compaction.plan import Plan
+from hardpack.compaction.plan import FilesToSplit, Plan
 from hardpack.compaction.planned import check_base
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.publish import applied_before
@@ -71,12 +71,13 @@ class _Batch:
         return sum(f.rows for f in self.files.values()) - sum(map(len, self.deleted.values()))
 
 
-def clean_after_split(open_session: Callable[[], TableSession], plan: Plan) -> PassReport:
+def clean_after_split(open_session: Callable[[], TableSession], plan: Plan, asked: FilesToSplit) -> PassReport:
     """Runs phase one of a plan that has files to split: splits them, and plans anew what it was asked for.
 
     Args:
         open_session: opens the plan's table.
         plan: with files to split.
+        asked: those files, and what the plan was asked for.
 
     Raises:
         BadInput, GateRefused, Conflict: see `split_first` and `hardpack.compaction.phase_one.clean`.
@@ -88,17 +89,7 @@ def clean_after_split(open_session: Callable[[], TableSession], plan: Plan) -> P
     check_base(session, plan)
     check_layout(session.table, plan.settings)
     _, session = split_first(open_session, plan.now)
-    asked = plan.split
-    fresh = make_plan(
-        session,
-        plan.now,
-        plan.partitions,
-        plan.force,
-        asked.last_stable if asked else None,
-        interval=asked.interval if asked else None,
-        clock=plan.clock,
-        settings=plan.settings,
-    )
+    fresh = make_plan(session, asked.asked_again(plan), plan.settings)
     again = fresh.model_copy(update={"made_for": plan.id, "unit_bytes": plan.unit_bytes})
     return clean(session, again).noted(str(asked))
 

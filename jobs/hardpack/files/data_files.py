@@ -23,7 +23,7 @@ from hardpack.files.content_file import ContentFile
 from hardpack.files.damage import PIECE, readable
 from hardpack.files.throttle import Throttle
 from hardpack.table.columns import LogColumns, by_offset, table_name
-from hardpack.table.read_ahead import one_ahead
+from hardpack.table.read_ahead import AHEAD_BYTES, one_ahead
 from hardpack.table.schema_columns import LogColumn
 from hardpack.table.vended import renewed
 
@@ -248,6 +248,11 @@ class DataFiles:
                 self.io.delete(path)
             except Exception as error:  # whatever it is, it must not hide why the file is deleted
                 log.warning("an uncommitted file of %s stays behind: %s", self.location, type(error).__name__)
+
+
+def ahead_bytes(file: ContentFile) -> int:
+    """Returns for how many bytes a file counts among those that are begun at once: each holds its first batch."""
+    return max(file.bytes, file.rows * AHEAD_BYTES // BATCH_ROWS)
 
 
 def leaf(batch: pa.RecordBatch, column: LogColumn) -> pa.Array:

@@ -11,7 +11,7 @@ from pyroaring import BitMap
 
 from hardpack.files.canonical_keys import IDENTITY, keys_of, nulls_of
 from hardpack.files.content_file import ContentFile
-from hardpack.files.data_files import DataFiles
+from hardpack.files.data_files import DataFiles, ahead_bytes
 from hardpack.files.key_filter import KeyFilters, Wanted
 from hardpack.files.key_hash import (
     FILE_SHIFT,
@@ -98,7 +98,7 @@ def read_keys(
     def begin(file: KeyScanFile) -> Iterator[pa.RecordBatch]:
         return files.read(file.file, [*columns.log.keys, offset, columns.log.control, _telling(columns, file)])
 
-    for file, batches in files_ahead(some, begin, lambda file: file.file.bytes):
+    for file, batches in files_ahead(some, begin, lambda file: ahead_bytes(file.file)):
         for rows, without in _chosen(columns, file, offset, batches):
             waiting.append(rows)
             if without:

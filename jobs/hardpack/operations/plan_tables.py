@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
-from hardpack.compaction.plan import Plan
+from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.errors import Unavailable
 from hardpack.operations.kept_looks import Known, read_looks, write_looks
 from hardpack.operations.known_tables import adopted_tables, note_adopted
@@ -38,16 +38,7 @@ class Planner(Protocol):
     def policy_text(self, table: str) -> str:
         """Returns all that the policy file says of a table."""
 
-    def plan_of(
-        self,
-        table: Table,
-        now: int,
-        partitions: Sequence[Partition] | None = None,
-        force: bool = False,
-        last_stable: Mapping[str, int] | None = None,
-        interval: tuple[int, int] | None = None,
-        clock: int | None = None,
-    ) -> Plan:
+    def plan_of(self, table: Table, request: PlanRequest) -> Plan:
         """Plans a table that is loaded already."""
 
 
@@ -131,6 +122,7 @@ class PlanCache:
         """
         locations = metadata_locations(hp.catalog)
         usual = not (partitions or force or interval)
+        request = PlanRequest(now, partitions, force, interval=interval, clock=now)
         there = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
         others = _of_others(hp, there, policy)
         names = [name for name in there if name not in others and (only is None or name in only)]
@@ -149,7 +141,7 @@ class PlanCache:
                 table = open_table(hp.catalog, name)
                 seen[name] = is_topic(table)
                 topic = name in patterns or seen[name]
-                plan = hp.plan_of(table, now, partitions, force, interval=interval, clock=now) if topic else None
+                plan = hp.plan_of(table, request) if topic else None
             except Exception as error:  # one broken table must not hide the others
                 self._known.pop(name, None)
                 known_topic = name in patterns or only is not None or seen.get(name, name in adopted)

@@ -15,7 +15,7 @@ import numpy as np
 
 from hardpack import faults
 from hardpack.files.content_file import ContentFile
-from hardpack.files.data_files import DataFiles, leaf
+from hardpack.files.data_files import BATCH_ROWS, DataFiles, ahead_bytes, leaf
 from hardpack.files.key_hash import living_mask, longs
 from hardpack.files.writer import write_files
 from hardpack.spark.nearby import keep_to_one_core, runs_here
@@ -34,7 +34,7 @@ SORT_BYTES = 256 * 1024 * 1024
 TASK_BYTES = 16 * 1024 * 1024
 """File bytes up to which small groups share a task: beginning one takes as long as copying more than a megabyte."""
 GROUPS_AT_ONCE = 8
-"""Groups of a task that are written side by side: a distant storage takes longer to answer than a small one to copy."""
+"""Groups of few rows that are written side by side: a distant storage takes longer to answer than they take to copy."""
 
 
 class _OutOfOrder(Exception):
@@ -157,19 +157,23 @@ def _write_all(
     write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
 ) -> list[list[ContentFile]]:
     """Returns the new files of each group; those of none stay behind when one fails."""
-    some = list(groups)
-    with ThreadPoolExecutor(min(GROUPS_AT_ONCE, len(some))) as pool:
-        writing = [pool.submit(write, group) for group in some]
-        try:
-            for one in writing:
-                one.result()
+    some, made, written = list(groups), list[list[ContentFile]](), list[list[ContentFile]]()
+    # more rows would take memory, and each other's time more than a distant storage's answers do
+    few = sum(file.file.rows for group in some for file in group) <= BATCH_ROWS
+
+    def noted(group: Sequence[RewriteInput]) -> list[ContentFile]:
+        written.append(write(group))
+        return written[-1]
+
+    try:
+        with ThreadPoolExecutor(min(GROUPS_AT_ONCE, files.threads)) as pool:
+            for new in (pool.map if few else map)(noted, some):
+                made.append(new)
                 faults.reach("file written")
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            made = [one.result() for one in writing if not one.cancelled() and not one.exception()]
-            files.discard(file.path for new in made for file in new)
-            raise
-    return [one.result() for one in writing]
+    except BaseException:
+        files.discard(file.path for new in written for file in new)
+        raise
+    return made
 
 
 def _rewrite(
@@ -187,7 +191,9 @@ def living(files: DataFiles, group: Iterable[RewriteInput]) -> Iterator[pa.Recor
     """Yields the rows of some files that are to be copied, file after file, batch by batch."""
     import pyarrow as pa
 
-    for file, batches in files_ahead(group, lambda file: files.read_whole(file.file), lambda file: file.file.bytes):
+    for file, batches in files_ahead(
+        group, lambda file: files.read_whole(file.file), lambda file: ahead_bytes(file.file)
+    ):
         mask, at = living_mask(file.file.rows, file.skipped), 0
         for batch in batches:
             living = mask[at : at + len(batch)]

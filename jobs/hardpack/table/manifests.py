@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -15,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
+from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.manifest import (
     FileFormat,
@@ -33,7 +33,7 @@ from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, SENSED, LogColumns, table_name
 from hardpack.table.footers import SILENT, Footers, Told
 from hardpack.table.log_name import FOOTER_LENGTH, may_be_cut, value_by_bounds
-from hardpack.table.read_ahead import AHEAD_FILES, files_ahead
+from hardpack.table.read_ahead import FetchedIO, contents_ahead
 from hardpack.table.schema_columns import LogColumn
 
 ENTRIES_PER_PROCESS = 100_000
@@ -144,11 +144,10 @@ class ManifestReader:
             except BrokenProcessPool:
                 # killed, for want of memory most likely; one process needs less
                 pass
-        with ThreadPoolExecutor(AHEAD_FILES) as pool:
-            for _, decoding in files_ahead(
-                manifests[done:], lambda manifest: pool.submit(self.entries, manifest), lambda m: m.manifest_length
-            ):
-                yield decoding.result()
+        left = manifests[done:]
+        contents = contents_ahead(self.io, [(m.manifest_path, m.manifest_length) for m in left])
+        for manifest, content in zip(left, contents, strict=True):
+            yield self.entries(manifest, FetchedIO(content))
 
     def dated(self, file: DataFile) -> DataFile:
         """Returns a file as it would be read now: without a timestamp it is as old as its commit, while that is told.
@@ -159,11 +158,16 @@ class ManifestReader:
         at = self.times.get(file.added_by or 0, self.oldest)
         return file if file.timed or file.modified == at else replace(file, modified=at)
 
-    def entries(self, manifest: ManifestFile) -> Entries:
-        """Reads the live entries of a manifest, by log; a file without rows is passed over."""
+    def entries(self, manifest: ManifestFile, io: FileIO | None = None) -> Entries:
+        """Reads the live entries of a manifest, by log; a file without rows is passed over.
+
+        Args:
+            manifest: of the table.
+            io: what to open it with, None for the table's.
+        """
         found = Entries()
         with uncollected():
-            entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
+            entries = manifest.fetch_manifest_entry(io or self.io, discard_deleted=True)
             self.ask_footers(manifest, entries)
             for entry in (e for e in entries if e.data_file.record_count):
                 file = entry.data_file

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from io import BytesIO
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from pyiceberg.io import FileIO, InputFile
+
+if TYPE_CHECKING:
+    from pyiceberg.io import InputStream, OutputFile
 
 File = TypeVar("File")
 Reading = TypeVar("Reading")
@@ -58,3 +64,64 @@ def files_ahead(
             yield begun.popleft()
     while begun:
         yield begun.popleft()
+
+
+def contents_ahead(io: FileIO, files: Iterable[tuple[str, int]]) -> Iterator[bytes]:
+    """Yields all bytes of each file.
+
+    Args:
+        io: reads them.
+        files: location and size of each, in bytes.
+    """
+
+    def read(location: str) -> bytes:
+        with io.new_input(location).open() as stream:
+            return stream.read()
+
+    with ThreadPoolExecutor(AHEAD_FILES) as pool:
+        try:
+            for _, reading in files_ahead(files, lambda file: pool.submit(read, file[0]), lambda file: file[1]):
+                yield reading.result()
+        except BaseException:
+            # nobody wants those that were begun
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class FetchedFile(InputFile):
+    """A file whose bytes were read already, for who wants to open it."""
+
+    def __init__(self, location: str, content: bytes) -> None:
+        super().__init__(location)
+        self._content = content
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def exists(self) -> bool:
+        """Returns that it is there."""
+        return True
+
+    def open(self, seekable: bool = True) -> InputStream:
+        """Returns a stream of its bytes."""
+        return cast("InputStream", BytesIO(self._content))
+
+
+class FetchedIO(FileIO):
+    """Hands out one file whose bytes were read already, whatever it is asked for."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self._content = content
+
+    def new_input(self, location: str) -> InputFile:
+        """Returns the file."""
+        return FetchedFile(location, self._content)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Refuses to write."""
+        raise NotImplementedError(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Refuses to delete."""
+        raise NotImplementedError(location)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.io import PY_IO_IMPL, FileIO, load_file_io
@@ -31,6 +32,7 @@ UNTOLD = 10 * 60
 AGAIN = 30
 """Seconds between tries that fail."""
 
+_renewing = Lock()
 _known: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
 """By catalog and table when to ask again, and what this process was lent last: each task unpickles its own FileIO."""
 
@@ -90,11 +92,13 @@ class RenewedIO(FileIO):
         self._fresh().delete(location)
 
     def _fresh(self) -> FileIO:
-        if self._clock() >= self._due:
-            self._renew()
-        if self._io is None:
-            self._io = load_file_io(self.properties, self._location)
-        return self._io
+        # threads that read ahead come at once, and one of them asks for all
+        with _renewing:
+            if self._clock() >= self._due:
+                self._renew()
+            if self._io is None:
+                self._io = load_file_io(self.properties, self._location)
+            return self._io
 
     def _renew(self) -> None:
         due, properties = _known.get(self._name, (0.0, {}))

@@ -220,6 +220,8 @@ def _probe(
             kept = reading.result()
             if kept is not None and not keys.wanted.any_in(kept):
                 continue
+            # else it stays in memory while the file is read
+            del kept, reading
             found, hashes = _held_against(files, columns, [file], keys)
             # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
             if not (file.skipped or found):
