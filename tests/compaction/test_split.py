@@ -164,12 +164,6 @@ def test_a_large_split_is_committed_in_parts_of_which_those_that_are_done_stay(h
     assert len([s for s in table.refresh().snapshots() if SPLIT_SUMMARY in summary_of(s)]) == 3
 
 
-def test_parts_of_a_split_are_of_bounded_bytes(monkeypatch):
-    monkeypatch.setattr(splitting, "COMMIT_BYTES", 10)
-    sizes = {"a": 6, "b": 4, "c": 1, "d": 30, "e": 9}
-    assert splitting._commits(sizes) == [["a", "b"], ["c"], ["d"], ["e"]]
-
-
 def test_what_a_plan_was_asked_for_holds_after_the_split(hp, catalog):
     table, name = made(catalog, MIXED)
     for hour in range(3):

@@ -184,12 +184,9 @@ def test_a_file_that_could_not_be_begun_leaves_the_real_error(topic, monkeypatch
         write_files(files, files.read_whole(one), one, 10**9)
 
 
-def test_small_groups_share_a_task_and_leave_nothing_when_one_fails(topic, monkeypatch):
+def test_groups_of_a_task_leave_nothing_when_one_fails(topic):
     files, (one, other) = DataFiles.of(topic), refs(topic)
     groups = [[RewriteInput(one, dead(1))], [RewriteInput(other, dead(0))]]
-    assert [len(pack) for pack in wide._packed(groups)] == [2]
-    monkeypatch.setattr(wide, "TASK_BYTES", one.bytes)
-    assert [len(pack) for pack in wide._packed(groups)] == [1, 1]
     (offset,) = columns_of(files, "offset")
 
     def write(group):

@@ -1,8 +1,9 @@
 """Which segments become one, and which files are rewritten together."""
 
 from dataclasses import replace
+from itertools import pairwise
 
-from hardpack.rules.grouping import OFFSET_SPAN, files_to_rewrite, group_segments
+from hardpack.rules.grouping import OFFSET_SPAN, files_to_rewrite, group_segments, in_packs
 from hardpack.rules.model import to_segments
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,3 +99,20 @@ def test_files_of_different_iceberg_partitions_never_become_one():
     runs = files_to_rewrite([segments], {"f10": 100, "f20": 100, "f40": 100})
     assert [{file.iceberg_partition for file in run} for run in runs] == [{"a"}, {"b"}, {"a"}]
     assert [[file.path for file in run] for run in runs] == [["f0", "f10"], ["f20", "f30"], ["f40"]]
+
+
+def test_packs_are_of_bounded_size_and_hold_one_at_least():
+    sizes = {"a": 6, "b": 4, "c": 1, "d": 30, "e": 9}
+    assert in_packs(sizes, sizes.__getitem__, 10) == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert in_packs(sizes, sizes.__getitem__, 50, most_things=2) == [["a", "b"], ["c", "d"], ["e"]]
+    assert in_packs([], len, 10) == []
+
+
+@given(st.lists(st.integers(0, 20)), st.integers(0, 30), st.none() | st.integers(1, 4))
+def test_packs_keep_the_order_and_are_full(sizes, most, most_things):
+    packs = in_packs(sizes, int, most, most_things)
+    assert [size for pack in packs for size in pack] == sizes
+    assert all(sum(pack) <= most or len(pack) == 1 for pack in packs)
+    assert all(len(pack) <= (most_things or len(sizes)) for pack in packs)
+    for pack, following in pairwise(packs):
+        assert sum(pack) + following[0] > most or len(pack) == most_things

@@ -7,8 +7,8 @@ import pytest
 from hardpack import Hardpack
 from hardpack.compaction.data_docs import newest_pages
 from hardpack.demo.topic import create_topic
-from hardpack.spark.procedures import literal, quoted
 from hardpack.spark.session import open_session
+from hardpack.spark.sql_text import literal, quoted
 from pyiceberg.catalog import load_catalog
 
 from tests.topics import append, name_of, offsets, row

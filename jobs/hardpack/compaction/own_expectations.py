@@ -11,7 +11,7 @@ from hardpack.compaction.report import Check, OwnCheck, VerifyReport
 from hardpack.compaction.session import TableSession
 from hardpack.rules.model import Partition
 from hardpack.spark.columns import in_logs
-from hardpack.spark.procedures import quoted
+from hardpack.spark.sql_text import quoted
 
 
 def with_own_expectations(

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hardpack.errors import BadInput
+from hardpack.rules.grouping import in_packs
 from hardpack.rules.horizons import Range
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.selection import past_max_lag
@@ -262,12 +263,5 @@ class Plan(BaseModel):
         """
         if self.split:
             return [self.in_commits_of(unit_bytes)]
-        units: list[list[LogPlan]] = []
-        size = 0
-        for log in self.doing("clean", "expire"):
-            if not units or size + log.bytes > unit_bytes:
-                units.append([])
-                size = 0
-            units[-1].append(log)
-            size += log.bytes
+        units = in_packs(self.doing("clean", "expire"), lambda log: log.bytes, unit_bytes)
         return [self.model_copy(update={"logs": tuple(u)}).in_commits_of(unit_bytes) for u in units]

@@ -14,6 +14,7 @@ from typing import Any
 from hardpack.compaction.choice import Choice
 from hardpack.compaction.dead_rows import DeadRows
 from hardpack.compaction.staging import Staged
+from hardpack.rules.grouping import in_packs
 from hardpack.rules.model import SnapshotRef
 
 
@@ -41,19 +42,9 @@ def portions(choice: Choice) -> list[Choice]:
     limit, sizes = choice.work.request.commit_bytes, choice.inputs.data_files
     if limit is None or choice.work.columns.leader_epoch:
         return [choice]
-    packs: list[list[Sequence[str]]] = []
-    emptied: list[Sequence[str]] = []
-    room = 0
-    for run in choice.rewrite:
-        if not any(map(choice.leaves_a_row, run)):
-            emptied.append(run)
-            continue
-        size = sum(sizes[path].bytes for path in run)
-        if not packs or size > room:
-            packs.append([])
-            room = limit
-        packs[-1].append(run)
-        room -= size
+    living = [run for run in choice.rewrite if any(map(choice.leaves_a_row, run))]
+    emptied = [run for run in choice.rewrite if not any(map(choice.leaves_a_row, run))]
+    packs = in_packs(living, lambda run: sum(sizes[path].bytes for path in run), limit)
     if len(packs) < 2:
         return [choice]
     packs[-1] += emptied

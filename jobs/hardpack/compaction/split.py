@@ -30,6 +30,7 @@ from hardpack.compaction.staging import discarded_on_failure
 from hardpack.compaction.work import PassRequest, request_id
 from hardpack.errors import Conflict, GateRefused
 from hardpack.files.content_file import ContentFile
+from hardpack.rules.grouping import in_packs
 from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
@@ -142,8 +143,8 @@ def split(session: TableSession, now: int, dry_run: bool = False) -> SplitReport
     if dry_run or not mixed:
         return report
     pages, snapshot, written = list[str](), session.base or 0, 0
-    for paths in _commits({f.path: f.bytes for f in mixed}):
-        batch = _read(session, settings, snapshot, paths)
+    for files in in_packs(mixed, lambda file: file.bytes, COMMIT_BYTES, COMMIT_FILES):
+        batch = _read(session, settings, snapshot, [file.path for file in files])
         if batch.files:
             # else others took them meanwhile
             made, page, snapshot = _split(session, settings, batch)
@@ -157,19 +158,6 @@ def split(session: TableSession, now: int, dry_run: bool = False) -> SplitReport
             "data_docs": tuple(pages),
         }
     )
-
-
-def _commits(sizes: Mapping[str, int]) -> list[list[str]]:
-    """Returns the files of each commit, by path."""
-    commits: list[list[str]] = []
-    room = 0
-    for path, size in sizes.items():
-        if not commits or size > room or len(commits[-1]) == COMMIT_FILES:
-            commits.append([])
-            room = COMMIT_BYTES
-        commits[-1].append(path)
-        room -= size
-    return commits
 
 
 def _read(session: TableSession, settings: Settings, snapshot: int, paths: Sequence[str]) -> _Batch:

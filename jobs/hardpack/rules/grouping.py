@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from hardpack.rules.model import DataFile, Segment
 
+T = TypeVar("T")
+
 OFFSET_SPAN = 2**31 - 1
 """A segment's offsets are kept relative to its base in four bytes."""
+
+
+def in_packs(things: Iterable[T], size: Callable[[T], int], most: int, most_things: int | None = None) -> list[list[T]]:
+    """Returns neighbours in packs that hold no more than so much, but one thing at least.
+
+    Args:
+        things: in their order.
+        size: of one.
+        most: of a pack.
+        most_things: of a pack, None for any number.
+    """
+    packs: list[list[T]] = []
+    held = 0
+    for thing in things:
+        if not packs or held + size(thing) > most or len(packs[-1]) == most_things:
+            packs.append([])
+            held = 0
+        packs[-1].append(thing)
+        held += size(thing)
+    return packs
 
 
 def group_segments(

@@ -20,7 +20,8 @@ from hardpack.files.content_file import ContentFile
 from hardpack.rules.model import SnapshotRef
 from hardpack.spark.commit import CommitChange, Commits
 from hardpack.spark.java_values import items
-from hardpack.spark.procedures import Procedures, quoted
+from hardpack.spark.procedures import Procedures
+from hardpack.spark.sql_text import quoted
 from hardpack.table.log_name import Among
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hardpack.rules.horizons import Range
 from hardpack.rules.model import Partition
 from hardpack.spark.columns import in_logs, named, role_columns
-from hardpack.spark.procedures import quoted
+from hardpack.spark.sql_text import quoted
 from hardpack.table.columns import LogColumns
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from hardpack.failures import java_error
 from hardpack.spark.java_values import items, strings
+from hardpack.spark.sql_text import literal, quoted
 from hardpack.table.history import carried
 
 if TYPE_CHECKING:
@@ -22,17 +23,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 AT_ONCE = 1000
 """Files in one request to delete them."""
-
-
-def literal(text: str) -> str:
-    """Return text as a literal of Spark's SQL; the session must not substitute variables in it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def quoted(name: str | Sequence[str]) -> str:
-    """Return a name as an identifier of Spark's SQL, quoted part by part: `catalog.namespace.table`, or its parts."""
-    parts = name.split(".") if isinstance(name, str) else name
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 class Procedures:

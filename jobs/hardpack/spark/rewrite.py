@@ -18,6 +18,7 @@ from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import BATCH_ROWS, DataFiles, ahead_bytes, leaf
 from hardpack.files.key_hash import living_mask, longs
 from hardpack.files.writer import write_files
+from hardpack.rules.grouping import in_packs
 from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
 from hardpack.table.read_ahead import files_ahead
@@ -104,7 +105,7 @@ def write_anew(
         return _made(tasks, beside.of(lambda: _write_all(files, tasks, write)))
     # the longest first, so that none is left to run alone at the end
     tasks.sort(key=_bytes, reverse=True)
-    packs = _packed(tasks)
+    packs = in_packs(tasks, _bytes, TASK_BYTES)
     slices = min(len(packs), files.threads)
     # a slice is some packs that follow each other, and must not get all the long ones
     packs = [pack for first in range(slices) for pack in packs[first::slices]]
@@ -137,18 +138,6 @@ def _size(groups: Iterable[Sequence[RewriteInput]]) -> tuple[int, int]:
     """Returns files and bytes."""
     found = list(groups)
     return sum(map(len, found)), sum(map(_bytes, found))
-
-
-def _packed(groups: Iterable[list[RewriteInput]]) -> list[list[list[RewriteInput]]]:
-    packs: list[list[list[RewriteInput]]] = []
-    size = 0
-    for group in groups:
-        if not packs or size + _bytes(group) > TASK_BYTES:
-            packs.append([])
-            size = 0
-        packs[-1].append(group)
-        size += _bytes(group)
-    return packs
 
 
 def _write_all(

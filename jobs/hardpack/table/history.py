@@ -276,7 +276,7 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
 
 
 def is_ours(snapshot: Snapshot) -> bool:
-    """Returns whether hardpack made the snapshot."""
+    """Returns whether the snapshot names a request to hardpack that made it; that of a split names none."""
     return PLAN_SUMMARY in summary_of(snapshot)
 
 

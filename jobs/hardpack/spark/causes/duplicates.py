@@ -15,7 +15,7 @@ from hardpack.rules import model
 from hardpack.rules.model import LogView, Partition
 from hardpack.spark.columns import in_logs, named, role_columns
 from hardpack.spark.evidence import content_hash
-from hardpack.spark.procedures import quoted
+from hardpack.spark.sql_text import quoted
 from hardpack.table.columns import LogColumns
 
 if TYPE_CHECKING:

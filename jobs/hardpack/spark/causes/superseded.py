@@ -20,6 +20,7 @@ from hardpack.files.data_files import DataFiles
 from hardpack.files.key_filter import KeyFilters
 from hardpack.files.key_hash import HEAD, HashedRows, HeadKeys, by_file, rising, superseded
 from hardpack.files.key_reader import KeyColumns, KeyScanFile, read_keys
+from hardpack.rules.grouping import in_packs
 from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
 from hardpack.table.read_ahead import AHEAD_FILES, files_ahead
@@ -140,14 +141,7 @@ def _rows(scanned: Iterable[KeyScanFile]) -> int:
 
 
 def _parallel(sc: Any, scanned: Sequence[KeyScanFile], threads: int) -> Any:
-    tasks: list[list[KeyScanFile]] = []
-    rows = ROWS_PER_TASK
-    for file in scanned:
-        if rows + file.file.rows > ROWS_PER_TASK:
-            tasks.append([])
-            rows = 0
-        tasks[-1].append(file)
-        rows += file.file.rows
+    tasks = in_packs(scanned, lambda file: file.file.rows, ROWS_PER_TASK)
     return sc.parallelize(tasks, min(len(tasks), threads))
 
 
