@@ -24,10 +24,10 @@ from hardpack.operations import maintenance
 from hardpack.rules.causes import DUPLICATE, EXPIRED_TOMBSTONE, NULL_KEY, SUPERSEDED, Cause
 from hardpack.rules.reference.offset_map import build_offset_map
 from hardpack.rules.reference.row import Row as LogRow
-from hardpack.spark.causes.dead_rows import FileDeadRows
-from hardpack.spark.causes.duplicates import may_repeat
+from hardpack.spark.causes.dead_positions import FileDeadRows
 from hardpack.spark.map_end import BoundedMap
 from hardpack.spark.rewrite import Made
+from hardpack.table import manifests
 from hardpack.table.footers import Footers
 from hardpack.table.log_views import late_files
 from hardpack.table.state import STATE_PROPERTY
@@ -125,7 +125,7 @@ def _dead(rows: Mapping[Place, Row], log: Any, at: Columns) -> Dead:
     dead: Dead = {}
     seen: dict[int, Row] = {}
     for place, row in sorted(rows.items(), key=lambda entry: (entry[1].offset, entry[1].rid)):
-        if row.offset < end and row.offset in seen and may_repeat(log.view) and row[1:] == seen[row.offset][1:]:
+        if row.offset < end and row.offset in seen and log.view.may_repeat and row[1:] == seen[row.offset][1:]:
             dead[place] = DUPLICATE
         seen.setdefault(row.offset, row)
     latest: dict[str, int] = {}
@@ -272,6 +272,7 @@ def commit_state(table: Any, state: str, summary: Mapping[str, str]) -> None:
 PATCHES: list[tuple[Any, str, Any]] = [
     (Snapshot, "manifests", _manifests),
     (ManifestFile, "fetch_manifest_entry", _entries),
+    (manifests, "opened_ahead", lambda io, some: [io] * len(some)),
     (Footers, "look", look),
     (split, "_read", splitting.read),
     (split, "_split", splitting.split),

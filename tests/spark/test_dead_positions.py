@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hardpack.spark.causes.dead_rows import _bitmaps
+from hardpack.spark.causes.dead_positions import _bitmaps
 from pyroaring import BitMap
 
 ROWS = [("0", "f1", "superseded", n, 10 * n) for n in (5, 1, 3)] + [("0", "f1", "keyless", 2, 20)]

@@ -15,7 +15,7 @@ from hardpack.compaction.work import LogFacts, LogToClean, LogToExpire, PassWork
 from hardpack.errors import UncleanableLog
 from hardpack.files.key_reader import KeyColumns, KeyScanFile, key_filters
 from hardpack.rules.causes import ABORTED, DUPLICATE, EXPIRED_MARKER, EXPIRED_TOMBSTONE, NULL_KEY, SUPERSEDED, Cause
-from hardpack.spark.causes.dead_rows import (
+from hardpack.spark.causes.dead_positions import (
     FileDeadRows,
     aborted_rows,
     collect,

@@ -14,7 +14,7 @@ from hardpack.compaction.work import PassWork
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import SeenCommits
-from hardpack.spark.causes.dead_rows import deleted_rows
+from hardpack.spark.causes.dead_positions import deleted_rows
 from hardpack.table.history import Record
 from hardpack.table.state import seen_by_reading
 

@@ -32,7 +32,7 @@ class Ledger:
     @cached_property
     def whole(self) -> Ledger:
         """The accounts of the whole pass, once this commit has followed the earlier ones."""
-        return balance(together(self.earlier, self.staged)) if self.earlier else self
+        return ledger_of(together(self.earlier, self.staged)) if self.earlier else self
 
     def states(self, commit: int) -> dict[str, LogState]:
         """Returns by log the state that the pass leaves.
@@ -44,7 +44,7 @@ class Ledger:
         return {name: replace(state, empty=emptied[name]) for name, state in _states(self.choice, commit).items()}
 
 
-def balance(staged: Staged, earlier: tuple[Portion, ...] = ()) -> Ledger:
+def ledger_of(staged: Staged, earlier: tuple[Portion, ...] = ()) -> Ledger:
     """Counts rows, bytes and files before and after.
 
     Args:

@@ -18,8 +18,8 @@ from hardpack.rules.causes import ABORTED, DUPLICATE, NULL_KEY, SUPERSEDED
 from hardpack.rules.model import LogView
 from hardpack.rules.selection import first_dirty_offset
 from hardpack.rules.settings import Settings
-from hardpack.spark.causes.dead_rows import live_rows
-from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
+from hardpack.spark.causes.dead_positions import live_rows
+from hardpack.spark.causes.duplicates import repeated_rows
 from hardpack.spark.causes.transactions import first_open
 from hardpack.spark.log_rows import Bounds, LogRows, log_rows, with_bounds
 from hardpack.spark.map_end import BoundedMap, bounded_maps
@@ -149,7 +149,7 @@ def phase_one_work(
     base = request.base or 0
     columns = columns_at(session.table, settings, base)
     jvm, repeated = session.jvm, None
-    if repeating := [log.view.partition for log in logs if may_repeat(log.view)]:
+    if repeating := [log.view.partition for log in logs if log.view.may_repeat]:
         repeated = repeated_rows(jvm.spark, jvm.name, base, columns, repeating)
     partitions = [log.view.partition for log in logs]
     rows = LogRows(lambda: log_rows(jvm.spark, jvm.name, base, columns, partitions), repeated, columns.transactions)

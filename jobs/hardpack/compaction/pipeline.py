@@ -13,7 +13,7 @@ from hardpack.compaction.dead_rows import find_dead_rows
 from hardpack.compaction.gate import GatePassed, judge_pass
 from hardpack.compaction.gate_keys import GateKeys, gate_keys
 from hardpack.compaction.inputs import read_inputs
-from hardpack.compaction.ledger import Ledger, balance, expected
+from hardpack.compaction.ledger import Ledger, expected, ledger_of
 from hardpack.compaction.portions import Portion, portions
 from hardpack.compaction.publish import publish, publish_portion
 from hardpack.compaction.report import PassReport
@@ -58,7 +58,7 @@ def _in_one_commit(
 ) -> T:
     staged = write(session, choice)
     with discarded_on_failure(choice.inputs.files, (file.path for file in (*staged.new, *staged.vectors))):
-        ledger = balance(staged, earlier)
+        ledger = ledger_of(staged, earlier)
         passed = judge_pass(session, ledger, known)
         faults.reach("gate passed")
         published = commit(session, ledger, passed)

@@ -202,7 +202,7 @@ class MaintenanceReport(BaseModel):
     orphans_deleted: int = 0
     """Files under the table's data folder that no snapshot knew of."""
     filters_deleted: int = 0
-    """Key filters of data files that are gone, and what expired passes had written beside the table."""
+    """Key filters and kept footers of files that are gone, and what expired passes had written beside the table."""
     manifests_rewritten: int = 0
     notes: tuple[str, ...] = ()
     """What was left undone, and why."""

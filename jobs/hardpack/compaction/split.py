@@ -34,7 +34,7 @@ from hardpack.rules.grouping import in_packs
 from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
-from hardpack.spark.causes.dead_rows import deleted_rows
+from hardpack.spark.causes.dead_positions import deleted_rows
 from hardpack.spark.commit import CommitChange
 from hardpack.spark.evidence import Sample, Side, at_hand, evidence
 from hardpack.spark.log_rows import log_rows

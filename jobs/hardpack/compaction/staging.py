@@ -20,7 +20,7 @@ from hardpack.spark.rewrite import Made, RewriteInput, rewrite
 
 @dataclass(frozen=True)
 class Staged:
-    """What a pass has written."""
+    """What a pass, or a portion of it, has written."""
 
     choice: Choice
     made: Sequence[Made]

@@ -16,7 +16,7 @@ from hardpack.compaction.work import LogToClean
 from hardpack.errors import BadInput
 from hardpack.rules.model import Partition
 from hardpack.rules.row_verdicts import ExplainedRow, row_verdicts
-from hardpack.spark.causes.duplicates import may_repeat, repeated_rows
+from hardpack.spark.causes.duplicates import repeated_rows
 from hardpack.spark.columns import key_as_json
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.outcomes import decided
@@ -77,7 +77,7 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     if columns.transactions:
         deciding = scan.where((o >= offsets[-1]) & (is_key | control.isNotNull()))
         aborted = _places(decided(deciding).where("outcome = 'abort'"))
-    if repeating := [view.partition for view in views if may_repeat(view)]:
+    if repeating := [view.partition for view in views if view.may_repeat]:
         repeated = _places(repeated_rows(jvm.spark, jvm.name, base, columns, repeating).where(here))
     rows: dict[str, list[tuple[str, ExplainedRow]]] = {log.name: [] for log in logs}
     for row in scan.where(is_key & here).orderBy("o", "file", "pos", ascending=False).collect():

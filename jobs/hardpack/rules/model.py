@@ -254,6 +254,11 @@ class LogView:
         return tuple(f for s in self.segments for f in s.files)
 
     @property
+    def may_repeat(self) -> bool:
+        """Whether metadata allows an offset to stand twice in the log."""
+        return may_repeat((file.min_offset, file.max_offset, file.rows) for file in self.files)
+
+    @property
     def timeless(self) -> tuple[DataFile, ...]:
         """The data files of segments without any timestamp, whose age is that of their commits."""
         without = (s for s in self.segments if not any(f.timed for f in s.files))

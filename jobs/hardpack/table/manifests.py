@@ -33,7 +33,7 @@ from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, SENSED, LogColumns, table_name
 from hardpack.table.footers import SILENT, Footers, Told
 from hardpack.table.log_name import FOOTER_LENGTH, may_be_cut, value_by_bounds
-from hardpack.table.read_ahead import FetchedIO, contents_ahead
+from hardpack.table.read_ahead import opened_ahead
 from hardpack.table.schema_columns import LogColumn
 
 ENTRIES_PER_PROCESS = 100_000
@@ -145,9 +145,8 @@ class ManifestReader:
                 # killed, for want of memory most likely; one process needs less
                 pass
         left = manifests[done:]
-        contents = contents_ahead(self.io, [(m.manifest_path, m.manifest_length) for m in left])
-        for manifest, content in zip(left, contents, strict=True):
-            yield self.entries(manifest, FetchedIO(content))
+        for manifest, io in zip(left, opened_ahead(self.io, left), strict=True):
+            yield self.entries(manifest, io)
 
     def dated(self, file: DataFile) -> DataFile:
         """Returns a file as it would be read now: without a timestamp it is as old as its commit, while that is told.

@@ -12,6 +12,7 @@ from pyiceberg.io import FileIO, InputFile
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputStream, OutputFile
+    from pyiceberg.manifest import ManifestFile
 
 File = TypeVar("File")
 Reading = TypeVar("Reading")
@@ -125,3 +126,13 @@ class FetchedIO(FileIO):
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Refuses to delete."""
         raise NotImplementedError(location)
+
+
+def opened_ahead(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[FileIO]:
+    """Yields what opens each manifest; the bytes of those behind it are on their way.
+
+    Args:
+        io: the table's.
+        manifests: of the table.
+    """
+    return map(FetchedIO, contents_ahead(io, ((m.manifest_path, m.manifest_length) for m in manifests)))

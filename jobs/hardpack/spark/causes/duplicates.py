@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from hardpack.errors import UncleanableLog
-from hardpack.rules import model
-from hardpack.rules.model import LogView, Partition
+from hardpack.rules.model import Partition
 from hardpack.spark.columns import in_logs, named, role_columns
 from hardpack.spark.evidence import content_hash
 from hardpack.spark.sql_text import quoted
@@ -20,11 +19,6 @@ from hardpack.table.columns import LogColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def may_repeat(view: LogView) -> bool:
-    """Returns whether metadata allows an offset to stand twice in a log."""
-    return model.may_repeat((file.min_offset, file.max_offset, file.rows) for file in view.files)
 
 
 def repeated_rows(
