@@ -62,8 +62,8 @@ def see_that_the_form_counts(context: Mapping[str, Any]) -> None:
     asked_for, params = getattr(context["dag_run"], "conf", None) or {}, context.get("params") or {}
     form = context["dag"].params if "dag" in context else {}
     # an author's own DAG may be handed what concerns other tasks
-    ours = "tables" in form or "action" in form
-    if ours and (unknown := [name for name in asked_for if name not in form]):
+    is_hardpacks_form = "tables" in form or "action" in form
+    if is_hardpacks_form and (unknown := [name for name in asked_for if name not in form]):
         raise AirflowFailException(
             f"The run was started with {unknown[0]!r}, which the form of its DAG does not ask, expected some of "
             f"{', '.join(form)}. Nothing was changed."

@@ -13,7 +13,7 @@ from itertools import count, pairwise
 
 from hardpack.compaction.phase_one import phase_one_work, with_last_stable
 from hardpack.compaction.phase_two import expire_logs, logs_to_expire
-from hardpack.compaction.pipeline import run
+from hardpack.compaction.pipeline import run_pass
 from hardpack.compaction.retention import logs_past_retention, retain_logs
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.split import split_first
@@ -121,7 +121,7 @@ class Batch:
         dropped = {}
         if due:
             work = phase_one_work(session, self._request("one", session), due[0].settings, due)
-            dropped = {self._number(entry): entry for entry in run(session, work).logs}
+            dropped = {self._number(entry): entry for entry in run_pass(session, work).logs}
             session = self.session()
             states = read_state(self.name, self.table.properties)
             cleaned = {log.view.partition: log for log in due}

@@ -24,7 +24,7 @@ from hardpack.operations import maintenance, pause
 from hardpack.rules import model, selection
 from hardpack.table import history, layout
 from hardpack.table import log_views as sensing
-from hardpack.table.history import ancestors, is_append, is_ours, is_split, summary_of, trusted_states
+from hardpack.table.history import ancestors, is_append, is_hardpacks, is_split, summary_of, trusted_states
 from hardpack.table.lineage import SEEN, Lineage
 from hardpack.table.snapshot_change import Change
 
@@ -60,7 +60,7 @@ def _by_data_sequence(real: Any) -> Any:
 
     def origin(self: Any, log: Any, file: Any, state: Any) -> Any:
         found = self.commits.get(file.file_sequence_number)
-        ours = found is None or is_append(found) or is_ours(found)
+        ours = found is None or is_append(found) or is_hardpacks(found)
         return real(self, log, file, state) if ours else SEEN
 
     return origin
@@ -84,7 +84,7 @@ def _all_removed_is_anew(real: Any) -> Any:
     """A commit of others that removes as many rows as there were counts as a replaced table."""
 
     def view(partition: Any, files: Any, state: Any, lineage: Any, before: Any, waits: bool) -> Any:
-        others = [s for s in lineage.commits.values() if not is_ours(s) and state.snapshot]
+        others = [s for s in lineage.commits.values() if not is_hardpacks(s) and state.snapshot]
         for snapshot in (s for s in others if s.sequence_number > state.snapshot[1]):
             gone = int(summary_of(snapshot).get("deleted-records", 0))
             if 0 < gone >= int(summary_of(snapshot).get("total-records", 0)):
@@ -146,7 +146,7 @@ def _pinned_by_all(real: Any) -> Any:
     def before(table: Any, now: int) -> int:
         passes = [s.snapshot[1] for s in trusted_states(table).values() if s.snapshot]
         others = [s.timestamp_ms for s in ancestors(table) if passes and (s.sequence_number or 0) > min(passes)
-                  and not is_append(s) and not is_ours(s)]  # fmt: skip
+                  and not is_append(s) and not is_hardpacks(s)]  # fmt: skip
         return min([real(table, now), *others])
 
     return before

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 from hardpack.operations.readers import Positions
 from hardpack.rules.times import LONG_MAX
-from hardpack.table.history import ancestors, is_append, is_ours
+from hardpack.table.history import ancestors, is_append, is_hardpacks
 from pyspark.sql import functions as F
 
 from tests.topics import append, name_of, new_topic, row
@@ -139,7 +139,7 @@ class Life:
     def roll_back(self):
         """Somebody undoes the passes that came after the last append."""
         now = self.table.refresh().current_snapshot()
-        snapshot = next(s for s in ancestors(self.table) if is_append(s) and not is_ours(s))
+        snapshot = next(s for s in ancestors(self.table) if is_append(s) and not is_hardpacks(s))
         self.rolled_back += snapshot.snapshot_id != now.snapshot_id
         self.table.manage_snapshots().set_current_snapshot(snapshot.snapshot_id).commit()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeVar
 
-from hardpack.compaction.portions import Portion
+from hardpack.compaction.portions import PublishedPortion
 from hardpack.compaction.staging import Staged
 from hardpack.compaction.work import PassWork
 from hardpack.rules.horizons import Range
@@ -53,7 +53,7 @@ def _random(seed: str) -> random.Random:
 
 
 def gate_sample(
-    staged: Staged, new: Mapping[str, Any], earlier: Sequence[Portion] = (), known: Collection[str] = ()
+    staged: Staged, new: Mapping[str, Any], earlier: Sequence[PublishedPortion] = (), known: Collection[str] = ()
 ) -> GateSample:
     """Chooses what the gate of a pass reads, or that of a portion of it.
 

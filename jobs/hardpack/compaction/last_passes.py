@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import Snapshot
 from hardpack.compaction.report import LogReport, PassReport
 from hardpack.compaction.verify_sample import Settled
 from hardpack.rules.causes import CAUSES, rows_removed
-from hardpack.table.history import ancestors, commits, is_portion
+from hardpack.table.history import ancestors, commits, is_earlier_portion
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _newest_first(table: Table) -> Iterator[tuple[Snapshot, PassReport | None]]:
             report = PassReport.from_summary(commit.report, commit.snapshot)
             ended |= set(report.portions)
             yield snapshot, report
-        elif is_portion(snapshot) and snapshot.snapshot_id not in ended:
+        elif is_earlier_portion(snapshot) and snapshot.snapshot_id not in ended:
             yield snapshot, None
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hardpack.compaction.choice import Choice
-from hardpack.compaction.portions import Portion, together
+from hardpack.compaction.portions import PublishedPortion, together
 from hardpack.compaction.report import LogReport
 from hardpack.compaction.staging import Staged
 from hardpack.compaction.work import LogFacts, LogWork
 from hardpack.rules.causes import CAUSES
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, tombstones_below
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Ledger:
 
     staged: Staged
     logs: tuple[LogReport, ...]
-    earlier: tuple[Portion, ...] = ()
+    earlier: tuple[PublishedPortion, ...] = ()
     """Portions of the same pass that are published; neither field above counts them."""
 
     @property
@@ -44,7 +44,7 @@ class Ledger:
         return {name: replace(state, empty=emptied[name]) for name, state in _states(self.choice, commit).items()}
 
 
-def ledger_of(staged: Staged, earlier: tuple[Portion, ...] = ()) -> Ledger:
+def ledger_of(staged: Staged, earlier: tuple[PublishedPortion, ...] = ()) -> Ledger:
     """Counts rows, bytes and files before and after.
 
     Args:
@@ -115,8 +115,7 @@ class _Outcome:
         dying = [choice.dead.files[f.path] for f in view.files if f.path in choice.dead.files]
         deleted = {f.path: len(choice.inputs.deleted.get(f.path, ())) for f in view.files}
         gone = {f.path: len(choice.hide[f.path]) if f.path in choice.hide else deleted[f.path] for f in left}
-        below = [f for f in left if f.max_offset < (after.checkpoint or 0)]
-        waiting = [*(f.tombstones for f in below), *tombstones]
+        waiting = [tombstones_below(left, after.checkpoint or 0), *tombstones]
         return LogReport(
             partition=view.partition,
             checkpoint_before=view.state.checkpoint,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hardpack.compaction.alter_states import mark_uncleanable, refused_logs_marked
-from hardpack.compaction.pipeline import preview, run
+from hardpack.compaction.pipeline import preview, run_pass
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.planned import planned_views
 from hardpack.compaction.publish import applied_before
@@ -24,7 +24,7 @@ from hardpack.spark.causes.transactions import first_open
 from hardpack.spark.log_rows import Bounds, LogRows, log_rows, with_bounds
 from hardpack.spark.map_end import BoundedMap, bounded_maps
 from hardpack.table.columns import columns_at
-from hardpack.table.history import ancestors, is_portion, summary_of
+from hardpack.table.history import ancestors, is_earlier_portion, summary_of
 from hardpack.table.manifests import table_files
 from hardpack.table.state import PLAN_SUMMARY
 
@@ -78,7 +78,7 @@ def clean_logs(
 
     Raises:
         BadInput: none of the logs can be cleaned.
-        GateRefused, Conflict: see `hardpack.compaction.pipeline.run`.
+        GateRefused, Conflict: see `hardpack.compaction.pipeline.run_pass`.
     """
     while logs:
         try:
@@ -86,7 +86,7 @@ def clean_logs(
             if dry_run:
                 return preview(session, work)
             with refused_logs_marked(session):
-                return run(session, work)
+                return run_pass(session, work)
         except BadInput as error:
             bad = _in_logs(error, logs)
             if not bad:
@@ -113,7 +113,7 @@ def clean_logs(
 def _published(session: TableSession, request: PassRequest) -> int:
     """Returns how many portions of a pass are in the table, though it has not come to its end."""
     name = f"{request.phase}:{request.plan}"
-    own = (s for s in ancestors(session.table.refresh()) if is_portion(s))
+    own = (s for s in ancestors(session.table.refresh()) if is_earlier_portion(s))
     return sum(summary_of(snapshot).get(PLAN_SUMMARY) == name for snapshot in own)
 
 

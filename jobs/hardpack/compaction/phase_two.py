@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hardpack.compaction.alter_states import refused_logs_marked
-from hardpack.compaction.pipeline import preview, run
+from hardpack.compaction.pipeline import preview, run_pass
 from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.compaction.planned import planned_views
 from hardpack.compaction.planning import make_plan
@@ -70,7 +70,7 @@ def expire_planned(session: TableSession, plan: Plan) -> PassReport:
         plan: which phase one has applied.
 
     Raises:
-        GateRefused, Conflict: see `hardpack.compaction.pipeline.run`.
+        GateRefused, Conflict: see `hardpack.compaction.pipeline.run_pass`.
     """
     states = trusted_states(session.table).items()
     cleaned = {name for name, state in states if state.last_clean and state.last_clean.now == plan.now}
@@ -119,7 +119,7 @@ def expire_logs(
         dry_run: report what the pass would do, and change nothing.
 
     Raises:
-        GateRefused, Conflict: see `hardpack.compaction.pipeline.run`.
+        GateRefused, Conflict: see `hardpack.compaction.pipeline.run_pass`.
     """
     if not logs or request.base is None:
         return request.report()
@@ -131,4 +131,4 @@ def expire_logs(
     if dry_run:
         return preview(session, work)
     with refused_logs_marked(session):
-        return run(session, work)
+        return run_pass(session, work)

@@ -14,7 +14,7 @@ from hardpack.compaction.gate import GatePassed, judge_pass
 from hardpack.compaction.gate_keys import GateKeys, gate_keys
 from hardpack.compaction.inputs import read_inputs
 from hardpack.compaction.ledger import Ledger, expected, ledger_of
-from hardpack.compaction.portions import Portion, portions
+from hardpack.compaction.portions import PublishedPortion, portions
 from hardpack.compaction.publish import publish, publish_portion
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
@@ -24,7 +24,7 @@ from hardpack.compaction.work import PassWork
 T = TypeVar("T")
 
 
-def run(session: TableSession, work: PassWork) -> PassReport:
+def run_pass(session: TableSession, work: PassWork) -> PassReport:
     """Runs a pass, as one commit or in portions; nothing is published before the gate has agreed.
 
     Args:
@@ -41,7 +41,7 @@ def run(session: TableSession, work: PassWork) -> PassReport:
     dead = find_dead_rows(session, inputs)
     faults.reach("dead rows found")
     *early, last = choices = portions(choose(inputs, dead))
-    earlier: tuple[Portion, ...] = ()
+    earlier: tuple[PublishedPortion, ...] = ()
     with ExitStack() as hold:
         known = gate_keys(session, choices, hold)
         for portion in early:
@@ -52,7 +52,7 @@ def run(session: TableSession, work: PassWork) -> PassReport:
 def _in_one_commit(
     session: TableSession,
     choice: Choice,
-    earlier: tuple[Portion, ...],
+    earlier: tuple[PublishedPortion, ...],
     known: GateKeys | None,
     commit: Callable[[TableSession, Ledger, GatePassed], T],
 ) -> T:

@@ -19,7 +19,7 @@ from hardpack.rules.model import SnapshotRef
 
 
 @dataclass(frozen=True)
-class Portion:
+class PublishedPortion:
     """A portion that is published."""
 
     staged: Staged
@@ -58,7 +58,7 @@ def _portion(choice: Choice, runs: Sequence[Sequence[str]], number: int, of: int
     return Choice(choice.inputs, DeadRows(dead, choice.dead.facts), hide, runs, number, of)
 
 
-def together(earlier: Sequence[Portion], last: Staged) -> Staged:
+def together(earlier: Sequence[PublishedPortion], last: Staged) -> Staged:
     """Returns what a whole pass has written.
 
     Args:

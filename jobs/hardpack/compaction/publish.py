@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from hardpack.compaction.gate import GatePassed
 from hardpack.compaction.gate_read import fingerprint, with_gate_read
 from hardpack.compaction.ledger import Ledger
-from hardpack.compaction.portions import Portion
+from hardpack.compaction.portions import PublishedPortion
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import PassRequest
@@ -62,7 +62,7 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
     return report.model_copy(update={"snapshot": snapshot.id, "data_docs": gate.page if gate else ""})
 
 
-def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> Portion:
+def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> PublishedPortion:
     """Commits a portion of a pass that is not its last one: files alone, as the states stay as they are.
 
     Args:
@@ -84,7 +84,7 @@ def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> 
     # the name of its files tells it from that of another process with the same plan
     name = f"{choice.number}/{choice.of}:{fingerprint([*choice.removed, *tasks])}"
     # nothing may fail behind this, as the files would be taken for files that nobody knows
-    portion = Portion(staged, _commit(session, ledger, {PORTION_SUMMARY: name}, unchanged), tasks)
+    portion = PublishedPortion(staged, _commit(session, ledger, {PORTION_SUMMARY: name}, unchanged), tasks)
     log.info("%s: portion %d of %d is published; %s", choice.work.name, choice.number, choice.of, gate.page)
     return portion
 

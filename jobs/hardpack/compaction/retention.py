@@ -22,7 +22,7 @@ from hardpack.files.data_files import DataFiles
 from hardpack.rules.causes import RETENTION
 from hardpack.rules.horizons import after_retention
 from hardpack.rules.model import LogState, LogView, Partition, SeenCommits
-from hardpack.rules.retention import Retained, expired_segments
+from hardpack.rules.retention import ExpiredSegments, expired_segments
 from hardpack.rules.selection import why_left_alone
 from hardpack.rules.settings import Settings
 from hardpack.table.history import Record
@@ -33,7 +33,7 @@ from hardpack.table.state import seen_by_reading, state_with_history
 class LogPastRetention(LogWork):
     """A log of which whole segments leave."""
 
-    outcome: Retained
+    retired: ExpiredSegments
 
     def state_after(self, facts: LogFacts, base: int | None, seen: SeenCommits, commit: int) -> LogState:
         """Returns the state with the new log start."""
@@ -43,19 +43,19 @@ class LogPastRetention(LogWork):
         else:
             # rows may arrive below the new log start while the first pass of a log is under way
             state = replace(view.state, seen=SeenCommits(seen.read))
-        gone = [f.max_offset for segment in self.outcome.deleted for f in segment.files if f.tombstones != 0]
+        gone = [f.max_offset for segment in self.retired.deleted for f in segment.files if f.tombstones != 0]
         state = replace(state, log_end=view.log_end)
-        return after_retention(state, self.outcome.log_start, max(gone, default=-1))
+        return after_retention(state, self.retired.log_start, max(gone, default=-1))
 
     def report(self) -> LogReport:
         """Returns what leaves."""
-        view, files = self.view, [f for segment in self.outcome.deleted for f in segment.files]
+        view, files = self.view, [f for segment in self.retired.deleted for f in segment.files]
         rows, size = sum(f.rows for f in files), sum(f.bytes for f in files)
         return LogReport(
             partition=view.partition,
             checkpoint_before=view.state.checkpoint,
             checkpoint_after=view.state.checkpoint,
-            log_start=self.outcome.log_start,
+            log_start=self.retired.log_start,
             log_end=view.log_end,
             rows_before=view.rows,
             rows_after=view.rows - rows,
@@ -106,7 +106,7 @@ def logs_past_retention(views: Sequence[LogView], settings: Settings, now: int) 
         for view in views
         if not why_left_alone(view)
     )
-    return [log for log in logs if log.outcome.deleted]
+    return [log for log in logs if log.retired.deleted]
 
 
 def retain_logs(
@@ -128,15 +128,15 @@ def retain_logs(
     Raises:
         Conflict: a file to delete was rewritten meanwhile.
     """
-    entries = tuple(log.report() for log in logs)
+    began, entries = time.monotonic(), tuple(log.report() for log in logs)
     if not logs or request.base is None or dry_run:
         return request.report(logs=entries)
     table, work = session.table, PassWork(request, settings, session.columns(settings), tuple(logs), (RETENTION,))
     tasks = session.jvm.scan_tasks(request.base, work.columns.log.among(log.view.partition for log in logs))
     inputs = Inputs(
         work, DataFiles.of(table), tasks, {}, {}, {}, Record.of(table),
-        seen_by_reading(table, request.base), time.monotonic(),
+        seen_by_reading(table, request.base), began,
     )  # fmt: skip
-    gone = [f.path for log in logs for segment in log.outcome.deleted for f in segment.files]
+    gone = [f.path for log in logs for segment in log.retired.deleted for f in segment.files]
     choice = Choice(inputs, DeadRows({}, {}), {}, [gone])
     return publish(session, Ledger(Staged(choice, ()), entries))

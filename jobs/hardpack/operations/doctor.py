@@ -173,15 +173,15 @@ class Doctor:
         before = self.clock()
         seen = self.hp.spark.sparkContext.parallelize(range(PROBES), PROBES).map(here).collect()
         after = self.clock()
-        ours = (platform.python_version(), version("hardpack"))
+        driver = (platform.python_version(), version("hardpack"))
         for python, hardpack, now in seen:
-            if (python, hardpack) != ours:
+            if (python, hardpack) != driver:
                 raise BadInput(
-                    f"an executor has Python {python} and hardpack {hardpack}, the driver {ours[0]} and {ours[1]}; "
+                    f"an executor has Python {python} and hardpack {hardpack}, the driver {driver[0]} and {driver[1]}; "
                     "install the same on both."
                 )
             self._compare("an executor's clock", now, before, after)
-        return f"Python {ours[0]} and hardpack {ours[1]}, their clocks agree"
+        return f"Python {driver[0]} and hardpack {driver[1]}, their clocks agree"
 
     def _storage_clock(self) -> str:
         made = self.hp.jvm_table(self.name).listed(self._table().location())

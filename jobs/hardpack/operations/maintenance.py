@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pyiceberg.table import Table
@@ -149,30 +149,31 @@ def _commit(path: str) -> str:
 
 def _stale_filters(jvm: JvmTable, table: Table) -> int:
     """Remove the key filters of files that are no longer in the table; how many."""
-    kept = {filter_name(file.file_path) for file in table_files(table)}
-    listed = jvm.listed(f"{table.location().rstrip('/')}/{FOLDER}/")
-    stale = [p for p in listed if (name := p.rpartition("/")[2]) not in kept and FILTER.fullmatch(name)]
-    jvm.delete_files(stale)
-    return len(stale)
+    named = {filter_name(file.file_path) for file in table_files(table)}
+    return _delete_unnamed(jvm, table, FOLDER, lambda name, _: name not in named and bool(FILTER.fullmatch(name)))
 
 
 def _stale_footers(jvm: JvmTable, table: Table) -> int:
     """Remove what is kept of footers for manifests that are no longer the table's; how many files."""
     snapshot = table.current_snapshot()
-    kept = {footers_name(m.manifest_path) for m in snapshot.manifests(table.io)} if snapshot else set[str]()
-    listed = jvm.listed(f"{table.location().rstrip('/')}/{FOOTERS}/")
-    stale = [path for path in listed if (name := path.rpartition("/")[2]) not in kept and KEPT_FOOTERS.fullmatch(name)]
-    jvm.delete_files(stale)
-    return len(stale)
+    named = {footers_name(m.manifest_path) for m in snapshot.manifests(table.io)} if snapshot else set[str]()
+    return _delete_unnamed(
+        jvm, table, FOOTERS, lambda name, _: name not in named and bool(KEPT_FOOTERS.fullmatch(name))
+    )
 
 
 def _stale_passes(jvm: JvmTable, table: Table, older_than: int) -> int:
     """Remove what passes wrote beside the table and no snapshot's summary names any more; how many files."""
-    kept = files_named(text for snapshot in table.snapshots() for text in summary_of(snapshot).values())
-    listed = jvm.listed(f"{table.location().rstrip('/')}/{PASSES}/")
-    stale = [path for path, made in listed.items() if made < older_than and path.rpartition("/")[2] not in kept]
-    jvm.delete_files(stale)
-    return len(stale)
+    named = files_named(text for snapshot in table.snapshots() for text in summary_of(snapshot).values())
+    return _delete_unnamed(jvm, table, PASSES, lambda name, made: name not in named and made < older_than)
+
+
+def _delete_unnamed(jvm: JvmTable, table: Table, folder: str, stale: Callable[[str, int], bool]) -> int:
+    """Deletes the files of a folder beside the table that are stale by name and time, ms; returns how many."""
+    listed = jvm.listed(f"{table.location().rstrip('/')}/{folder}/")
+    gone = [path for path, made in listed.items() if stale(path.rpartition("/")[2], made)]
+    jvm.delete_files(gone)
+    return len(gone)
 
 
 def _rewrite_manifests(jvm: JvmTable, table: Table) -> int:

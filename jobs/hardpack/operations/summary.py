@@ -15,7 +15,7 @@ from hardpack.operations.status import LogStatus
 from hardpack.rules.causes import removed_by_cause
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
-from hardpack.table.history import Commit, ancestors, commits, is_portion, summary_of
+from hardpack.table.history import Commit, ancestors, commits, is_earlier_portion, summary_of
 
 MOST_TOTALS = 20_000
 """Passes whose totals are remembered, of all tables together; a report of thousands of logs takes long to read."""
@@ -134,7 +134,7 @@ def history(table: Table) -> list[Moment]:
                 added=added,
                 since_pass=total - clean,
                 ended=_totals(commit) if commit else None,
-                by_pass=commit is not None or is_portion(snapshot),
+                by_pass=commit is not None or is_earlier_portion(snapshot),
             )
         )
     return moments

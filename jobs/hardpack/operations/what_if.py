@@ -18,7 +18,7 @@ from hardpack.errors import BadInput
 from hardpack.rules.model import DataFile, LogState, Partition, to_segments
 from hardpack.rules.settings import Settings, with_value
 from hardpack.rules.what_if import Arrival, LogHistory, Measured, looks_between, replay
-from hardpack.table.history import ancestors, commits, is_append, is_ours, is_split
+from hardpack.table.history import ancestors, commits, is_append, is_hardpacks, is_split
 from hardpack.table.log_views import table_logs
 from hardpack.table.manifests import ManifestReader
 from hardpack.table.snapshot_change import Change, change_of
@@ -256,8 +256,8 @@ class _Table:
             return
         changes = _as_one_commit([*self._portions.pop(snapshot.snapshot_id, []), changes])
         report = self.reports.get(snapshot.snapshot_id)
-        brings = (is_append(snapshot) and not is_ours(snapshot)) or is_split(snapshot)
-        self.unlike += not brings and not is_ours(snapshot)
+        brings = (is_append(snapshot) and not is_hardpacks(snapshot)) or is_split(snapshot)
+        self.unlike += not brings and not is_hardpacks(snapshot)
         if report and report.phase == "one":
             self._cleaned.append((snapshot.timestamp_ms, report))
             for log in report.logs:

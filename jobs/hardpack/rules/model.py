@@ -276,14 +276,18 @@ class LogView:
 
     @property
     def tombstones_waiting(self) -> int | None:
-        """Tombstones in the clean part, None when the metadata does not count the null values of a file.
+        """Tombstones in the clean part, None when the metadata does not tell how many."""
+        return tombstones_below(self.files, self.state.checkpoint or 0)
 
-        Of a file that lies across the checkpoint it does not tell on which side they are.
-        """
-        end = self.state.checkpoint or 0
-        near = [f for f in self.files if f.min_offset < end]
-        counts = [f.tombstones for f in near if f.tombstones is not None and (f.max_offset < end or not f.tombstones)]
-        return sum(counts) if len(counts) == len(near) else None
+
+def tombstones_below(files: Iterable[DataFile], end: int) -> int | None:
+    """Returns the tombstones of files below an offset, None when the metadata does not count the null values of one.
+
+    Of a file that lies across the offset it does not tell on which side they are.
+    """
+    near = [f for f in files if f.min_offset < end]
+    counts = [f.tombstones for f in near if f.tombstones is not None and (f.max_offset < end or not f.tombstones)]
+    return sum(counts) if len(counts) == len(near) else None
 
 
 def may_repeat(files: Iterable[tuple[int, int, int]]) -> bool:

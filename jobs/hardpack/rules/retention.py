@@ -11,16 +11,14 @@ from hardpack.rules.times import minus
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
-    """What retention does to one log: how many segments go, by cause, and where the log then starts."""
+class ExpiredSegments:
+    """The segments of one log that retention deletes, and where the log then starts."""
 
     deleted: tuple[Segment, ...]
-    causes: tuple[str, ...]
-    """Per deleted segment `log start`, `retention.bytes` or `retention.ms`."""
     log_start: int
 
 
-def expired_segments(log: LogView, settings: Settings, now: int) -> Retained:
+def expired_segments(log: LogView, settings: Settings, now: int) -> ExpiredSegments:
     """Returns the segments that go at `now`.
 
     With `delete` in the policy: those before the log start, then by size, then by time; with `compact` alone only
@@ -34,10 +32,9 @@ def expired_segments(log: LogView, settings: Settings, now: int) -> Retained:
     """
     left = list(log.segments)
     deleted: list[Segment] = []
-    causes: list[str] = []
     start = log.log_start
 
-    def walk(cause: str, breaks: Callable[[Segment, int | None], bool]) -> None:
+    def delete_while(goes: Callable[[Segment, int | None], bool]) -> None:
         nonlocal start
         gone = 0
         for at, segment in enumerate(left):
@@ -45,21 +42,20 @@ def expired_segments(log: LogView, settings: Settings, now: int) -> Retained:
             if following is None and segment.bytes == 0:
                 break
             stable = log.last_stable is None or log.last_stable >= (log.log_end if following is None else following)
-            if not stable or not breaks(segment, following):
+            if not stable or not goes(segment, following):
                 break
             gone += 1
         if gone:
             deleted.extend(left[:gone])
-            causes.extend([cause] * gone)
             del left[:gone]
             start = max(start, left[0].base_offset if left else log.log_end)
 
     # of two segments that share a border the first may still reach to the log start
-    walk("log start", lambda s, following: following is not None and following <= start and s.last_offset < start)
+    delete_while(lambda s, following: following is not None and following <= start and s.last_offset < start)
     if settings.deletes:
-        walk("retention.bytes", _too_large(left, settings.retention_bytes))
-        walk("retention.ms", lambda s, _: 0 <= settings.retention_ms < minus(now, s.largest_timestamp))
-    return Retained(tuple(deleted), tuple(causes), start)
+        delete_while(_too_large(left, settings.retention_bytes))
+        delete_while(lambda s, _: 0 <= settings.retention_ms < minus(now, s.largest_timestamp))
+    return ExpiredSegments(tuple(deleted), start)
 
 
 def _too_large(segments: Sequence[Segment], limit: int) -> Callable[[Segment, int | None], bool]:
@@ -67,11 +63,11 @@ def _too_large(segments: Sequence[Segment], limit: int) -> Callable[[Segment, in
     total = sum(s.bytes for s in segments)
     surplus = total - limit if 0 <= limit <= total else -1
 
-    def breaks(segment: Segment, _: int | None) -> bool:
+    def goes(segment: Segment, _: int | None) -> bool:
         nonlocal surplus
         if surplus - segment.bytes < 0:
             return False
         surplus -= segment.bytes
         return True
 
-    return breaks
+    return goes

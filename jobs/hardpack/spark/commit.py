@@ -261,10 +261,12 @@ class Commits:
         Raises:
             Conflict: other writers were faster each time; CommitUnknown when nobody knows.
         """
+        tries = commit_tries(self.name, strings(self._jvm, self._java.properties()))
         try:
-            commit_tries(self.name, strings(self._jvm, self._java.properties()))(self._alter_once, change)
+            tries(self._alter_once, change)
         except _TryAgain as error:
-            raise Conflict(f"{self.name}: others were faster {COMMIT_TRIES} times ({error}); run it again.") from None
+            tried = tries.statistics["attempt_number"]
+            raise Conflict(f"{self.name}: others were faster {tried} times ({error}); run it again.") from None
 
     def _alter_once(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
         self._java.refresh()

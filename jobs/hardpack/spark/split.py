@@ -16,6 +16,7 @@ from hardpack.errors import BadInput
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.writer import write_files
+from hardpack.rules.grouping import in_packs
 from hardpack.rules.times import LONG_MAX
 from hardpack.spark.rewrite import by_offset
 from hardpack.table.columns import LogColumns
@@ -72,7 +73,8 @@ def split_file(
     rounds = -(-held // HELD_BYTES)
     most = -(-sum(rows.values()) // max(1, rounds))
     try:
-        for logs in _rounds(rows, most):
+        for some in in_packs(sorted(rows.items()), lambda log: log[1], most):
+            logs = [log for log, _ in some]
             if rows[logs[0]] > most:
                 # one log that is too large to be held
                 batches = partial(_of_logs, read, columns, logs)
@@ -91,19 +93,6 @@ def split_file(
         files.discard(file.path for file in done)
         raise
     return done
-
-
-def _rounds(rows: dict[Any, int], most: int) -> Iterator[list[Any]]:
-    """Yields the logs in rounds of at most so many rows, but at least one log."""
-    some, size = list[Any](), 0
-    for log, count in sorted(rows.items()):
-        if some and size + count > most:
-            yield some
-            some, size = [], 0
-        some.append(log)
-        size += count
-    if some:
-        yield some
 
 
 def _of_logs(read: Batches, columns: LogColumns, logs: Collection[Any]) -> Iterator[pa.RecordBatch]:

@@ -100,7 +100,7 @@ def horizons_at(table: Table, now: int) -> dict[str, frozenset[int]]:
     """
     name, folder, past = table_name(table), PassFolder.of(table), _Past(table)
     logs, found = read_state(name, table.properties).keys(), dict[str, frozenset[int]]()
-    for snapshot in past.ours:
+    for snapshot in past.with_states:
         for log, state in (_told_by(name, folder, snapshot) or {}).items():
             if log not in found and (not state.last_clean or state.last_clean.now <= now):
                 found[log] = frozenset(ms for ms, _ in state.markers) | {ms for _, ms in state.horizons}
@@ -116,7 +116,7 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
     undone = {log for log, state in states.items() if past.lacks(state)}
     earlier: dict[str, LogState] = {}
     lost = False
-    for snapshot in past.ours:
+    for snapshot in past.with_states:
         if states.keys() <= earlier.keys():
             break
         if (told := _told_by(name, folder, snapshot)) is None:
@@ -145,8 +145,8 @@ class Record:
     def of(cls, table: Table) -> Record:
         """Returns what a table as it was loaded has on record."""
         stated, past = read_state(table_name(table), table.properties), _Past(table)
-        ours = (s.snapshot_id for s in table.snapshots() if STATE_PROPERTY in summary_of(s))
-        undone = frozenset(number for number in ours if number not in past.ids)
+        told = (s.snapshot_id for s in table.snapshots() if tells_states(s))
+        undone = frozenset(number for number in told if number not in past.ids)
         return cls(stated, _trusted(table, dict(stated), past), undone)
 
     def why_moved(self, base: int | None, past: Container[int | None]) -> str:
@@ -194,30 +194,28 @@ class _Past:
     def __init__(self, table: Table) -> None:
         self.fields = table.properties.get(FIELDS, "")
         self.lineage = list(ancestors(table))
-        self.ours = [s for s in self.lineage if STATE_PROPERTY in summary_of(s) and as_mapped(table, s)]
-        ours = (s.sequence_number or 0 for s in table.snapshots() if STATE_PROPERTY in summary_of(s))
+        telling = [s for s in self.lineage if tells_states(s)]
+        self.with_states = [s for s in telling if as_mapped(table, s)]
+        self.mapped_otherwise = {s.snapshot_id for s in telling} - {s.snapshot_id for s in self.with_states}
         # of the commit that wrote the property last, on whatever line, as far as it has not expired
-        self.written = max(ours, default=0)
+        self.written = max((s.sequence_number or 0 for s in table.snapshots() if tells_states(s)), default=0)
         self.ids = {s.snapshot_id for s in self.lineage}
         self.newest = max((s.sequence_number or 0 for s in self.lineage), default=-1)
         self.oldest = min((s.sequence_number or 0 for s in self.lineage), default=None)
         self.whole = not self.lineage or (self.lineage[-1].sequence_number or 0) <= 1
         self.elsewhere = {s.snapshot_id for s in table.snapshots()} - self.ids if _began_empty(self.lineage) else set()
-        self.mapped_otherwise = frozenset(
-            s.snapshot_id for s in self.lineage if STATE_PROPERTY in summary_of(s) and not as_mapped(table, s)
-        )
 
     def told_by_newest(self, table: str, folder: PassFolder, states: Mapping[str, LogState]) -> bool:
         """Returns whether states are what the newest commit of ours has left, as far as that tells of them."""
-        if not self.ours:
+        if not self.with_states:
             return False
-        newest = self.ours[0].sequence_number or 0
+        newest = self.with_states[0].sequence_number or 0
         if self.written > newest:
             # a commit on another line may have told of logs that the newest one of this line does not tell of
             return False
         if any(state.last_pass_sequence > newest for state in states.values()):
             return False
-        told = _told_by(table, folder, self.ours[0])
+        told = _told_by(table, folder, self.with_states[0])
         if told is None:
             # nobody wrote the property since, and what it names is in the past
             return not any(self.lacks(state) for state in states.values())
@@ -275,7 +273,12 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
     return {} if snapshot.summary is None else snapshot.summary.additional_properties
 
 
-def is_ours(snapshot: Snapshot) -> bool:
+def tells_states(snapshot: Snapshot) -> bool:
+    """Returns whether the snapshot's summary keeps states of logs."""
+    return STATE_PROPERTY in summary_of(snapshot)
+
+
+def is_hardpacks(snapshot: Snapshot) -> bool:
     """Returns whether the snapshot names a request to hardpack that made it; that of a split names none."""
     return PLAN_SUMMARY in summary_of(snapshot)
 
@@ -288,7 +291,7 @@ def as_mapped(table: Table, snapshot: Snapshot) -> bool:
     return not mean_other_rows(summary_of(snapshot).get(FIELDS, ""), table.properties.get(FIELDS, ""))
 
 
-def is_portion(snapshot: Snapshot) -> bool:
+def is_earlier_portion(snapshot: Snapshot) -> bool:
     """Returns whether a pass made the snapshot that was to go on with another commit; the last one tells of all."""
     return PORTION_SUMMARY in summary_of(snapshot)
 

@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from hardpack.rules.horizons import covered_to
 from hardpack.rules.model import DataFile, LogState, Partition, SeenCommits
 from hardpack.rules.times import LONG_MAX
-from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows
+from hardpack.table.history import ancestors, is_append, is_hardpacks, split_all_rows
 from hardpack.table.snapshot_change import Change
 
 Changes = Callable[[Snapshot], Mapping[Partition | None, Change]]
@@ -166,12 +166,12 @@ class Lineage:
             return self._of_no_one_log(log, file, state, snapshot)
         change = self.changes(snapshot).get(log)
         if change is None:
-            return SEEN if is_ours(snapshot) else new
+            return SEEN if is_hardpacks(snapshot) else new
         if split_all_rows(snapshot):
             # appends had brought them in files of several logs
             return replace(new, since=file.file_sequence_number if change.since is None else change.since)
         before = self._taken_by(log, snapshot, state).all
-        if is_ours(snapshot):
+        if is_hardpacks(snapshot):
             # phase two or a portion, which leave late rows to the end of a phase one
             return _in_file(before, file) if before else SEEN
         if change.in_trouble or (not change.removed and change.deleted is None):
@@ -235,7 +235,7 @@ class Lineage:
                 return False
             since = min(since, origin.since)
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
-            if sequence <= (state.seen.read if state.seen else 0) or is_append(snapshot) or is_ours(snapshot):
+            if sequence <= (state.seen.read if state.seen else 0) or is_append(snapshot) or is_hardpacks(snapshot):
                 continue
             known = {self.origin(log, f, state).known for f in self.changed(snapshot, log).removed}
             if True in known or (None in known and since < sequence):

@@ -16,7 +16,7 @@ from hardpack.rules.model import DataFile, LogState, LogView, Partition, SeenCom
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
-from hardpack.table.history import ancestors, is_append, is_ours, split_all_rows, trusted_states
+from hardpack.table.history import ancestors, is_append, is_hardpacks, split_all_rows, trusted_states
 from hardpack.table.lineage import Changes, Lineage, was_seen
 from hardpack.table.manifests import ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.readers import slowest_readers
@@ -287,7 +287,7 @@ def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
         views: the logs.
     """
     # what a pass took, where a full offset map ends inside a segment that it copied, was judged by that pass
-    harmless = {s.sequence_number for s in ancestors(table) if is_append(s) or is_ours(s) or split_all_rows(s)}
+    harmless = {s.sequence_number for s in ancestors(table) if is_append(s) or is_hardpacks(s) or split_all_rows(s)}
 
     def lacks(view: LogView) -> bool:
         copied = max(covered_to(view.state), (view.state.checkpoint or 0) - 1)

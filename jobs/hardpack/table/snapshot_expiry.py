@@ -9,7 +9,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from hardpack.rules.times import DAY_MS, minus
 from hardpack.table.columns import table_name
-from hardpack.table.history import ancestors, is_ours, is_split, summary_of
+from hardpack.table.history import ancestors, is_hardpacks, is_split, summary_of
 from hardpack.table.numeric_properties import whole_number
 
 MAX_AGE = "history.expire.max-snapshot-age-ms"
@@ -66,7 +66,7 @@ def _last_of_each_writer(table: Table, now: int) -> Iterator[Snapshot]:
     """
     seen: set[str] = set()
     for snapshot in sorted(table.snapshots(), key=lambda s: s.timestamp_ms, reverse=True):
-        notes = set() if is_ours(snapshot) or is_split(snapshot) else set(_notes(summary_of(snapshot)))
+        notes = set() if is_hardpacks(snapshot) or is_split(snapshot) else set(_notes(summary_of(snapshot)))
         if notes - seen and snapshot.timestamp_ms >= now - SILENT_MS:
             yield snapshot
         seen |= notes
