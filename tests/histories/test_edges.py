@@ -1,6 +1,7 @@
 """Histories that the generator does not make: rare writers, files that are lost, columns that are mapped anew."""
 
 import importlib
+import time
 
 import pytest
 from hardpack.errors import BadInput, Conflict
@@ -17,6 +18,7 @@ from pyiceberg.manifest import (
 from pyiceberg.table.snapshots import Summary
 
 from tests.histories import foreign
+from tests.histories.jvm_table import SimJvmTable
 from tests.histories.known import CLEAN, DAY, NIGHT, RUN, T, _advance, _append, _create, _do, _late
 from tests.histories.manifests import delete_file
 from tests.histories.oracle import Violation
@@ -326,3 +328,18 @@ def test_a_limit_an_undone_pass_is_believed_once_others_expired_what_tells_of_it
     world.went_back.clear()
     with pytest.raises(Violation, match="state-survives: log 0: the checkpoint None became 7 by itself"):
         play(world, _do("foreign_expire", keep=1))
+
+
+def test_the_time_of_a_retention_counts_what_it_reads(world, monkeypatch):
+    play(world, _create(cleanup__policy="delete", retention__ms="1"), _append("a"), _append("b"), _advance(DAY))
+    real = SimJvmTable.scan_tasks
+
+    def slow(*args):
+        time.sleep(0.2)
+        return real(*args)
+
+    monkeypatch.setattr(SimJvmTable, "scan_tasks", slow)
+    world.using(world.hp.session(T).checked_settings())
+    report = world.hp.apply_retention(T, world.now)
+    assert report.logs
+    assert report.seconds >= 0.2

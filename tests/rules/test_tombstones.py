@@ -1,6 +1,7 @@
 """What makes a row a tombstone: the grammar, and what metadata tells of a file's rows by each of its rules."""
 
 import pytest
+from hardpack.rules.model import DataFile, tombstones_below
 from hardpack.rules.tombstones import TombstoneRule, tombstone_rule
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +65,21 @@ def test_what_metadata_tells_is_what_the_rows_say(rule, cells, counted, bounded)
         "c empty": lambda cell: cell == "",
     }[rule]
     assert found in (None, sum(map(says, cells)))
+
+
+def data_file(low, high, tombstones):
+    return DataFile(f"f{low}", 1, high - low + 1, low, high, 0, 0, tombstones, 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "waiting"),
+    [((1, 2, 4), 3), ((1, None, 4), None), ((1, 2, None), 3), ((0, 0, 0), 0)],
+)
+def test_tombstones_below_an_offset_are_counted_by_whole_files(counts, waiting):
+    files = [data_file(10 * at, 10 * at + 9, tombstones) for at, tombstones in enumerate(counts)]
+    assert tombstones_below(files, 20) == waiting
+
+
+@pytest.mark.parametrize(("within", "waiting"), [(0, 1), (1, None), (None, None)])
+def test_of_a_file_across_an_offset_nobody_can_tell_where_its_tombstones_are(within, waiting):
+    assert tombstones_below([data_file(0, 9, 1), data_file(10, 19, within)], 15) == waiting
