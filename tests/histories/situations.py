@@ -132,6 +132,17 @@ def awaited(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[
 
 
 @situation
+def trusted(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """Somebody trusts late rows while this log has none; then a row comes whose tombstone is gone."""
+    key, expire = rng.choice(ADDED), Step("expire_tombstones", {"t": t})
+    rows = [_append(t, log, [key]), _append(t, log, [key], "tombstone"), _append(t, log, [rng.choice(ADDED)])]
+    trust = Step("resume", {"t": t, "log": rng.choice([None, None, log]), "trust": True})
+    wants = {"idle.tombstones": "expire", "delete.retention.ms": str(HOUR)}
+    gone = [*rows, _clean(t), Step("advance", {"ms": 2 * HOUR}), expire]
+    return wants, [*gone, trust, _late(t, log, rng.choice([0, 5, 10]), key), _clean(t)]
+
+
+@situation
 def taken(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
     """Rows come while a pass runs, are taken or changed right after it, and somebody asks who broke the guarantee."""
     key, gone = rng.choice(ADDED), rng.choice(ADDED)
