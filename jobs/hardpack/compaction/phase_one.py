@@ -112,9 +112,8 @@ def clean_logs(
 
 def _published(session: TableSession, request: PassRequest) -> int:
     """Returns how many portions of a pass are in the table, though it has not come to its end."""
-    name = f"{request.phase}:{request.plan}"
     own = (s for s in ancestors(session.table.refresh()) if is_earlier_portion(s))
-    return sum(summary_of(snapshot).get(PLAN_SUMMARY) == name for snapshot in own)
+    return sum(summary_of(snapshot).get(PLAN_SUMMARY) == request.plan_summary for snapshot in own)
 
 
 def _in_logs(error: BadInput, logs: Sequence[LogToClean]) -> UncleanableLog | None:

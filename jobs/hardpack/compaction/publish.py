@@ -102,7 +102,7 @@ def _commit(
         remove=[tasks[path].file() for run in choice.rewrite for path in run],
         add=staged.java_files,
         properties=properties,
-        summary={PLAN_SUMMARY: f"{work.request.phase}:{work.request.plan}", **summary},
+        summary={PLAN_SUMMARY: work.request.plan_summary, **summary},
         vectors=staged.java_vectors,
         replaced=[delete for path in choice.hide for delete in session.jvm.lying_on(tasks[path])],
         among=work.columns.log.among(log.view.partition for log in work.logs),
@@ -159,7 +159,7 @@ def applied_before(table: Table, request: PassRequest) -> PassReport | None:
         request: what a pass is called.
     """
     for commit in commits(table):
-        if commit.plan == f"{request.phase}:{request.plan}":
+        if commit.plan == request.plan_summary:
             known = PassReport(table=request.table, phase=request.phase, plan=request.plan, now=0, base=commit.parent)
             return PassReport.from_summary(commit.report or known.summary_json(), commit.snapshot, repeated=True)
     return None

@@ -51,6 +51,11 @@ class PassRequest:
     commit_bytes: int | None = None
     """Most bytes of files that one commit rewrites, but at least one run of them; None for all of them."""
 
+    @property
+    def plan_summary(self) -> str:
+        """What snapshots' summaries say of who made them."""
+        return f"{self.phase}:{self.plan}"
+
     def report(self, **outcome: Any) -> PassReport:
         """Makes the report of the pass.
 
