@@ -6,11 +6,11 @@ those of passes that end at the same time.
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from urllib.parse import quote
 
 from hardpack.compaction.data_docs import newest_pages
+from hardpack.home import replace_file
 
 LISTED = 100
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
@@ -40,11 +40,5 @@ def write_index(site: Path) -> None:
 
     pages = [(title, quote(address)) for title, address in newest_pages(site, LISTED)]
     text = Environment(autoescape=True).from_string(PAGE).render(pages=pages, listed=LISTED, csp=CSP)
-    site.mkdir(parents=True, exist_ok=True)
     # others may be at the same, or reading it
-    file = site / f".index-{uuid.uuid4()}.html"
-    try:
-        file.write_text(text)
-        file.replace(site / "index.html")
-    finally:
-        file.unlink(missing_ok=True)
+    replace_file(site / "index.html", text)

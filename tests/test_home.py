@@ -2,12 +2,13 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from hardpack.compaction.data_docs import newest_pages, page_title
 from hardpack.compaction.report import LogReport
 from hardpack.errors import BadInput
-from hardpack.home import file_name, trusted
+from hardpack.home import file_name, replace_file, trusted
 from hardpack.policy.file import load_policies, policies_in_force
 from hardpack.spark.session import jar_paths
 
@@ -164,3 +165,19 @@ def test_a_key_comes_by_standard_input(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli.main()
     assert "standard input" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    file = tmp_path / "reports" / "a.json"
+    replace_file(file, "before")
+    real = Path.write_text
+
+    def full(path, text):
+        real(path, text[: len(text) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(file, "after")
+    assert file.read_text() == "before"
+    assert [path.name for path in file.parent.iterdir()] == ["a.json"]

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import stat
+import uuid
 from pathlib import Path
 
 from hardpack.errors import BadInput
@@ -39,6 +40,21 @@ def trusted(path: Path) -> Path:
                 f"`chown` or `chmod go-w {place}`."
             )
     return path
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file that whoever reads it finds whole, as it was before or as it is after; makes its folder.
+
+    Raises:
+        OSError: the disk is full, away or read-only.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{uuid.uuid4()}.part")
+    try:
+        part.write_text(text)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def file_name(text: str, most: int = 100, dots: bool = True, also: str = "\0") -> str:

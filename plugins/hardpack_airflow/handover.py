@@ -78,15 +78,14 @@ def _is_little(value: Sequence[Any]) -> bool:
 
 
 def _written(kind: str, dag: str, run: str, name: str, value: Any) -> Path:
-    from hardpack.home import default_home, file_name
+    from hardpack.home import default_home, file_name, replace_file
 
     folder = default_home() / kind / f"{file_name(dag, dots=False)}.{file_name(run)}"
-    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(value)
     # a worker without a common disk may have what an earlier try left, and must not take it for this
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     file = folder / f"{file_name(name)}.{digest}.json"
-    file.write_text(text)
+    replace_file(file, text)
     return file
 
 

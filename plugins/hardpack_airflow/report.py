@@ -41,7 +41,7 @@ def write_report(
     from hardpack.compaction.plan import Plan
     from hardpack.compaction.report import RunReport
     from hardpack.errors import BadInput
-    from hardpack.home import default_home, file_name
+    from hardpack.home import default_home, file_name, replace_file
     from hardpack.operations.units import planned_logs
 
     known = list[Plan]()
@@ -50,10 +50,8 @@ def write_report(
             known.append(Plan.from_json(plan))
     told = {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), "held": list(held)}
     report = RunReport.model_validate(told | {"planned": planned_logs(known), **results})
-    folder = default_home() / "reports"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{file_name(dag, dots=False)}.{file_name(run)}.json"
-    path.write_text(report.model_dump_json(indent=1))
+    path = default_home() / "reports" / f"{file_name(dag, dots=False)}.{file_name(run)}.json"
+    replace_file(path, report.model_dump_json(indent=1))
     return path
 
 

@@ -22,6 +22,7 @@ from hardpack.cli.task_process import end_with
 from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput, ExpectationFailed, GateRefused, Unavailable, Unforeseen
 from hardpack.failures import as_hardpack_error, of_table
+from hardpack.home import replace_file
 from hardpack.table.redaction import redacted
 
 if TYPE_CHECKING:
@@ -149,9 +150,7 @@ class Results:
             self._found[place] = one
             if self._file:
                 last = max(n for n, found in enumerate(self._found) if found)
-                written = self._file.with_suffix(".new")
-                written.write_text(json.dumps(self._found[: last + 1]))
-                written.replace(self._file)
+                replace_file(self._file, json.dumps(self._found[: last + 1]))
 
     def exit_code(self) -> int:
         """Returns that of the first error, 0 where there is none."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from hardpack.compaction.plan import Plan
+from hardpack.home import replace_file
 
 log = logging.getLogger(__name__)
 FORMAT = 1
@@ -44,14 +44,11 @@ def read_looks(file: Path) -> dict[str, Known]:
 
 def write_looks(file: Path, known: Mapping[str, Known]) -> None:
     """Replaces what is kept; that it cannot be written is no reason to stop."""
-    part = file.with_name(f".{uuid.uuid4()}.jsonl")
     lines = [_head()] + [
         [name, one.location, one.policy, one.plan.model_dump_json() if one.plan else ""] for name, one in known.items()
     ]
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        part.replace(file)
+        replace_file(file, "".join(f"{json.dumps(line)}\n" for line in lines))
     except OSError as error:
         log.warning("what the look found could not be kept: %s", error)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
-import uuid
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardpack.errors import Unreadable
 from hardpack.failures import of_table
+from hardpack.home import replace_file
 from hardpack.table.catalog import find_tables, open_table
 from hardpack.table.columns import is_topic
 
@@ -72,11 +72,8 @@ def note_adopted(home: Path, catalog: str, seen: Mapping[str, bool]) -> None:
         return
     file = _file(home, catalog)
     # others may be at the same; what is lost that way is noted at the next look
-    part = file.with_name(f".{uuid.uuid4()}.json")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(sorted(after)))
-        part.replace(file)
+        replace_file(file, json.dumps(sorted(after)))
     except OSError as error:
         log.warning("which tables are adopted could not be noted: %s", error)
 

@@ -145,16 +145,22 @@ def _bytes_in(summary: Mapping[str, str], name: str) -> int:
     return min(int(text), LONG_MAX) if text.isdecimal() and len(text) < 100 else 0
 
 
-@cached(LRUCache(MOST_TOTALS), lambda commit: (commit.folder.location, commit.snapshot), Lock())
 def _totals(commit: Commit) -> PassTotals | None:
     """Returns what a pass did, None when the file that its report stood in is gone, or it is no report."""
     try:
-        report = PassReport.from_summary(commit.report, commit.snapshot)
+        return _read_totals(commit)
     except ValueError:
         return None
+
+
+@cached(LRUCache(MOST_TOTALS), lambda commit: (commit.folder.location, commit.snapshot), Lock())
+def _read_totals(commit: Commit) -> PassTotals:
+    # what cannot be read now is not remembered, as it may be there again
+    report = PassReport.from_summary(commit.report, commit.snapshot)
     found = [n for log in report.logs for name, n in log if name != "partition" and isinstance(n, int)]
-    sane = all(0 <= n <= LONG_MAX for n in (*found, report.now, report.seconds))
-    return PassTotals.of(report, commit.snapshot) if sane else None
+    if not all(0 <= n <= LONG_MAX for n in (*found, report.now, report.seconds)):
+        raise ValueError(commit.snapshot)
+    return PassTotals.of(report, commit.snapshot)
 
 
 def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]) -> TableSummary:
