@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
 PLAN_SUMMARY = "hardpack.plan"
-VERSION = 4
+VERSION, WITHOUT_PORTIONS = 4, 3
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
 """Logs up to which each entry stands by itself, for people to read."""
@@ -81,7 +81,7 @@ def _text(logs: Mapping[str, LogState]) -> str:
     entries = {name: log_to_json(state) for name, state in sorted(logs.items())}
     # what says nothing that is new is written so that older versions read it
     portions = any(state.seen and state.seen.portions for state in logs.values())
-    version = {"version": VERSION if portions else VERSION - 1}
+    version = {"version": VERSION if portions else WITHOUT_PORTIONS}
     if len(entries) < FEW_LOGS:
         return json.dumps(version | {"logs": entries}, separators=(",", ":"))
     return json.dumps(version | columns_of(entries), separators=(",", ":"))
