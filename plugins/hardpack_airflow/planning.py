@@ -122,7 +122,7 @@ def plan_units(
     from hardpack.clock import clock
     from hardpack.home import default_home, file_name
     from hardpack.operations.gauges import died, sensed
-    from hardpack.operations.plan_tables import PlanCache
+    from hardpack.operations.plan_tables import Look, PlanCache
     from hardpack.operations.units import find_work
     from hardpack.policy import Policies, Policy
     from hardpack.policy.file import policies_in_force
@@ -139,7 +139,8 @@ def plan_units(
         policies = told.with_own(own) if told else Policies(policies=(own,))
         hp = Hardpack.connect(catalog, memory=cache.memory, policies=policies)
         try:
-            work = find_work(hp, cache, own, tables, now, partitions, force, span, set(only) if only else None)
+            look = Look(tables, now, partitions, force, span, set(only) if only else None)
+            work = find_work(hp, cache, own, look)
         finally:
             # a look that is cut off has seen some, so that the next one comes further
             cache.keep()

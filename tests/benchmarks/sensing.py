@@ -20,7 +20,7 @@ from typing import Any
 
 from hardpack import Hardpack
 from hardpack.demo.topic import create_topic
-from hardpack.operations.plan_tables import PlanCache
+from hardpack.operations.plan_tables import Look, PlanCache
 from hardpack_airflow.table_cache import TableCache, summaries_of
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -58,7 +58,7 @@ def measure(catalog: Catalog, args: argparse.Namespace, commit: int) -> dict[str
     names = [f"db.t{number:05}" for number in range(args.changed)]
 
     def look(now: int, cache: PlanCache = cache) -> None:
-        plans = dict(cache.plans(Hardpack(catalog, memory=cache.memory), ["db.*"], now))
+        plans = dict(cache.plans(Hardpack(catalog, memory=cache.memory), Look(["db.*"], now)))
         assert len(plans) == args.tables
         assert all(len(plan.logs) == args.logs for plan in plans.values())  # type: ignore[union-attr]  # no exception
 

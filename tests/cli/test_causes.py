@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hardpack.cli.render import pass_table
 from hardpack.compaction.report import LogReport, PassReport
-from hardpack.operations.summary import Moment
+from hardpack.operations.summary import Moment, PassTotals
 from hardpack.rules import causes
 from rich.console import Console
 
@@ -45,7 +45,8 @@ def in_the_run(entry):
 def in_charts(entry):
     from hardpack_airflow.charts import charts
 
-    return charts([Moment(at=at, bytes=1, added=1, since_pass=0, report=report(entry)) for at in (1000, 2000)])[-1]
+    ended = PassTotals.of(report(entry), 2)
+    return charts([Moment(at=at, bytes=1, added=1, since_pass=0, ended=ended) for at in (1000, 2000)])[-1]
 
 
 def in_data_docs(entry):

@@ -6,7 +6,7 @@ import pytest
 from hardpack import Hardpack
 from hardpack.errors import Unreadable
 from hardpack.operations.known_tables import adopted_tables
-from hardpack.operations.plan_tables import NotAdopted, PlanCache
+from hardpack.operations.plan_tables import Look, NotAdopted, PlanCache
 from hardpack.rules.model import LastClean, LogState
 from hardpack.table.state import STATE_PROPERTY, write_state
 
@@ -37,7 +37,7 @@ def test_a_table_that_did_not_change_is_not_opened(catalog, opened):
 
     def look(now):
         opened.clear()
-        return {name: plan.now for name, plan in cache.plans(hp, names, now)}
+        return {name: plan.now for name, plan in cache.plans(hp, Look(names, now))}
 
     assert look(T0) == dict.fromkeys(names, T0)
     assert sorted(opened) == sorted(names)
@@ -56,9 +56,9 @@ def test_a_table_that_is_none_of_ours_is_opened_once(catalog, opened):
     with table.transaction() as change:
         change.remove_properties(*[name for name in table.properties if name.startswith("hardpack.")])
     hp = Hardpack(catalog, memory=cache.memory)
-    assert name_of(table) not in dict(cache.plans(hp, ["t.*"], T0))
+    assert name_of(table) not in dict(cache.plans(hp, Look(["t.*"], T0)))
     opened.clear()
-    assert name_of(table) not in dict(cache.plans(hp, ["t.*"], T0))
+    assert name_of(table) not in dict(cache.plans(hp, Look(["t.*"], T0)))
     assert name_of(table) not in opened
 
 
@@ -79,7 +79,7 @@ def test_a_table_that_cannot_be_read_is_a_failure_only_when_adopted_or_named(cat
 
     def look(*patterns):
         cache = PlanCache()  # as a new process
-        return dict(cache.plans(Hardpack(catalog, memory=cache.memory), patterns, T0))
+        return dict(cache.plans(Hardpack(catalog, memory=cache.memory), Look(patterns, T0)))
 
     away |= {name_of(stranger), name_of(ours)}
     assert {type(found) for found in look("t.*").values()} >= {NotAdopted}
@@ -107,7 +107,7 @@ def test_a_new_process_goes_on_from_what_others_saw(catalog, opened, tmp_path):
         """As a new process."""
         opened.clear()
         cache = PlanCache(file)
-        found = dict(cache.plans(Hardpack(catalog, memory=cache.memory), patterns or ["t.*"], now))
+        found = dict(cache.plans(Hardpack(catalog, memory=cache.memory), Look(patterns or ["t.*"], now)))
         cache.keep()
         return found
 
@@ -154,7 +154,7 @@ def test_whatever_happens_a_watch_tells_no_other_story(catalog, seed, tmp_path):
             cache = PlanCache(file)
             hp = Hardpack(catalog, memory=cache.memory)
         now += rng.randrange(15)
-        (_, seen), *_ = cache.plans(hp, [name], now)
+        (_, seen), *_ = cache.plans(hp, Look([name], now))
         fresh = Hardpack(catalog).plan(name, now)
         assert (seen.id, seen.logs) == (fresh.id, fresh.logs)
 
@@ -168,6 +168,6 @@ def test_tables_of_another_policy_are_not_opened_and_prove_no_outage(catalog, op
     path.write_text(f"policies: [{{name: first, tables: [{theirs}]}}, {{name: rest, tables: ['*.*']}}]")
     monkeypatch.setenv("HARDPACK_POLICIES", str(path))
     monkeypatch.setattr(module, "find_tables", lambda *_: [theirs, broken])
-    found = dict(PlanCache().plans(Hardpack(catalog), ["*.*"], T0, policy="rest"))
+    found = dict(PlanCache().plans(Hardpack(catalog), Look(["*.*"], T0), "rest"))
     assert opened == [broken]
     assert (type(found[broken]), found[theirs].policy) == (NotAdopted, "first")

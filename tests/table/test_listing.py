@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from hardpack import Hardpack
 from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput, Unavailable, Unreadable
-from hardpack.operations.plan_tables import NotAdopted, PlanCache
+from hardpack.operations.plan_tables import Look, NotAdopted, PlanCache
 from hardpack.policy import Policy
 from hardpack.table import catalog as door
 from hardpack.table.catalog import (
@@ -216,10 +216,12 @@ def busy(catalog):
 def test_an_unreadable_table_that_nobody_adopted_fails_no_look(lakehouse):
     good, bad = name_of(busy(lakehouse)), broken(busy(lakehouse))
     hp = Hardpack(lakehouse)
-    found = dict(PlanCache().plans(hp, ["*.*"], T0))
+    found = dict(PlanCache().plans(hp, Look(["*.*"], T0)))
     assert isinstance(found[good], Plan)
     assert isinstance(found[bad], NotAdopted)
-    assert isinstance(dict(PlanCache().plans(hp, ["*.*", bad], T0))[bad], Unreadable), "named plainly it is an error"
+    assert isinstance(dict(PlanCache().plans(hp, Look(["*.*", bad], T0)))[bad], Unreadable), (
+        "named plainly it is an error"
+    )
     assert hp.tables("*.*") == [good]
     assert [s.table for s in hp.status("*.*")] == [good]
 
@@ -227,17 +229,17 @@ def test_an_unreadable_table_that_nobody_adopted_fails_no_look(lakehouse):
 def test_an_adopted_table_that_breaks_fails_the_next_looks(lakehouse):
     table, cache, hp = busy(lakehouse), PlanCache(), Hardpack(lakehouse)
     busy(lakehouse)
-    assert len(list(cache.plans(hp, ["*.*"], T0))) == 2
+    assert len(list(cache.plans(hp, Look(["*.*"], T0)))) == 2
     append(table, {0: [row(2, "a")]})
     name = broken(table)
     for _ in range(2):
-        assert isinstance(dict(cache.plans(hp, ["*.*"], T0))[name], Unreadable)
+        assert isinstance(dict(cache.plans(hp, Look(["*.*"], T0)))[name], Unreadable)
 
 
 def test_when_no_table_can_be_read_the_look_fails(lakehouse):
     """Credentials that lost their rights make every table unreadable; that must not pass for nothing to do."""
     names = [broken(busy(lakehouse)) for _ in range(2)]
-    found = dict(PlanCache().plans(Hardpack(lakehouse), ["*.*"], T0))
+    found = dict(PlanCache().plans(Hardpack(lakehouse), Look(["*.*"], T0)))
     assert sorted(found) == sorted(names)
     assert Hardpack(lakehouse).tables("*.*") == sorted(names)
 
@@ -253,7 +255,7 @@ def test_an_outage_is_never_passed_over(catalog):
         "/v1/namespaces/db/tables/u": (503, error("Busy", 503)),
     }  # fmt: skip
     with rest_server(answers) as uri:
-        found = dict(PlanCache().plans(Hardpack(GuardedRestCatalog("r", uri=uri)), ["*.*"], T0))
+        found = dict(PlanCache().plans(Hardpack(GuardedRestCatalog("r", uri=uri)), Look(["*.*"], T0)))
     assert isinstance(found["db.u"], Unavailable)
 
 

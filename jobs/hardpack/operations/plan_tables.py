@@ -43,6 +43,37 @@ class Planner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Which tables are looked at, when, and what for. Times are ms."""
+
+    patterns: Sequence[str]
+    """Tables or globs; a table named plainly is planned whether adopted or not."""
+    now: int
+    partitions: Sequence[Partition] | None = None
+    """Only these logs; None for all."""
+    force: bool = False
+    """Whether all is planned that is cleanable."""
+    interval: tuple[int, int] | None = None
+    """Only logs whose cleanable head has rows of this time, the end not included; None for any."""
+    only: Collection[str] | None = None
+    """Of these the tables that are looked at, as a look before this one has told of them; None for all."""
+
+    @property
+    def usual(self) -> bool:
+        """Whether it asks what every scheduled run asks, so that what was found is worth keeping."""
+        return not (self.partitions or self.force or self.interval)
+
+    @property
+    def request(self) -> PlanRequest:
+        """What it asks of each table."""
+        return PlanRequest(self.now, self.partitions, self.force, interval=self.interval, clock=self.now)
+
+    def matches(self, table: str) -> bool:
+        """Returns whether one of the globs matches a table's name."""
+        return any(fnmatchcase(table, pattern) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True)
 class NotAdopted:
     """A table that cannot be read and that nobody adopted, as far as is known; it is nobody's failure."""
 
@@ -86,13 +117,8 @@ class PlanCache:
     def plans(
         self,
         hp: Planner,
-        patterns: Sequence[str],
-        now: int,
-        partitions: Sequence[Partition] | None = None,
-        force: bool = False,
-        interval: tuple[int, int] | None = None,
+        look: Look,
         policy: str | None = None,
-        only: Collection[str] | None = None,
     ) -> Iterator[tuple[str, Plan | Exception | NotAdopted | OthersTable]]:
         """Yields a plan for each adopted table that a name or glob matches, or why there is none.
 
@@ -109,39 +135,33 @@ class PlanCache:
 
         Args:
             hp: the library, opened with this cache's memory.
-            patterns: tables or globs; a table named plainly is planned whether adopted or not.
-            now: ms since the epoch.
-            partitions: only these logs; None for all.
-            force: plan whatever is cleanable.
-            interval: only logs whose cleanable head has rows of this time, ms.
+            look: which tables, when and what for.
             policy: whose tables are asked for; those of another are told and not opened. None for any.
-            only: of these the tables that are looked at, as a look before this one has told of them; None for all.
 
         Raises:
             Unavailable: the catalog does not answer.
         """
         locations = metadata_locations(hp.catalog)
-        usual = not (partitions or force or interval)
-        request = PlanRequest(now, partitions, force, interval=interval, clock=now)
+        patterns, now, only = look.patterns, look.now, look.only
         there = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
         others = _of_others(hp, there, policy)
         names = [name for name in there if name not in others and (only is None or name in only)]
         adopted = adopted_tables(hp.home, hp.catalog.name)
-        seen = {name: False for name in adopted.difference(there) if any(fnmatchcase(name, p) for p in patterns)}
+        seen = {name: False for name in adopted.difference(there) if look.matches(name)}
         strangers: list[tuple[str, Exception]] = []
         for name in names:
             told, known = hp.policy_text(name), self._known.get(name)
             if known and (known.location, known.policy) == (locations.get(name), told):
                 if known.plan is None and name not in patterns:
                     continue
-                if known.plan and usual and known.plan.now <= now < known.plan.until:
+                if known.plan and look.usual and known.plan.now <= now < known.plan.until:
                     yield name, known.plan.model_copy(update={"now": now, "clock": now})
                     continue
             try:
                 table = open_table(hp.catalog, name)
                 seen[name] = is_topic(table)
                 topic = name in patterns or seen[name]
-                plan = hp.plan_of(table, request) if topic else None
+                plan = hp.plan_of(table, look.request) if topic else None
             except Exception as error:  # one broken table must not hide the others
                 self._known.pop(name, None)
                 known_topic = name in patterns or only is not None or seen.get(name, name in adopted)
@@ -151,11 +171,11 @@ class PlanCache:
                 else:
                     strangers.append((name, error))
                 continue
-            if usual and name in locations:
+            if look.usual and name in locations:
                 self._known[name] = Known(table.metadata_location, told, plan)
             if plan:
                 yield name, plan
-        self._forget(patterns, there)
+        self._forget(look, there)
         # where nobody can read any table something else is wrong; of tables of others nobody has tried
         all_strange = len(strangers) == len(names) and (len(names) > 1 or not others)
         for name, unread in strangers:
@@ -164,8 +184,7 @@ class PlanCache:
         yield from (others if only is None else {}).items()
         note_adopted(hp.home, hp.catalog.name, seen)
 
-    def _forget(self, patterns: Sequence[str], there: Sequence[str]) -> None:
-        """Forgets tables that are no longer where some globs look."""
-        for name in set(self._known).difference(there):
-            if any(fnmatchcase(name, pattern) for pattern in patterns):
-                del self._known[name]
+    def _forget(self, look: Look, there: Sequence[str]) -> None:
+        """Forgets tables that are no longer where a look looks."""
+        for name in filter(look.matches, set(self._known).difference(there)):
+            del self._known[name]

@@ -60,7 +60,7 @@ class PassTotals(BaseModel):
 class Moment(BaseModel):
     """One snapshot of a table. Sizes are bytes, the time ms."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     at: int
     bytes: int

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hardpack.compaction.plan import Plan
 from hardpack.compaction.report import PlannedLog
 from hardpack.errors import Unavailable
 from hardpack.failures import as_hardpack_error, of_table
-from hardpack.operations.plan_tables import NotAdopted, OthersTable, PlanCache, Planner
+from hardpack.operations.plan_tables import Look, NotAdopted, OthersTable, PlanCache, Planner
 from hardpack.policy import Policy
-from hardpack.rules.model import Partition
 
 MOST_REASONS = 20
 """Logs of a table of which a look says why."""
@@ -69,12 +68,7 @@ def find_work(
     hp: Planner,
     cache: PlanCache,
     policy: Policy,
-    patterns: Sequence[str],
-    now: int,
-    partitions: Sequence[Partition] | None = None,
-    force: bool = False,
-    interval: tuple[int, int] | None = None,
-    only: Collection[str] | None = None,
+    look: Look,
 ) -> Work:
     """Plans every adopted table of a policy that a name or glob matches; see `PlanCache.plans`.
 
@@ -82,21 +76,16 @@ def find_work(
         hp: the library, opened with the cache's memory.
         cache: what earlier looks at this catalog left.
         policy: whose tables are planned; those of another policy are passed over.
-        patterns: tables or globs.
-        now: ms since the epoch.
-        partitions: only these logs; None for all.
-        force: plan whatever is cleanable.
-        interval: only logs whose cleanable head has rows of this time, ms.
-        only: of these the tables that are looked at, as a look before this one has told of them; None for all.
+        look: which tables, when and what for.
 
     Raises:
         Unavailable: the catalog does not answer.
     """
     work = Work()
-    for table, plan in cache.plans(hp, patterns, now, partitions, force, interval, policy.name, only):
+    for table, plan in cache.plans(hp, look, policy.name):
         if isinstance(plan, OthersTable):
             # what two policies of the file name is the first one's, and nobody asked for anything else
-            asked_for = table in patterns and table not in policy.tables
+            asked_for = table in look.patterns and table not in policy.tables
             work.lasting |= asked_for
             (work.errors if asked_for else work.reasons).append(f"{table}: is cleaned by policy {plan.policy}")
         elif isinstance(plan, NotAdopted):
