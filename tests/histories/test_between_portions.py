@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hardpack.compaction import pipeline
+from hardpack.compaction import phase_one, pipeline
 from hardpack.errors import Conflict, UncleanableLog
 from hardpack.table.state import read_state
 
@@ -155,3 +155,19 @@ def test_what_was_old_enough_when_it_was_planned_goes_though_the_clock_was_set_b
     do(world, "apply", slot=0)
     assert world.counts["portion"] + world.counts["pass one"] == commits
     assert offsets(world) == [6, 7, 10, 11, 14, 15, 16, 17, 18]
+
+
+def test_an_error_of_a_log_that_the_pass_has_not_ends_it(world, monkeypatch):
+    """To leave out no log would be to try the same again for ever."""
+    filled(world)
+    tries = []
+
+    def other(*_):
+        tries.append(1)
+        assert len(tries) < 3
+        raise UncleanableLog("t.a: a file of partition 7 is damaged.", (), "a data file is damaged")
+
+    monkeypatch.setattr(phase_one, "run_pass", other)
+    with pytest.raises(UncleanableLog, match="partition 7"):
+        world.hp.clean(planned(world))
+    assert len(tries) == 1

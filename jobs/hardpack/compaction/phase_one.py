@@ -98,9 +98,10 @@ def clean_logs(
                 ) from error
             if not dry_run:
                 mark_uncleanable(session, bad.partitions, bad.reason)
-            logs = [log for log in logs if log.name not in bad.partitions]
-            if not logs:
+            left = [log for log in logs if log.name not in bad.partitions]
+            if not left or len(left) == len(logs):
                 raise
+            logs = left
             if published := _published(session, request):
                 raise Conflict(
                     f"{session.name}: {published} portions of this pass were published when a log turned out to be "
