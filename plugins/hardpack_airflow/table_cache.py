@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hardpack import Hardpack
     from hardpack.operations.status import LogStatus
-    from hardpack.operations.summary import Moment, TableSummary
+    from hardpack.operations.summary import Moment, PassTotals, TableSummary
     from hardpack.policy import Policy
     from hardpack.rules.settings import Settings
     from pyiceberg.catalog import Catalog
@@ -77,6 +77,7 @@ class TableCache:
         self._memory = ManifestCache(most_files=500_000)
         self._busy, self._opening = threading.Lock(), threading.Lock()
         self._reading: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._passes: dict[str, dict[int, PassTotals]] = defaultdict(dict)
         self._catalog: Catalog | None = None
 
     def _open(self) -> Hardpack:
@@ -133,6 +134,7 @@ class TableCache:
         self.tables = len(names)
         for gone in set(self.seen) - set(names):
             del self.seen[gone]
+            self._passes.pop(gone, None)
         for name in names:
             known = self.seen.get(name)
             if known and known.location == locations.get(name) and time.time() - known.at < STALE_SECONDS:
@@ -156,9 +158,10 @@ class TableCache:
         from hardpack.operations.summary import history, summarize
 
         # of each table by itself, as one whose storage hangs is not to hold up the others' pages
-        with self._reading[".".join(table.name())]:
+        name = ".".join(table.name())
+        with self._reading[name]:
             logs = hp.status_of(table, clock())
-        moments = history(table)
+            moments = history(table, self._passes[name])
         return summarize(table, logs, moments).model_copy(update={"catalog": self.catalog}), logs, moments
 
     def table(self, name: str) -> TablePage:

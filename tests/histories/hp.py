@@ -10,8 +10,10 @@ from hardpack.api import Hardpack
 from hardpack.compaction.plan import Plan
 from hardpack.operations.status import MIXED
 from hardpack.policy.file import policies_in_force
+from hardpack.rules.selection import waits_for_trust
 from hardpack.table.catalog import open_table
 from hardpack.table.history import trusted_states
+from hardpack.table.log_views import table_logs
 
 from tests.histories.jvm_table import SimJvmTable
 from tests.histories.oracle import Said
@@ -54,6 +56,12 @@ class Telling(Hardpack):
                 waiting=waiting,
             )
         return found
+
+    def waiting_for_trust(self, name: str) -> set[int]:
+        """The logs with rows behind which tombstones are gone, whatever else keeps them from being cleaned."""
+        session = self.session(name)
+        views = table_logs(session.table, session.settings).views
+        return {int(view.name) for view in views if waits_for_trust(view, session.settings)}
 
 
 class SimHardpack(Telling):

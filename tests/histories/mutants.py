@@ -282,7 +282,7 @@ def _believed(real: Any) -> Any:
 
 def _trusts_all(real: Any) -> Any:
     """Who trusts the late rows of one log forgets what tombstones were removed in all."""
-    return lambda _: True
+    return lambda *_: True
 
 
 def _lacks_nothing(real: Any) -> Any:
@@ -341,7 +341,7 @@ MUTANTS = [
     Mutant("a MERGE that adds rows makes a new topic", Change, "grows", _never_grows, ("I6", "state-survives")),
     Mutant("portions are never rolled back", publish, "_standing", _no_rollback, ("I1",)),
     Mutant("what comes between portions is seen", model.SeenCommits, "holds", _all_between, ("I9", "I9-risen")),
-    Mutant("the trust of one is of all", pause, "may_bring_keys_back", _trusts_all, ("I9", "I9-risen")),
+    Mutant("the trust of one is of all", pause, "waits_for_trust", _trusts_all, ("I9", "I9-risen")),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""

@@ -126,8 +126,3 @@ class Said:
     @property
     def refused(self) -> bool:
         return self.stuck or self.uncleanable or self.reason.startswith(("refused", "uncleanable"))
-
-    @property
-    def waits_for_trust(self) -> bool:
-        """Whether late rows are refused until somebody trusts them; a pause hides it."""
-        return "--trust-late-rows" in self.reason or self.reason.startswith("paused")

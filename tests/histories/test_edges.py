@@ -343,3 +343,13 @@ def test_the_time_of_a_retention_counts_what_it_reads(world, monkeypatch):
     report = world.hp.apply_retention(T, world.now)
     assert report.logs
     assert report.seconds >= 0.2
+
+
+def test_trust_changes_nothing_where_late_rows_are_refused_anyhow(world):
+    """Else a deleted key's row would be taken without a word once late rows are cleaned again (invariant 9)."""
+    expired(world)
+    play(
+        world, _do("settings", late__rows="refuse"), _late(0, "x"), _do("resume", log=None, trust=True),
+        _do("settings", late__rows="clean"), CLEAN,
+    )  # fmt: skip
+    assert said(world).reason.endswith("or resume with --trust-late-rows")

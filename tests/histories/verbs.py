@@ -201,7 +201,7 @@ def pause(world: Any, tab: Tab, log: int) -> None:
 def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) -> None:
     oracle = world.oracles[tab.name]
     known = set(oracle.said) if log is None else {log} & oracle.said.keys()
-    trusted = [at for at in known if trust and oracle.said[at].waits_for_trust]
+    trusted = known & world.hp.waiting_for_trust(tab.name) if trust else set()
     held = [at for at in known if at in trusted or oracle.paused.get(at) or oracle.said[at].uncleanable]
     if not held and log is not None:
         return

@@ -54,6 +54,14 @@ def test_files_of_several_logs_without_times_were_made_when_they_were_committed(
     assert waiting.largest_timestamp == table.refresh().current_snapshot().timestamp_ms
 
 
+def test_the_least_time_of_files_is_not_known_where_a_row_has_none(catalog, cold):
+    table = MIXED.adopted(catalog, "lay.some_times")
+    for at in (-1, T0):
+        MIXED.append(table, {log: [Row(max(0, at), b"a", b"v", timestamp=at)] for log in (0, 1)})
+    (waiting,) = cold.segments(name_of(table), T0)
+    assert (waiting.first_timestamp, waiting.largest_timestamp) == (None, T0)
+
+
 def test_it_is_shown(catalog, lake, monkeypatch):
     table = superseded_once(catalog)
     monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))

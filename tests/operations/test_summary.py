@@ -77,15 +77,21 @@ def test_a_pass_whose_report_is_lost_is_no_writer(catalog):
     append(table, {0: [row(0, "a"), row(1, "a"), row(2, "a")]})
     pass_over(table, 1, T0 + 5, logs=300)
     (file,) = Path(table.location().removeprefix("file://")).glob("metadata/hardpack-passes/*")
-    away = file.rename(file.with_name("away"))
-    moments = history(table.refresh())
+    away, known = file.rename(file.with_name("away")), {}
+    moments = history(table.refresh(), known)
     assert (moments[-1].ended, moments[-1].since_pass) == (None, 0)
     found = summarize(table, [], moments)
     assert (found.passes, found.write_amplification) == (
         0, (moments[0].added + moments[1].added) / moments[0].added,
     )  # fmt: skip
     away.rename(file)
-    assert history(table)[-1].ended, "what could not be read was remembered"
+    ended = history(table, known)[-1].ended
+    assert ended, "what could not be read was remembered"
+    file.unlink()
+    assert history(table, known)[-1].ended == ended, "it was read again"
+    known[1] = ended
+    history(table, known)
+    assert 1 not in known, "a snapshot that has expired is remembered"
 
 
 def test_a_table_without_history(catalog):

@@ -6,6 +6,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import requests
 from hardpack.files.data_files import DataFiles
 from hardpack.table import vended
 from hardpack.table.vended import AGAIN, MARGIN, UNTOLD, RenewedIO
@@ -174,3 +175,43 @@ def test_who_has_credentials_of_their_own_keeps_them(lender, catalog):
     assert DataFiles.of(table).io is table.io
     plain = catalog.load_table(lender["name"])
     assert DataFiles.of(plain).io is plain.io
+
+
+def test_a_catalog_that_does_not_answer_holds_up_no_other_s_tables(monkeypatch):
+    asked, answer = threading.Event(), threading.Event()
+
+    def hang(self):
+        asked.set()
+        answer.wait(20)
+        return {}
+
+    monkeypatch.setattr(RenewedIO, "_lent", hang)
+    monkeypatch.setattr(vended, "_known", {})
+    away = RenewedIO(("a", "db", "t"), {}, {}, "file:///a", clock=lambda: NOW)
+    away._due = NOW
+    waiting = threading.Thread(target=away.new_input, args=("file:///a",), daemon=True)
+    waiting.start()
+    assert asked.wait(10)
+    served = threading.Event()
+
+    def other():
+        RenewedIO(("b", "db", "t"), {}, {}, "file:///b", clock=lambda: NOW).new_input("file:///b")
+        served.set()
+
+    threading.Thread(target=other, daemon=True).start()
+    found = served.wait(10)
+    answer.set()
+    waiting.join(10)
+    assert found, "it waited for another catalog"
+
+
+def test_the_catalog_is_asked_with_a_time_out(lender, monkeypatch):
+    seen = []
+    real = requests.Session.send
+    monkeypatch.setattr(requests.Session, "send", lambda *a, **k: seen.append(k.get("timeout")) or real(*a, **k))
+    pickled, read = in_a_task(lender)
+    seen.clear()
+    Clock.now = NOW + LIFE
+    read(pickle.loads(pickled))
+    assert seen
+    assert all(seen)

@@ -47,7 +47,8 @@ class LogPlan(BaseModel):
     uncleanable: bool = False
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
     held: bool = False
-    """Whether no pass will clean the log before somebody does something about it, other than to undo a pause."""
+    """Whether no pass will clean the log before somebody does something about it; of a paused log whether it is marked
+    or in trouble besides."""
     paused: bool = False
     until: int = 0
     """The time before which the decision stays as it is while the table does, ms."""

@@ -26,8 +26,8 @@ def sensed(plans: Iterable[Plan], looked: int, unreadable: int = 0, since: int |
 
     Returns:
         `uncleanable-partitions-count` and `uncleanable-bytes` of the logs that stay as they are until somebody does
-        something; `paused-partitions-count`, which Kafka has not: to its cleaner a paused log is neither a candidate
-        nor uncleanable (LogCleanerManager.grabFilthiestCompactedLog); `max-dirty-percent` and
+        something; `paused-partitions-count`, which Kafka has not: to its cleaner a paused log is no candidate
+        (LogCleanerManager.grabFilthiestCompactedLog), and uncleanable only where it is marked; `max-dirty-percent` and
         `max-compaction-delay-secs` of the logs that may be cleaned; `last-look-time-secs`, seconds since the epoch,
         which Kafka needs not as its cleaner looks every 15 s; and after the first run `time-since-last-run-ms`, `since`
         (LogCleanerManager.timeOfLastRun).

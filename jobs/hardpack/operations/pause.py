@@ -13,7 +13,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.rules.horizons import dated_anew, horizon_from, undone_clock
 from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef
-from hardpack.rules.selection import may_bring_keys_back
+from hardpack.rules.selection import waits_for_trust
 from hardpack.rules.settings import Settings
 from hardpack.table.history import horizons_at
 from hardpack.table.log_views import rewritten_unseen
@@ -58,14 +58,16 @@ def resume(
 
     def resumed(view: LogView, state: LogState) -> LogState:
         ahead = bool(state.last_clean and state.last_clean.now > now)
-        trusted = trust_late_rows and may_bring_keys_back(view)
+        trusted = trust_late_rows and waits_for_trust(view, session.settings)
         if not (state.paused or state.uncleanable or ahead or trusted):
             if partitions is None:
                 return state
-            refused = ", and no late rows of it are refused" if trust_late_rows else ""
+            untrusted = ", and no late rows of it wait to be trusted" if trust_late_rows else ""
+            if trust_late_rows and view.late_from is not None and session.settings.late_rows == "refuse":
+                untrusted = ", and trust lets no late rows in where late.rows is refuse"
             raise BadInput(
-                f"{session.name}: partition {view.partition} is neither paused nor uncleanable{refused}; "
-                "`hardpack status` shows which logs are."
+                f"{session.name}: partition {view.partition} is neither paused nor uncleanable{untrusted}; "
+                "`hardpack status` shows how logs stand."
             )
         if ahead:
             right_before = before(session.base).get(view.name)

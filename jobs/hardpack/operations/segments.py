@@ -66,7 +66,7 @@ def table_segments(
 
 
 def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
-    first = min((f.min_timestamp for f in files if _is_time(f.min_timestamp)), default=None)
+    firsts = [f.min_timestamp for f in files]
     last = max((f.max_timestamp for f in files if _is_time(f.max_timestamp)), default=None)
     return SegmentStatus(
         table=table,
@@ -75,7 +75,7 @@ def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
         last_offset=None,
         rows=sum(f.rows for f in files),
         bytes=sum(f.bytes for f in files),
-        first_timestamp=first,
+        first_timestamp=min(filter(_is_time, firsts)) if all(map(_is_time, firsts)) else None,
         largest_timestamp=max(f.modified for f in files) if last is None else last,
         tombstones=_tombstones(files),
         part="to be split",

@@ -42,7 +42,8 @@ class LogStatus(BaseModel):
     uncleanable: bool = False
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
     held: bool = False
-    """Whether no pass will clean the log before somebody does something about it, other than to undo a pause."""
+    """Whether no pass will clean the log before somebody does something about it; of a paused log whether it is marked
+    or in trouble besides."""
 
 
 def table_status(session: TableSession, now: int) -> list[LogStatus]:

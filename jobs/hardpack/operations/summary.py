@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from threading import Lock
+from contextlib import suppress
 from typing import Self
 
-from cachetools import LRUCache, cached
 from pydantic import BaseModel, ConfigDict
 from pyiceberg.table import Table
 
@@ -16,9 +15,6 @@ from hardpack.rules.causes import removed_by_cause
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.history import Commit, ancestors, commits, is_earlier_portion, summary_of
-
-MOST_TOTALS = 20_000
-"""Passes whose totals are remembered, of all tables together; a report of thousands of logs takes long to read."""
 
 
 class PassTotals(BaseModel):
@@ -110,16 +106,24 @@ class TableSummary(BaseModel):
     error: str = ""
 
 
-def history(table: Table) -> list[Moment]:
+def history(table: Table, known: dict[int, PassTotals] | None = None) -> list[Moment]:
     """Returns the snapshots that led to the current one, the oldest first, as far as they have not expired.
 
     Whoever may write to the table writes its summaries: what is no number counts as 0, what is no report as none.
+
+    Args:
+        table: as it was loaded.
+        known: by snapshot what an earlier look read of the table's passes, as a report of thousands of logs takes long
+            to read; it is brought up to date.
 
     Raises:
         OSError: a report stands in a file beside the table, and the storage does not answer.
     """
     moments: list[Moment] = []
     made = {commit.snapshot: commit for commit in commits(table)}
+    known = {} if known is None else known
+    for gone in known.keys() - made.keys():
+        del known[gone]
     clean = 0
     for snapshot in reversed(list(ancestors(table))):
         summary = summary_of(snapshot)
@@ -133,7 +137,7 @@ def history(table: Table) -> list[Moment]:
                 bytes=total,
                 added=added,
                 since_pass=total - clean,
-                ended=_totals(commit) if commit else None,
+                ended=_totals(commit, known) if commit else None,
                 by_pass=commit is not None or is_earlier_portion(snapshot),
             )
         )
@@ -145,17 +149,16 @@ def _bytes_in(summary: Mapping[str, str], name: str) -> int:
     return min(int(text), LONG_MAX) if text.isdecimal() and len(text) < 100 else 0
 
 
-def _totals(commit: Commit) -> PassTotals | None:
+def _totals(commit: Commit, known: dict[int, PassTotals]) -> PassTotals | None:
     """Returns what a pass did, None when the file that its report stood in is gone, or it is no report."""
-    try:
-        return _read_totals(commit)
-    except ValueError:
-        return None
+    if commit.snapshot not in known:
+        # what cannot be read now is not noted, as it may be there again
+        with suppress(ValueError):
+            known[commit.snapshot] = _read_totals(commit)
+    return known.get(commit.snapshot)
 
 
-@cached(LRUCache(MOST_TOTALS), lambda commit: (commit.folder.location, commit.snapshot), Lock())
 def _read_totals(commit: Commit) -> PassTotals:
-    # what cannot be read now is not remembered, as it may be there again
     report = PassReport.from_summary(commit.report, commit.snapshot)
     found = [n for log in report.logs for name, n in log if name != "partition" and isinstance(n, int)]
     if not all(0 <= n <= LONG_MAX for n in (*found, report.now, report.seconds)):

@@ -30,7 +30,8 @@ class Decision:
     due: bool
     reason: str
     held: bool = False
-    """Whether no pass will clean the log before somebody does something about it, other than to undo a pause."""
+    """Whether no pass will clean the log before somebody does something about it; of a paused log whether it is marked
+    or in trouble besides."""
 
     @property
     def ratio(self) -> float:
@@ -330,13 +331,13 @@ def _why_keyless_refused(log: LogView, d: Decision, settings: Settings) -> str:
     )
 
 
-def may_bring_keys_back(log: LogView) -> bool:
-    """Returns whether rows arrived behind which tombstones are gone.
+def waits_for_trust(log: LogView, settings: Settings) -> bool:
+    """Returns whether rows arrived behind which tombstones are gone, and nobody has trusted them.
 
     A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
-    row would bring its key back (invariant 9).
+    row would bring its key back (invariant 9). Where `late.rows` is `refuse` no trust lets late rows in.
     """
-    return log.late_from is not None and log.late_from <= log.state.expired_to
+    return settings.late_rows != "refuse" and log.late_from is not None and log.late_from <= log.state.expired_to
 
 
 def why_late_rows_refused(log: LogView, settings: Settings) -> str:
@@ -345,7 +346,7 @@ def why_late_rows_refused(log: LogView, settings: Settings) -> str:
         return ""
     if settings.late_rows == "refuse":
         return f"refused: rows arrived below the checkpoint, the first at offset {log.late_from} (late.rows=refuse)"
-    if may_bring_keys_back(log):
+    if waits_for_trust(log, settings):
         return (
             f"refused: rows arrived at offset {log.late_from}, where tombstones up to {log.state.expired_to} have been "
             "removed, so a deleted key could come back; delete the rows, or resume with --trust-late-rows"

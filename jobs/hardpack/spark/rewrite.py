@@ -154,6 +154,8 @@ def _write_all(
         written.append(write(group))
         return written[-1]
 
+    # one for all of them, as each would make its own
+    _ = files.throttle
     try:
         with ThreadPoolExecutor(min(GROUPS_AT_ONCE, files.threads)) as pool:
             for new in (pool.map if few else map)(noted, some):

@@ -56,15 +56,19 @@ def files_ahead(
     """
     begun = deque[tuple[File, Reading]]()
     held = 0
-    for file in files:
-        begun.append((file, begin(file)))
-        held += size(file)
-        # behind the one that is worked on there is always another
-        while len(begun) > 1 and (held > AHEAD_BYTES or len(begun) > AHEAD_FILES):
-            held -= size(begun[0][0])
+    try:
+        for file in files:
+            begun.append((file, begin(file)))
+            held += size(file)
+            # behind the one that is worked on there is always another
+            while len(begun) > 1 and (held > AHEAD_BYTES or len(begun) > AHEAD_FILES):
+                held -= size(begun[0][0])
+                yield begun.popleft()
+        while begun:
             yield begun.popleft()
-    while begun:
-        yield begun.popleft()
+    finally:
+        # what nobody wants any more goes, and with it the thread that reads it
+        begun.clear()
 
 
 def contents_ahead(io: FileIO, files: Iterable[tuple[str, int]]) -> Iterator[bytes]:

@@ -195,7 +195,7 @@ class _LastCleanV1(BaseModel):
 
     now: Long | None = None
     horizon_up_to: Long | None = None
-    markers: tuple[Long, ...] = ()
+    markers: tuple[Long, ...] | None = ()
 
 
 class _EntryV1(_AnyEntry):
@@ -270,5 +270,5 @@ def _migrated(entry: _EntryV1) -> LogState:
         checkpoint=entry.checkpoint,
         log_end=entry.end,
         horizons=entry.horizons,
-        last_clean=None if last.now is None else LastClean(last.now, None, horizons, last.markers),
+        last_clean=None if last.now is None else LastClean(last.now, None, horizons, last.markers or ()),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,8 @@ UNTOLD = 10 * 60
 AGAIN = 30
 """Seconds between tries that fail."""
 
-_renewing = Lock()
+_renewing: dict[tuple[str, ...], Lock] = defaultdict(Lock)
+"""By catalog and table, so that a catalog that does not answer holds up no other's tables."""
 _known: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
 """By catalog and table when to ask again, and what this process was lent last: each task unpickles its own FileIO."""
 
@@ -93,7 +95,7 @@ class RenewedIO(FileIO):
 
     def _fresh(self) -> FileIO:
         # threads that read ahead come at once, and one of them asks for all
-        with _renewing:
+        with _renewing[self._name]:
             if self._clock() >= self._due:
                 self._renew()
             if self._io is None:
@@ -114,9 +116,9 @@ class RenewedIO(FileIO):
         self.properties, self._due, self._io = properties, due, None
 
     def _lent(self) -> dict[str, Any]:
-        from pyiceberg.catalog.rest import RestCatalog
+        from hardpack.table.guard import GuardedRestCatalog
 
-        class Lender(RestCatalog):
+        class Lender(GuardedRestCatalog):
             def _response_to_table(self, _: object, response: Any) -> Any:
                 # not what else the table's properties say: they are written by whoever may change the table
                 lent = self._resolve_storage_credentials(response.storage_credentials, response.metadata_location)
