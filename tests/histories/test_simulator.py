@@ -99,3 +99,18 @@ def test_what_no_longer_fits_is_told():
 
     with pytest.raises(ValueError, match="does not fit the code any more"):
         find(Mutant("stale", work.LogToClean, "state_after", of_before, ("I5",)), most=10)
+
+
+def test_late_rows_that_a_split_brings_to_light_pin_nothing():
+    """Nobody can trust them before: to which log rows of a file of several logs belong is known once it is split."""
+    rows = [["d", "value", 1, "now"], ["a", "value", 2, "now"], ["b", "value", 1, "now"], ["e", "value", 3, "now"],
+            ["c", "tombstone", 1, "now"]]  # fmt: skip
+    settings = {"cleanup.policy": "compact,delete"}
+    play(
+        [
+            Step("create", {"t": "t.a", "version": 2, "settings": settings, "by_log": False}),
+            Step("mixed", {"t": "t.a", "rows": rows}),
+            Step("season", {"t": "t.a", "days": 30, "idle": False}),
+            Step("late", {"t": "t.a", "log": 0, "rows": [[39, "d", "tombstone"]], "beside": True}),
+        ]
+    )
