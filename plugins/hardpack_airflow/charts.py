@@ -17,14 +17,14 @@ COLORS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
 
 def charts(moments: Sequence[Moment]) -> list[str]:
     """Draws SVG of the dirty share and the size over time, and of what passes read, wrote and removed, if any did."""
-    from hardpack.rules.causes import CAUSES, Cause
+    from hardpack.rules.causes import Cause, removed_by_cause, rows_removed
 
     passes = [m for m in moments if m.ended]
 
     def rows(cause: Cause) -> Callable[[Any], float]:
-        return lambda m: m.ended.removed.get(cause.name, 0)
+        return lambda m: rows_removed(m.ended.removed, cause)
 
-    causes = [cause for cause in CAUSES if any(cause.name in m.ended.removed for m in passes if m.ended)]
+    causes = removed_by_cause(m.ended.removed for m in passes if m.ended)
     drawn = [
         _lines("Share that came since the last pass", moments, {"share": lambda m: round(m.dirty, 3)}, _share, False),
         _lines("Size of the table", moments, {"size": lambda m: m.bytes}, _bytes, False),

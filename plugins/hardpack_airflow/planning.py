@@ -109,7 +109,7 @@ def plan_units(
         now: ms.
         interval: only logs whose cleanable head has rows of this time, `(start, end)` in ms.
         previous: when the last run began that ended well, ms.
-        only: of these the tables that are looked at, as a look before this one has told of them; None for all.
+        only: names of the only tables to look at, which an earlier look has found; None for all that match.
 
     Returns:
         `units` (each a label and plans as JSON text), `tables` (those with a unit, and the refused), `reasons`

@@ -170,7 +170,7 @@ async def table(
 def _table_page(
     catalog: str, name: str, sort: str, at: int, started: tuple[str, str, str], framed: bool
 ) -> HTMLResponse:
-    from hardpack.rules.causes import CAUSES
+    from hardpack.rules.causes import removed_by_cause
 
     from hardpack_airflow.charts import charts
 
@@ -183,7 +183,7 @@ def _table_page(
     sort = _sorted(found.logs, LOG_SORTS, sort, "")
     logs, at, last = part(found.logs, at, LOGS_PER_PAGE)
     passes = [m for m in reversed(found.moments) if m.ended][:PER_PAGE]
-    causes = [cause for cause in CAUSES if any(cause.name in m.ended.removed for m in passes if m.ended)]
+    causes = list(removed_by_cause(m.ended.removed for m in passes if m.ended))
     return page(
         "table.html", page=found, logs=logs, sort=sort, number=at, last=last, summary=found.summary,
         charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started, framed=framed,

@@ -51,7 +51,8 @@ class Telling(Hardpack):
                 reason=status.reason,
                 expired_to=state.expired_to if state else -1,
                 uncleanable=status.uncleanable,
-                stuck=bool(getattr(status, "stuck", False)) or status.reason.startswith("stuck"),
+                held=status.held,
+                stuck=status.reason.startswith("stuck"),
                 horizons=[tuple(h) for h in state.horizons] if state else [],
                 waiting=waiting,
             )

@@ -104,9 +104,14 @@ def _any_base(real: Any) -> Any:
     return lambda ledger, standing, fields: real(ledger, replace(standing, ancestors=Everything()), fields)
 
 
-def _touches_all(real: Any) -> Any:
-    """Paused and uncleanable logs, and those that are only deleted, still get phase two and retention."""
-    return lambda *_: ""
+def _always(answer: Any) -> Any:
+    """Whatever is asked, this is the answer."""
+    return lambda _: lambda *_: answer
+
+
+def _none_under_a_pause(real: Any) -> Any:
+    """A pause hides what else keeps a log from being cleaned."""
+    return lambda log: "" if log.state.paused else real(log)
 
 
 def _of_the_plan(real: Any) -> Any:
@@ -154,11 +159,6 @@ def _pinned_by_all(real: Any) -> Any:
 
 def _any_time(real: Any) -> Any:
     return lambda now, at: now
-
-
-def _unnoticed(real: Any) -> Any:
-    """Nobody is told that a log is stuck."""
-    return lambda *_: ""
 
 
 def _chained(real: Any) -> Any:
@@ -230,16 +230,6 @@ def _none_wait(real: Any) -> Any:
     return lambda *seen: real(*seen[:-1], ())
 
 
-def _nobody_waits(real: Any) -> Any:
-    """Tombstones wait for no reader."""
-    return lambda *_: False
-
-
-def _knows_all(real: Any) -> Any:
-    """The pass before the last one is held to have read every file."""
-    return lambda *_: True
-
-
 def _whatever_stands(real: Any) -> Any:
     """A log counts as read by a gate whatever its files are now."""
     return lambda _, entry: bool(entry.gate_read)
@@ -275,20 +265,6 @@ def _no_rollback(real: Any) -> Any:
     return lambda ledger, *at: real(replace(ledger, earlier=()), *at)
 
 
-def _believed(real: Any) -> Any:
-    """Whatever state stands in the table is held to belong to its snapshot."""
-    return lambda *_: True
-
-
-def _trusts_all(real: Any) -> Any:
-    """Who trusts the late rows of one log forgets what tombstones were removed in all."""
-    return lambda *_: True
-
-
-def _lacks_nothing(real: Any) -> Any:
-    return lambda *_: False
-
-
 MUTANTS = [
     Mutant(
         "A3 log start of the first pass",
@@ -300,7 +276,7 @@ MUTANTS = [
     ),
     Mutant("A4 all rows taken is a new table", sensing, "_view", _all_removed_is_anew, ("state-survives", "I6")),
     Mutant("A5 any base", publish, "_next_state", _any_base, ("base-lost",)),
-    Mutant("A7 nothing is left alone", phase_two, "why_left_alone", _touches_all, ("paused", "policy")),
+    Mutant("A7 nothing is left alone", phase_two, "why_left_alone", _always(""), ("paused", "policy")),
     Mutant("A9 format v1", layout, "_check_format", _v1, ("v1",)),
     Mutant("A10 horizons from the plan", work.LogToClean, "state_after", _of_the_plan, ("horizon-early", "I5")),
     Mutant("A11 late rows date neighbours", work, "after_clean", _neighbours_too, ("horizon-once",)),
@@ -309,9 +285,9 @@ MUTANTS = [
         "A19 an undone pass is believed",
         history._Past,
         "told_by_newest",
-        _believed,
+        _always(True),
         ("I6", "I9", "state-survives"),
-        ((history._Past, "lacks", _lacks_nothing),),
+        ((history._Past, "lacks", _always(False)),),
     ),
     Mutant("A20 verify blames for what came", verify, "_by_themselves", _blames, ("verify",)),
     Mutant("A21 a rewrite brings nothing", Lineage, "origin", _by_data_sequence, ("I9", "I9-risen")),
@@ -324,7 +300,7 @@ MUTANTS = [
         "to_segments",
         _chained,
         ("pinned",),
-        ((selection, "_why_stuck", _unnoticed),),
+        ((selection, "_why_stuck", _always("")),),
     ),
     Mutant("B7 both sums", selection, "_bytes_around", _both_sums, ("ratio",)),
     Mutant("C1 one bad log", phase_one, "mark_uncleanable", _whole_table, ("isolation",)),
@@ -332,16 +308,17 @@ MUTANTS = [
     Mutant("a split counts as a pass", Lineage, "origin", _splits_too, ("I9", "I9-risen")),
     Mutant("nobody splits", splitting, "table_logs", _no_split, ("pinned",), ((planning, "table_logs", _no_split),)),
     Mutant("rows that wait are forgotten", sensing, "_view", _none_wait, ("state-survives", "I6", "I9-risen")),
-    Mutant("what came late counts as settled", verify_sample.Settled, "_knew", _knows_all, ("errors",)),
+    Mutant("what came late counts as settled", verify_sample.Settled, "_knew", _always(True), ("errors",)),
     Mutant("any files are as read", gate_read, "holds_what_was_read", _whatever_stands, ("verify",)),
     Mutant("hidden rows are as read", gate_read, "holds_what_was_read", _no_deletes, ("verify",)),
     Mutant("the newest gate read all", verify, "stand_as_read", _newest_alone, ("verify",)),
     Mutant("nothing came during a pass", gate_read, "_stands", _nothing_came, ("verify",)),
-    Mutant("readers are forgotten", model.SlowestReader, "keeps", _nobody_waits, ("reader",)),
+    Mutant("readers are forgotten", model.SlowestReader, "keeps", _always(False), ("reader",)),
     Mutant("a MERGE that adds rows makes a new topic", Change, "grows", _never_grows, ("I6", "state-survives")),
     Mutant("portions are never rolled back", publish, "_standing", _no_rollback, ("I1",)),
     Mutant("what comes between portions is seen", model.SeenCommits, "holds", _all_between, ("I9", "I9-risen")),
-    Mutant("the trust of one is of all", pause, "waits_for_trust", _trusts_all, ("I9", "I9-risen")),
+    Mutant("the trust of one is of all", pause, "waits_for_trust", _always(True), ("I9", "I9-risen")),
+    Mutant("a pause hides a mark", selection, "_why_broken", _none_under_a_pause, ("held",)),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]
 """All that is planted. A replacement goes where the function is looked up, not where it is defined."""

@@ -115,6 +115,7 @@ class Said:
     reason: str
     expired_to: int
     uncleanable: bool
+    held: bool
     stuck: bool
     horizons: list[tuple[int, int]]
     waiting: bool

@@ -42,8 +42,9 @@ def portions(choice: Choice) -> list[Choice]:
     limit, sizes = choice.work.request.commit_bytes, choice.inputs.data_files
     if limit is None or choice.work.columns.leader_epoch:
         return [choice]
-    living = [run for run in choice.rewrite if any(map(choice.leaves_a_row, run))]
-    emptied = [run for run in choice.rewrite if not any(map(choice.leaves_a_row, run))]
+    living, emptied = list[Sequence[str]](), list[Sequence[str]]()
+    for run in choice.rewrite:
+        (living if any(map(choice.leaves_a_row, run)) else emptied).append(run)
     packs = in_packs(living, lambda run: sum(sizes[path].bytes for path in run), limit)
     if len(packs) < 2:
         return [choice]

@@ -17,7 +17,7 @@ from hardpack.operations.writers import Writer, recognise, unmapped
 from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_settings, read_settings
 from hardpack.rules.tombstones import NULL
 from hardpack.table.columns import POLICY
-from hardpack.table.history import ancestors, summary_of
+from hardpack.table.history import ancestors, summary_of, tells_states
 from hardpack.table.layout import FIELDS, OFFSETS, RULE, TOMBSTONES, bound_fields, check_layout, mean_other_rows
 from hardpack.table.log_views import read_logs
 from hardpack.table.readable import check_readable
@@ -154,5 +154,5 @@ def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: S
 
 def _fields_of_state(table: Table) -> str:
     """Returns by which fields a table's state goes; without an adoption the newest pass tells, if anybody does."""
-    told = (summary_of(s).get(FIELDS, "") for s in ancestors(table) if STATE_PROPERTY in summary_of(s))
+    told = (summary_of(s).get(FIELDS, "") for s in ancestors(table) if tells_states(s))
     return table.properties.get(FIELDS) or next(told, "")

@@ -56,14 +56,20 @@ def resume(
         # of one snapshot, as another try may find the table moved on
         return horizons_at(session.table, now)
 
+    @cache
+    def in_force(_: str) -> Settings:
+        # of one metadata, and not worked out anew for each log
+        return session.settings
+
     def resumed(view: LogView, state: LogState) -> LogState:
+        settings = in_force(session.table.metadata_location)
         ahead = bool(state.last_clean and state.last_clean.now > now)
-        trusted = trust_late_rows and waits_for_trust(view, session.settings)
+        trusted = trust_late_rows and waits_for_trust(view, settings)
         if not (state.paused or state.uncleanable or ahead or trusted):
             if partitions is None:
                 return state
             untrusted = ", and no late rows of it wait to be trusted" if trust_late_rows else ""
-            if trust_late_rows and view.late_from is not None and session.settings.late_rows == "refuse":
+            if trust_late_rows and view.late_from is not None and settings.late_rows == "refuse":
                 untrusted = ", and trust lets no late rows in where late.rows is refuse"
             raise BadInput(
                 f"{session.name}: partition {view.partition} is neither paused nor uncleanable{untrusted}; "
@@ -71,7 +77,7 @@ def resume(
             )
         if ahead:
             right_before = before(session.base).get(view.name)
-            state = undone_clock(state, now, session.settings.delete_retention_ms, right_before)
+            state = undone_clock(state, now, settings.delete_retention_ms, right_before)
         expired_to = -1 if trusted else state.expired_to
         return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
 

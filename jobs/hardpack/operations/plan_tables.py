@@ -52,11 +52,11 @@ class Look:
     partitions: Sequence[Partition] | None = None
     """Only these logs; None for all."""
     force: bool = False
-    """Whether all is planned that is cleanable."""
+    """Whether to plan whatever is cleanable, whatever its dirty ratio."""
     interval: tuple[int, int] | None = None
     """Only logs whose cleanable head has rows of this time, the end not included; None for any."""
     only: Collection[str] | None = None
-    """Of these the tables that are looked at, as a look before this one has told of them; None for all."""
+    """Names of the only tables to look at, which an earlier look has found; None for all that match."""
 
     @property
     def usual(self) -> bool:
@@ -65,7 +65,7 @@ class Look:
 
     @property
     def request(self) -> PlanRequest:
-        """What it asks of each table."""
+        """Returns the request by which each table's plan is made."""
         return PlanRequest(self.now, self.partitions, self.force, interval=self.interval, clock=self.now)
 
     def matches(self, table: str) -> bool:

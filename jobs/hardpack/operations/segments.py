@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypeGuard
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,6 +12,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.operations.status import MIXED
 from hardpack.rules.model import DataFile, LogView, Partition, Segment
 from hardpack.rules.selection import Decision, closed_segments, decide
+from hardpack.rules.times import is_time
 
 Part = Literal["clean", "dirty", "too young", "active", "in trouble", "to be split"]
 
@@ -67,7 +68,7 @@ def table_segments(
 
 def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
     firsts = [f.min_timestamp for f in files]
-    last = max((f.max_timestamp for f in files if _is_time(f.max_timestamp)), default=None)
+    last = max((f.max_timestamp for f in files if is_time(f.max_timestamp)), default=None)
     return SegmentStatus(
         table=table,
         partition=MIXED,
@@ -75,7 +76,7 @@ def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:
         last_offset=None,
         rows=sum(f.rows for f in files),
         bytes=sum(f.bytes for f in files),
-        first_timestamp=min(filter(_is_time, firsts)) if all(map(_is_time, firsts)) else None,
+        first_timestamp=min(filter(is_time, firsts)) if all(map(is_time, firsts)) else None,
         largest_timestamp=max(f.modified for f in files) if last is None else last,
         tombstones=_tombstones(files),
         part="to be split",
@@ -94,18 +95,13 @@ def _segments(table: str, view: LogView, closed: int, decision: Decision) -> Ite
             last_offset=None if trouble else segment.last_offset,
             rows=sum(file.rows for file in segment.files),
             bytes=segment.bytes,
-            first_timestamp=segment.first_timestamp if _is_time(segment.first_timestamp) else None,
+            first_timestamp=segment.first_timestamp if is_time(segment.first_timestamp) else None,
             largest_timestamp=segment.largest_timestamp,
             tombstones=_tombstones(segment.files),
             part="in trouble" if trouble else _part(segment, number >= closed, decision),
             trouble=trouble,
             files=tuple(file.path for file in segment.files),
         )
-
-
-def _is_time(ms: int | None) -> TypeGuard[int]:
-    """Returns whether a bound is a time: Kafka's -1 stands for none."""
-    return ms is not None and ms >= 0
 
 
 def _tombstones(files: Iterable[DataFile]) -> int | None:

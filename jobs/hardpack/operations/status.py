@@ -10,6 +10,7 @@ from hardpack.compaction.session import TableSession
 from hardpack.rules.model import DataFile, LogView, Partition
 from hardpack.rules.selection import checkpoint_of, decide
 from hardpack.rules.settings import Settings
+from hardpack.rules.times import is_time
 from hardpack.table.log_views import table_logs
 
 MIXED = "several"
@@ -63,7 +64,7 @@ def table_status(session: TableSession, now: int) -> list[LogStatus]:
 
 
 def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
-    early = min((f.min_timestamp for f in files if f.min_timestamp is not None and f.min_timestamp >= 0), default=now)
+    early = min((f.min_timestamp for f in files if is_time(f.min_timestamp)), default=now)
     return LogStatus(
         table=table,
         partition=MIXED,
@@ -87,8 +88,7 @@ def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
 def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:
     decision = decide(view, settings, now)
     dirty = (f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty)
-    # Kafka's -1 is no time
-    head = [t for t in dirty if t is not None and t >= 0]
+    head = list(filter(is_time, dirty))
     horizons = [ms for _, ms in view.state.horizons] if view.tombstones_waiting != 0 else []
     return LogStatus(
         table=table,

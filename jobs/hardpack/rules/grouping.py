@@ -25,11 +25,12 @@ def in_packs(things: Iterable[T], size: Callable[[T], int], most: int, most_thin
     packs: list[list[T]] = []
     held = 0
     for thing in things:
-        if not packs or held + size(thing) > most or len(packs[-1]) == most_things:
+        taken = size(thing)
+        if not packs or held + taken > most or len(packs[-1]) == most_things:
             packs.append([])
             held = 0
         packs[-1].append(thing)
-        held += size(thing)
+        held += taken
     return packs
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from hardpack.rules.times import LONG_MAX, plus
+from hardpack.rules.times import LONG_MAX, is_time, plus
 
 Partition = int | str
 Horizon = tuple[int, int]
@@ -47,8 +47,8 @@ class DataFile:
 
     @property
     def timed(self) -> bool:
-        """Whether a row has a timestamp; Kafka's -1 stands for none."""
-        return self.max_timestamp is not None and self.max_timestamp >= 0
+        """Whether a row has a timestamp."""
+        return is_time(self.max_timestamp)
 
     def of_no_one_log(self) -> DataFile:
         """Returns the file marked as one that may hold rows of several logs: its bounds are those of none of them."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hardpack.rules.horizons import due_ranges, removable
 from hardpack.rules.model import LogView, Segment
 from hardpack.rules.settings import Settings
-from hardpack.rules.times import LONG_MAX, minus, plus
+from hardpack.rules.times import LONG_MAX, is_time, minus, plus
 
 MOST_TIED = 3
 """Older files that overlap in a chain with the newest before the log counts as stuck; appends may overlap a little."""
@@ -76,7 +76,7 @@ def _closes_at(newest: Segment, settings: Settings) -> int:
         return LONG_MAX
     first = newest.first_timestamp
     # where rows have no time the segment is as old as its file (LogSegment.timeWaitedForRoll)
-    begun = first if first is not None and first >= 0 else min(f.modified for f in newest.files)
+    begun = first if is_time(first) else min(f.modified for f in newest.files)
     return plus(plus(begun, settings.segment_ms), 1)
 
 

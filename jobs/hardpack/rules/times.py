@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 LONG_MAX = 2**63 - 1
 LONG_MIN = -(2**63)
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+
+
+def is_time(ms: int | None) -> TypeGuard[int]:
+    """Returns whether a row's timestamp, or a bound of timestamps, is a time: Kafka's -1 is none (RecordBatch)."""
+    return ms is not None and ms >= 0
 
 
 def plus(ms: int, span_ms: int) -> int:

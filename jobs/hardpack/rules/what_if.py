@@ -14,7 +14,7 @@ from math import exp, expm1, inf, log1p
 from hardpack.rules.model import DataFile, LastClean, LogState, LogView, Partition, Segment, to_segments
 from hardpack.rules.selection import Decision, decide, steady_until
 from hardpack.rules.settings import Settings
-from hardpack.rules.times import DAY_MS
+from hardpack.rules.times import DAY_MS, is_time
 
 MANY = 1e18
 """Stands for keys without end: no row is superseded."""
@@ -281,9 +281,9 @@ def looks_between(begin: int, until: int, every: int) -> range:
 
 
 def _time_of(file: DataFile) -> int:
-    """Returns the time of a file's first row, ms, else that of its commit; Kafka's -1 is none."""
+    """Returns the time of a file's first row, ms, else that of its commit."""
     first = file.min_timestamp
-    return first if first is not None and first >= 0 else file.modified
+    return first if is_time(first) else file.modified
 
 
 def replay(logs: Sequence[LogHistory], settings: Settings, every: int, until: int) -> Replayed:

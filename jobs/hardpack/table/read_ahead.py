@@ -31,8 +31,9 @@ def one_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
         batches: none of them is None.
     """
     reading = _one_ahead(batches)
+    # the None that comes first, so that the first batch is on its way before anybody asks for it
     next(reading)
-    return reading  # type: ignore[return-value]
+    return cast("Iterator[Batch]", reading)
 
 
 def _one_ahead(batches: Iterator[Batch]) -> Iterator[Batch | None]:
