@@ -225,7 +225,9 @@ class Oracle:
             must(not unseen or now.refused, "I9",
                  f"log {log}: no pass saw the row at {unseen[0].offset if unseen else 0}, yet it counts as clean "
                  f"(first dirty {now.first_dirty})")  # fmt: skip
-            must(now.held or not now.uncleanable, "held", f"log {log} is marked, and no alert tells of it")
+            # while it has no row there is nothing that anybody could have cleaned
+            told = now.held or not now.uncleanable or not rows.log(log)
+            must(told, "held", f"log {log} is marked, and no alert tells of it")
             rules.dirty_enough(log, now, rows, settings, line.bounded, clock)
             rules.due_in_time(log, now, rows, settings, clock)
             back = line.floor is not None and (now.checkpoint is None or now.checkpoint < line.floor)
