@@ -83,7 +83,7 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
         def found() -> list[dict[str, Any]]:
             """Returns the adopted tables, so many a task as one Spark application takes."""
             context = get_current_context()
-            see_that_the_form_counts(context)
+            see_that_the_form_counts(context, all_ours=True)
             params, run = context["params"], context["dag_run"]
             asked = globs(params["tables"]), run_time(context), params.get("dry_run", False)
             there, ti = catalogs(), context["ti"]

@@ -65,7 +65,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
         def choose() -> str:
             """Returns the task to go on with."""
             context = get_current_context()
-            see_that_the_form_counts(context)
+            see_that_the_form_counts(context, all_ours=True)
             action = context["params"]["action"]
             return "verify" if action == "verify" else "change"
 

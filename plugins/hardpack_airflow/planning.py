@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 FORMS = ("tables", "partitions", "force", "dry_run", "action", "table", "catalog", "trust_late_rows")
 """What the forms of our DAGs ask."""
+POLICY_FORM = frozenset(("tables", "partitions", "force", "dry_run"))
+"""What the form of a policy's DAG asks; an author's own DAG, which our tasks may be in, asks no such four."""
 LONGEST_LABEL, MOST_REASONS, MOST_HELD = 200, 20, 100
 _LOOKING: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
 """By catalog and policy, so that a look that hangs holds up no other policy's."""
@@ -47,11 +49,12 @@ def kind_of(run: Any) -> str:
     return str(getattr(run.run_type, "value", run.run_type))
 
 
-def see_that_the_form_counts(context: Mapping[str, Any]) -> None:
+def see_that_the_form_counts(context: Mapping[str, Any], all_ours: bool = False) -> None:
     """See that a run does what it was asked for.
 
     Args:
         context: the task's, with its run, its DAG and the values of the form.
+        all_ours: whether the DAG is known to be hardpack's; else that of a policy is known by its form.
 
     Raises:
         AirflowFailException: Airflow hands on another value of the form, so that a dry run would be none; or the run
@@ -62,8 +65,8 @@ def see_that_the_form_counts(context: Mapping[str, Any]) -> None:
     asked_for, params = getattr(context["dag_run"], "conf", None) or {}, context.get("params") or {}
     form = context["dag"].params if "dag" in context else {}
     # an author's own DAG may be handed what concerns other tasks
-    is_hardpacks_form = "tables" in form or "action" in form
-    if is_hardpacks_form and (unknown := [name for name in asked_for if name not in form]):
+    ours = all_ours or set(form) >= POLICY_FORM
+    if ours and (unknown := [name for name in asked_for if name not in form]):
         raise AirflowFailException(
             f"The run was started with {unknown[0]!r}, which the form of its DAG does not ask, expected some of "
             f"{', '.join(form)}. Nothing was changed."

@@ -89,6 +89,7 @@ def test_a_run_that_is_asked_for_one_thing_and_told_another_does_nothing(looks):
 def test_a_run_that_is_asked_for_what_its_form_has_not_does_nothing():
     """Airflow hands on whatever it is given: `table` for `tables` would clean every table of the policy."""
     from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow.planning import see_that_the_form_counts
     from hardpack_airflow.sensor import asked
 
     form = {"tables": "*.*", "partitions": [], "force": False, "dry_run": False}
@@ -100,7 +101,11 @@ def test_a_run_that_is_asked_for_what_its_form_has_not_does_nothing():
         with pytest.raises(AirflowFailException, match=told):
             asked(policy, "*.*", "[]", "false", context)
         # in an author's own DAG it may be for other tasks
-        assert asked(policy, "*.*", "[]", "false", context | {"dag": SimpleNamespace(params={"mine": 1})})["tables"]
+        theirs = context | {"dag": SimpleNamespace(params={"mine": 1, "tables": "x.*", "action": "load"})}
+        assert asked(policy, "*.*", "[]", "false", theirs)["tables"]
+        # the forms of maintenance and of work by hand are shorter
+        with pytest.raises(AirflowFailException, match="does not ask"):
+            see_that_the_form_counts(context | {"dag": SimpleNamespace(params={"tables": "*.*"})}, all_ours=True)
 
 
 def test_native_objects_are_taken_too():

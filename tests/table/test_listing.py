@@ -2,12 +2,14 @@
 
 import logging
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from botocore.exceptions import ClientError
 from hardpack import Hardpack
 from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput, Unavailable, Unreadable
+from hardpack.operations.known_tables import find_topics
 from hardpack.operations.plan_tables import Look, NotAdopted, PlanCache
 from hardpack.policy import Policy
 from hardpack.table import catalog as door
@@ -184,6 +186,21 @@ def test_where_tables_of_rest_lie_is_asked_once_by_a_process(catalog, monkeypatc
         assert table_places(rest) == {"db.t": table.location()}, "what cannot be read does not hide the others"
         assert table_places(rest) == {"db.t": table.location()}
     assert asked.count("db.t") == 1
+
+
+@pytest.mark.parametrize("ask", [table_places, lambda catalog: find_topics(catalog, "*.*")])
+def test_tables_are_loaded_side_by_side_where_all_of_them_are(ask):
+    class Meeting(Nested):
+        both = Barrier(2)
+
+        def load_table(self, name):
+            self.both.wait(timeout=10)
+            super().load_table(name)
+
+    asked = Meeting()
+    ask(asked)
+    assert not asked.both.broken
+    assert set(asked.loaded) == {"a.b.t", "a.t"}
 
 
 def test_remembered_places_are_bounded(catalog, monkeypatch):

@@ -6,13 +6,14 @@ import json
 import logging
 import re
 from collections.abc import Container, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardpack.errors import Unreadable
 from hardpack.failures import of_table
 from hardpack.home import replace_file
-from hardpack.table.catalog import find_tables, open_table
+from hardpack.table.catalog import OPENED_AT_ONCE, find_tables, open_table
 from hardpack.table.columns import is_topic
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def find_topics(catalog: Catalog, pattern: str, unread: Container[str] | None = 
     names = find_tables(catalog, pattern)
     if names == [pattern]:
         return names
-    told = {name: _is_topic(catalog, name) for name in names}
+    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+        told = dict(zip(names, pool.map(lambda name: _is_topic(catalog, name), names), strict=True))
     none_read = all(topic is None for topic in told.values())
     kept = unread or ()
     return [name for name, topic in told.items() if topic or (topic is None and (none_read or name in kept))]

@@ -6,6 +6,7 @@ import logging
 import threading
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeGuard
@@ -43,6 +44,8 @@ DENIED = ("ACCESS_DENIED", "AccessDenied", "Access Denied", "Forbidden", "HTTP s
 LOCATIONS = "hardpack.locations"
 """Catalog property: further folders, divided by commas, under which maintenance may delete files."""
 MOST_PLACES = 100_000
+OPENED_AT_ONCE = 8
+"""Tables of a catalog that are loaded side by side, where all of them are."""
 _places: dict[tuple[str, str, str], str] = {}
 _remembering = threading.Lock()
 
@@ -235,20 +238,23 @@ def table_places(catalog: Catalog) -> dict[str, str]:
     Raises:
         Unavailable: the catalog does not answer.
     """
-    places = {}
-    known = metadata_locations(catalog)
-    for name in known or find_tables(catalog, "*"):
-        remembered = _places.get(_key(catalog, name))
-        if name in known:
-            places[name] = known[name].rpartition("/metadata/")[0] or known[name]
-        elif remembered:
-            places[name] = remembered
-        else:
-            try:
-                places[name] = open_table(catalog, name).location()
-            except Unreadable as error:
-                log.warning("where it lies is not known: %s", error)
-    return places
+    if known := metadata_locations(catalog):
+        return {name: location.rpartition("/metadata/")[0] or location for name, location in known.items()}
+    names = find_tables(catalog, "*")
+    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+        found = dict(zip(names, pool.map(lambda name: _place(catalog, name), names), strict=True))
+    return {name: place for name, place in found.items() if place}
+
+
+def _place(catalog: Catalog, name: str) -> str:
+    """Returns where a table lies, by what is remembered or by loading it; empty when nobody can read it."""
+    if remembered := _places.get(_key(catalog, name)):
+        return remembered
+    try:
+        return open_table(catalog, name).location()
+    except Unreadable as error:
+        log.warning("where it lies is not known: %s", error)
+        return ""
 
 
 def _key(catalog: Catalog, name: str) -> tuple[str, str, str]:
