@@ -93,8 +93,8 @@ def measure(evidence: DataFrame | pa.Table, logs: list[dict[str, Any]]) -> list[
     import pyarrow as pa
 
     counted = _here(evidence, logs) if isinstance(evidence, pa.Table) else _in_tasks(evidence, logs)
-    found = {row["p"]: row for row in counted}
-    return [_filled(log, found.get(log["partition"], {})) for log in logs]
+    by_log = {row["p"]: row for row in counted}
+    return [_filled(log, by_log.get(log["partition"], {})) for log in logs]
 
 
 def _here(evidence: pa.Table, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -148,15 +148,15 @@ def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordB
             with db:
                 db.register("limits", limits)
                 db.register("evidence", pa.RecordBatchReader.from_batches(first.schema, rows()))
-                found = db.sql(COUNTED).to_arrow_table()
+                counted = db.sql(COUNTED).to_arrow_table()
         numbers = pa.schema([("p", pa.string()), *((name, offset) for name in NUMBERS)])
-        yield from found.rename_columns(numbers.names).cast(numbers).to_batches()
+        yield from counted.rename_columns(numbers.names).cast(numbers).to_batches()
 
     return count
 
 
-def _filled(log: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    numbers = {name: int(found.get(name) or 0) for name in NUMBERS}
+def _filled(log: dict[str, Any], counts: dict[str, Any]) -> dict[str, Any]:
+    numbers = {name: int(counts.get(name) or 0) for name in NUMBERS}
     if "counted" in log:
         numbers |= {"rows_before": int(log["counted"][0]), "rows_after": int(log["counted"][1])}
     ledger = {"removed": int(log["removed"]), "markers": int(log.get("markers", 0)), "share": log.get("share", 1)}

@@ -119,8 +119,8 @@ def _suite(file: Path, read: Suite) -> ExpectationSuite:
 
 def _why(error: Exception) -> str:
     """Returns what is wrong in a few words; pydantic's errors have more."""
-    told = error.errors()[0] if hasattr(error, "errors") else None
-    return f"{told['loc'][0]}: {told['msg']}" if told else str(error).partition("\n")[0]
+    first = error.errors()[0] if hasattr(error, "errors") else None
+    return f"{first['loc'][0]}: {first['msg']}" if first else str(error).partition("\n")[0]
 
 
 def _not_judged(file: Path, table: str, name: str, trace: str) -> HardpackError:

@@ -68,8 +68,8 @@ class Hardpack(StatusVerbs, ReadVerbs):
     ) -> None:
         self.catalog, self.clock = guarded(catalog), clock
         self._memory = memory or ManifestCache()
-        told = policies or policies_in_force()
-        self.policies = told.in_catalog(catalog.name) if told else None
+        in_force = policies or policies_in_force()
+        self.policies = in_force.in_catalog(catalog.name) if in_force else None
         self.home = home or default_home()
         self._spark, self._fits = spark, False
         self.short_life = False
@@ -189,8 +189,8 @@ class Hardpack(StatusVerbs, ReadVerbs):
         `now` that is given says what time it is, and time then stands still until the plan is applied.
         """
         at = self._now(now)
-        told = self.clock() if now is None or self.clock is not clock else None
-        request = PlanRequest(at, partitions, force, last_stable, interval, told)
+        clock_time = self.clock() if now is None or self.clock is not clock else None
+        request = PlanRequest(at, partitions, force, last_stable, interval, clock_time)
         return self.plan_of(open_table(self.catalog, table), request)
 
     def _now(self, now: int | None) -> int:
@@ -263,8 +263,8 @@ class Hardpack(StatusVerbs, ReadVerbs):
     def clean_or_replan(self, plan: Plan) -> PassReport:
         """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew."""
 
-        def replan(old: Plan, told: Mapping[str, int]) -> Plan:
-            request = PlanRequest(old.now, force=old.force, last_stable=told, clock=old.clock)
+        def replan(old: Plan, last_stable: Mapping[str, int]) -> Plan:
+            request = PlanRequest(old.now, force=old.force, last_stable=last_stable, clock=old.clock)
             return self.plan_of(open_table(self.catalog, old.table), request)
 
         return clean_or_replan(plan, self.clean, replan)

@@ -40,18 +40,18 @@ def as_hardpack_error(error: Exception) -> HardpackError:
     if isinstance(error, HardpackError):
         return error
     text = str(error)
-    if found := IN_TASK.search(text):
-        kind: type[HardpackError] = getattr(errors, found["kind"], HardpackError)
-        return kind(found["message"])
+    if in_task := IN_TASK.search(text):
+        kind: type[HardpackError] = getattr(errors, in_task["kind"], HardpackError)
+        return kind(in_task["message"])
     from hardpack.table.catalog import OUTAGES
     from hardpack.table.redaction import redacted
 
     kind_name, message = java_error(error)
-    told = redacted(f"{kind_name.rpartition('.')[2]}: {message}".rstrip(": .") if message else kind_name)
+    cause = redacted(f"{kind_name.rpartition('.')[2]}: {message}".rstrip(": .") if message else kind_name)
     if FULL in text:
         return Unavailable(
-            f"a disk is full ({told}); free some space where the table, Spark's spark.local.dir and HARDPACK_HOME lie, "
-            "then try again."
+            f"a disk is full ({cause}); free some space where the table, Spark's spark.local.dir and HARDPACK_HOME "
+            "lie, then try again."
         )
     away = isinstance(error, OUTAGES) or AWAY.search(f"{kind_name} {text}")
     for what, pattern in (("missing", MISSING), ("damaged", DAMAGED)):
@@ -59,26 +59,26 @@ def as_hardpack_error(error: Exception) -> HardpackError:
             # a decoder whose bytes did not come
             continue
         if (line := pattern.search(text)) or (pattern is MISSING and isinstance(error, FileNotFoundError)):
-            which = redacted(line[0].strip().removeprefix("Caused by: ").rstrip(".")) if line else told
+            which = redacted(line[0].strip().removeprefix("Caused by: ").rstrip(".")) if line else cause
             return BadInput(f"a file is {what} ({which}); restore it, or roll the table back to a snapshot without it.")
     if away:
-        return Unavailable(f"a service did not answer ({told}); see that catalog and storage are up, then try again.")
-    return Unforeseen(f"{told}; nobody foresaw this, so run it with --verbose and report what it prints.")
+        return Unavailable(f"a service did not answer ({cause}); see that catalog and storage are up, then try again.")
+    return Unforeseen(f"{cause}; nobody foresaw this, so run it with --verbose and report what it prints.")
 
 
 def not_measured(table: str, trace: str) -> HardpackError:
     """Returns the error of a validation that could not be done, from what was raised, with its trace."""
-    told = as_hardpack_error(RuntimeError(trace))
-    if isinstance(told, Unforeseen):
+    error = as_hardpack_error(RuntimeError(trace))
+    if isinstance(error, Unforeseen):
         return Unavailable(f"{table}: the guarantees could not be measured ({_first(trace)}); run it again.")
-    return type(told)(f"{table}: the guarantees could not be measured, {told}")
+    return type(error)(f"{table}: the guarantees could not be measured, {error}")
 
 
 def _first(text: str) -> str:
     """Returns the first line that tells something: of py4j's text that is the second, by Java."""
     first, _, rest = text.strip().partition("\n")
-    told = rest.strip().removeprefix(":").strip()
-    return _first(told) if told and first.startswith("An error occurred while calling ") else first
+    second = rest.strip().removeprefix(":").strip()
+    return _first(second) if second and first.startswith("An error occurred while calling ") else first
 
 
 def of_table(name: str, error: Exception) -> str:

@@ -28,15 +28,15 @@ def trusted(path: Path) -> Path:
         OSError: it is not there.
     """
     for place in (path.parent, path):
-        found = place.stat()
-        others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        status = place.stat()
+        others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         # in a sticky folder, as /tmp is, nobody can replace what is another's
-        sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX and place != path
+        sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and place != path
         fixed = os.statvfs(place).f_flag & os.ST_RDONLY
-        if (found.st_uid not in (os.geteuid(), 0)) or (others and not sticky and not fixed):
+        if (status.st_uid not in (os.geteuid(), 0)) or (others and not sticky and not fixed):
             raise BadInput(
-                f"{place} is owned by user {found.st_uid} with mode {stat.S_IMODE(found.st_mode):o}, expected it to be "
-                f"yours or root's and writable by nobody else, as jars and policies there are obeyed; mend it by "
+                f"{place} is owned by user {status.st_uid} with mode {stat.S_IMODE(status.st_mode):o}, expected it to "
+                f"be yours or root's and writable by nobody else, as jars and policies there are obeyed; mend it by "
                 f"`chown` or `chmod go-w {place}`."
             )
     return path

@@ -86,8 +86,8 @@ def _is_of_another_site(request: Request) -> bool:
         return site not in ("same-origin", "none")
     # browsers leave that out where a page is not encrypted; ports differ behind a proxy, and share their cookies
     origin = request.headers.get("origin")
-    told = [request.headers.get("host", ""), *request.headers.get("x-forwarded-host", "").split(",")]
-    here = {urlsplit(f"//{host.strip()}").hostname for host in told} | {urlsplit(base_url()).hostname}
+    hosts = [request.headers.get("host", ""), *request.headers.get("x-forwarded-host", "").split(",")]
+    here = {urlsplit(f"//{host.strip()}").hostname for host in hosts} | {urlsplit(base_url()).hostname}
     return origin is not None and urlsplit(origin).hostname not in here - {None}
 
 

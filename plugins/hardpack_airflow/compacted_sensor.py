@@ -53,11 +53,11 @@ class CompactedSensor(BaseSensorOperator):
         now = clock()
         try:
             until = time_of(self.up_to) if self.up_to else None
-            found = Hardpack.connect(self.catalog or usual_catalog()).status(self.table, now)
+            logs = Hardpack.connect(self.catalog or usual_catalog()).status(self.table, now)
         except Exception as error:  # whatever it is, the task fails with its sentence
             raise task_failure(error) from error
-        chosen = [log for log in found if not self.partitions or str(log.partition) in self.partitions]
-        if lost := sorted(set(self.partitions) - {str(log.partition) for log in found}):
+        chosen = [log for log in logs if not self.partitions or str(log.partition) in self.partitions]
+        if lost := sorted(set(self.partitions) - {str(log.partition) for log in logs}):
             raise AirflowFailException(f"{self.table}: there is no log {lost[0]}; expected one that `status` lists.")
         waiting = list(_behind(chosen, now, until, self.offset))
         for line in waiting:

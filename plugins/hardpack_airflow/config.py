@@ -52,8 +52,8 @@ def catalogs() -> list[str]:
     """
     from hardpack.policy.file import policies_in_force
 
-    found, usual = policies_in_force(), setting("catalog")
-    named = found.catalogs if found else []
+    policies, usual = policies_in_force(), setting("catalog")
+    named = policies.catalogs if policies else []
     return sorted(named, key=lambda name: name != usual) or [usual]
 
 

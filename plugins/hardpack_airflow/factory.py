@@ -54,11 +54,11 @@ def compaction_dags() -> Iterator[DAG]:
     from hardpack.failures import as_hardpack_error
     from hardpack.policy.file import policies_in_force
 
-    found = policies_in_force()
-    if not found:
+    policies = policies_in_force()
+    if not policies:
         yield made_or_refused("hardpack", lambda: compaction_dag(default_policy()))
         return
-    for policy in found.policies:
+    for policy in policies.policies:
         try:
             yield compaction_dag(policy)
         except Exception as error:  # whatever it is, the other policies' DAGs are made
@@ -158,13 +158,13 @@ def _deadline(policy: Policy) -> Any:
     """
     from hardpack.errors import BadInput
 
-    found = named(policy.name, "on.deadline", policy.on_deadline)
-    if not iscoroutinefunction(found):
+    callback = named(policy.name, "on.deadline", policy.on_deadline)
+    if not iscoroutinefunction(callback):
         raise BadInput(
             f"policy {policy.name}: on.deadline names {policy.on_deadline}, which is no coroutine, and Airflow's "
             "triggerer awaits it; write it as async def."
         )
-    return deadline(_ms(policy.deadline_ms), found)
+    return deadline(_ms(policy.deadline_ms), callback)
 
 
 def named(policy: str, field: str, place: str) -> Any:
@@ -182,10 +182,10 @@ def named(policy: str, field: str, place: str) -> Any:
 
     module, _, name = place.partition(":")
     try:
-        found = getattr(import_module(module), name)
-        if not callable(found):
+        function = getattr(import_module(module), name)
+        if not callable(function):
             raise TypeError(f"{name} is no function")
-        return found
+        return function
     except (Exception, SystemExit) as error:  # a module may raise anything while it is imported
         raise BadInput(
             f"policy {policy}: {field} names {place}, which cannot be imported ({error}); mend the name, or put it "
@@ -278,10 +278,10 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
     # only what was found due is read again, by a process that has read nothing yet
     sensed = ti.xcom_pull(task_ids="sense") or {}
-    found = sensed.get("tables")
+    due = sensed.get("tables")
     question = asked(policy, params["tables"], partitions, force, context)
-    if found:
-        question["only"] = found
+    if due:
+        question["only"] = due
     with within("look.timeout.ms"):
         seen = plan_units(**question)
     for line in seen["reasons"]:

@@ -30,8 +30,8 @@ def task_failure(error: Exception) -> AirflowException:
     """Returns what a task raises in the place of an error, with its sentence."""
     from hardpack.failures import as_hardpack_error
 
-    told = as_hardpack_error(error)
-    return (AirflowFailException if hopeless(told) else AirflowException)(str(told))
+    problem = as_hardpack_error(error)
+    return (AirflowFailException if hopeless(problem) else AirflowException)(str(problem))
 
 
 @contextmanager

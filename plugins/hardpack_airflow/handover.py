@@ -106,5 +106,5 @@ def _read(place: str) -> list[Any]:
             f"{file} is not here, which an earlier task of the run has written; let HARDPACK_HOME be one folder for "
             "all workers, or name a place on S3 in [hardpack] reports_s3."
         )
-    found: list[Any] = json.loads(file.read_text())
-    return found
+    content: list[Any] = json.loads(file.read_text())
+    return content

@@ -117,8 +117,8 @@ class HardpackOperator(SparkSubmitOperator):
                 if self.verb == VERIFY and "error" not in result:
                     self._tell(context, number, result["table"])
         # where it failed Airflow would drop the events of the tables whose guarantees hold; the report fails then
-        told = self.fails_in_report and not again
-        if (failures and not told) or all("error" in result for result in results):
+        left_to_report = self.fails_in_report and not again
+        if (failures and not left_to_report) or all("error" in result for result in results):
             # the next verb goes on with the others, and the run's report wants what was done
             context["ti"].xcom_push(key="return_value", value=self._handed_on(context, results))
             raise (AirflowException if again else AirflowFailException)(_said(failures or results))
@@ -149,11 +149,11 @@ class HardpackOperator(SparkSubmitOperator):
             return []
         ti, group = context["ti"], self.task_id.removesuffix(self.verb)
         task = f"{group}{verb}"
-        found = ti.xcom_pull(task_ids=task, map_indexes=ti.map_index)
-        if found is None and task in self.upstream_task_ids:
+        returned = ti.xcom_pull(task_ids=task, map_indexes=ti.map_index)
+        if returned is None and task in self.upstream_task_ids:
             raise AirflowFailException(f"{task} was ended before it left a result; see its log, then clear it.")
         # of a unit planned anew since, other tables may be told of
-        results = results_of(found)
+        results = results_of(returned)
         fits = [result["table"] for result in results] == [table_of(plan) for plan in self.plans]
         return results if fits else []
 
@@ -187,8 +187,8 @@ class HardpackOperator(SparkSubmitOperator):
         done: dict[int, dict[str, Any]] = {}
         fruitless, one_by_one = 0, False
         while (left := [n for n in range(len(plans)) if n not in done]) and fruitless < MOST_FRUITLESS:
-            found, died = self._submit(context, [plans[n] for n in left], one_by_one)
-            some = {left[place]: result for place, result in enumerate(found) if result}
+            results, died = self._submit(context, [plans[n] for n in left], one_by_one)
+            some = {left[place]: result for place, result in enumerate(results) if result}
             if died and (one_by_one or len(left) == 1):
                 first = next(n for n in left if n not in some)
                 table = table_of(plans[first])
@@ -234,16 +234,16 @@ class HardpackOperator(SparkSubmitOperator):
                 # it names the command line with all jars first
                 self.log.warning("%s", error)
                 died = str(error).rpartition(". ")[2].rstrip(".")
-            found: list[dict[str, Any] | None] = json.loads(result.read_text()) if result.is_file() else []
+            results: list[dict[str, Any] | None] = json.loads(result.read_text()) if result.is_file() else []
         # one that ends by itself tells of every plan, or of an error for which it left some to another
-        left = any(one and one.get("exit_code") in LEAVES_THE_REST for one in found)
-        ended = all(found) and (left or len(found) == len(plans))
-        return found, "" if found and ended else died or "no result"
+        left = any(one and one.get("exit_code") in LEAVES_THE_REST for one in results)
+        ended = all(results) and (left or len(results) == len(plans))
+        return results, "" if results and ended else died or "no result"
 
     def _tell(self, context: Context, number: int, table: str) -> None:
         """Adds an event of the table's asset: what the passes of one of the unit's plans did, log by log."""
         results = {verb: self._before(context, verb) for verb in VERBS[:-1]}
-        passes = {verb: found[number] for verb, found in results.items() if found}
+        passes = {verb: reports[number] for verb, reports in results.items() if reports}
         done = {verb: report for verb, report in passes.items() if report.get("snapshot")}
         if done:
             extra: dict[str, Any] = {verb: compacted(report) for verb, report in done.items()}

@@ -138,8 +138,8 @@ def plan_units(
             _PLAN_CACHES[which] = PlanCache(default_home() / "looks" / f"{file}.jsonl")
         cache = _PLAN_CACHES[which]
         # a policy that was made in code stands in no file
-        told = policies_in_force()
-        policies = told.with_own(own) if told else Policies(policies=(own,))
+        in_force = policies_in_force()
+        policies = in_force.with_own(own) if in_force else Policies(policies=(own,))
         hp = Hardpack.connect(catalog, memory=cache.memory, policies=policies)
         try:
             look = Look(tables, now, partitions, force, span, set(only) if only else None)

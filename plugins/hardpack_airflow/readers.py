@@ -62,11 +62,11 @@ def ask(catalog: str, sources: str) -> None:
     wanted = [ReaderSource.model_validate(source) for source in json.loads(sources)]
     try:
         with Hardpack.connect(catalog) as hp:
-            found = list(hp.follow_readers(wanted))
+            answers = list(hp.follow_readers(wanted))
     except Exception as error:  # whatever it is, the task fails with its sentence
         raise task_failure(error) from error
-    for one in found:
+    for one in answers:
         log.log(logging.ERROR if one.exit_code else logging.INFO, "%s", one.said)
-    if failed := [one for one in found if one.exit_code]:
+    if failed := [one for one in answers if one.exit_code]:
         kind = AirflowException if any(one.exit_code in WORTH_ANOTHER_TRY for one in failed) else AirflowFailException
         raise kind("; ".join(one.said for one in failed))

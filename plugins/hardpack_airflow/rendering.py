@@ -45,26 +45,26 @@ def status_of(error: Exception) -> int:
     return {"BadInput": 404, "Unreadable": 404, "Unavailable": 503}.get(type(error).__name__, 500)
 
 
-def part(found: Sequence[T], at: int, length: int) -> tuple[Sequence[T], int, int]:
+def part(whole: Sequence[T], at: int, length: int) -> tuple[Sequence[T], int, int]:
     """Returns one part of a long list, its number as far as there are so many, and the number of the last."""
-    last = max(1, math.ceil(len(found) / length))
+    last = max(1, math.ceil(len(whole) / length))
     at = min(at, last)
-    return found[(at - 1) * length : at * length], at, last
+    return whole[(at - 1) * length : at * length], at, last
 
 
 @cache
 def _templates() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    found = Environment(
+    templates = Environment(
         loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    found.globals |= {"at": page_path, "airflow": airflow_path, "price": _price, "in_catalog": catalog_query}
-    found.filters |= {
+    templates.globals |= {"at": page_path, "airflow": airflow_path, "price": _price, "in_catalog": catalog_query}
+    templates.filters |= {
         "size": _size, "moment": _moment, "when": when, "span": _span, "value": _value,
         "count": lambda n: "?" if n is None else f"{n:,}", "money": _money,
     }  # fmt: skip
-    return found
+    return templates
 
 
 def is_framed(request: Request) -> bool:
@@ -124,5 +124,7 @@ def _value(value: Any, name: str) -> str:
         return "unlimited"
     if not isinstance(value, int) or value < 1000:
         return f"{value}"
-    told = _span(value) if name.endswith(".ms") else _size(value) if "bytes" in name or name.endswith(".size") else ""
-    return f"{value:,} ({told})" if told else f"{value:,}"
+    readable = (
+        _span(value) if name.endswith(".ms") else _size(value) if "bytes" in name or name.endswith(".size") else ""
+    )
+    return f"{value:,} ({readable})" if readable else f"{value:,}"

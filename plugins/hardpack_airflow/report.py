@@ -48,8 +48,8 @@ def write_report(
     for plan in plans:
         with suppress(BadInput):  # it is of another version, which ran when the plan was made
             known.append(Plan.from_json(plan))
-    told = {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), "held": list(held)}
-    report = RunReport.model_validate(told | {"planned": planned_logs(known), **results})
+    about = {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), "held": list(held)}
+    report = RunReport.model_validate(about | {"planned": planned_logs(known), **results})
     path = default_home() / "reports" / f"{file_name(dag, dots=False)}.{file_name(run)}.json"
     replace_file(path, report.model_dump_json(indent=1))
     return path
@@ -126,7 +126,7 @@ def _by_unit(pulled: Mapping[str, Sequence[Found]]) -> Iterator[tuple[Found, ...
 
 def _last(verbs: Sequence[Found]) -> Found:
     """Returns what the last verb of a unit returned that returned something."""
-    return next((found for found in reversed(verbs) if found), ())
+    return next((results for results in reversed(verbs) if results), ())
 
 
 def gauges(results: Mapping[str, Found], died: int) -> dict[str, float]:
@@ -161,13 +161,13 @@ def lines(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
                 for e in report["logs"]
             ]
     for report in results["verify"]:
-        found = "every guarantee holds" if report["success"] else "A GUARANTEE IS BROKEN"
+        verdict = "every guarantee holds" if report["success"] else "A GUARANTEE IS BROKEN"
         if failed := sum(not one["success"] for one in report.get("own", ())):
-            found += f", {failed} of {len(report['own'])} of your own expectations failed"
-        found += as_gates_read(report.get("not_read_again", 0))
+            verdict += f", {failed} of {len(report['own'])} of your own expectations failed"
+        verdict += as_gates_read(report.get("not_read_again", 0))
         if report["data_docs"]:
-            found += f"; Data Docs {', '.join(report['data_docs'])}"
-        out.append(f"{report['table']}: {found}")
+            verdict += f"; Data Docs {', '.join(report['data_docs'])}"
+        out.append(f"{report['table']}: {verdict}")
     return out
 
 

@@ -31,8 +31,8 @@ async def reports(at: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
 
 
 def _reports_page(at: int) -> HTMLResponse:
-    found, at, last = part(list(stored.newest_reports().items()), at, PER_PAGE)
-    runs = [(name, _in_brief(name, written)) for name, written in found]
+    reports, at, last = part(list(stored.newest_reports().items()), at, PER_PAGE)
+    runs = [(name, _in_brief(name, written)) for name, written in reports]
     return page("reports.html", runs=runs, number=at, last=last, validations=stored.newest_docs(PER_PAGE))
 
 
@@ -57,14 +57,14 @@ def kept_of(catalog: str, table: str) -> dict[str, Any]:
 
 
 def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunInBrief, str, str]]:
-    found = []
+    runs = []
     for name, written in islice(stored.newest_reports().items(), newest):
         run = _in_brief(name, written)
         if run and run.catalog in ("", catalog):
             why, said = run.of_table(table)
             if said:
-                found.append((name, run, why, said))
-    return found
+                runs.append((name, run, why, said))
+    return runs
 
 
 def _in_brief(name: str, written: float) -> RunInBrief | None:
@@ -82,18 +82,18 @@ def _brief(name: str, _written: float) -> RunInBrief:
     Raises:
         LookupError: there is none; it is asked for again.
     """
-    found = _report(name)
-    if not found:
+    report = _report(name)
+    if not report:
         raise LookupError(name)
-    return RunInBrief.of(found)
+    return RunInBrief.of(report)
 
 
 def _report_page(name: str, framed: bool) -> HTMLResponse:
-    found = _report(name)
-    if not found:
+    report = _report(name)
+    if not report:
         raise HTTPException(404)
-    tables = tables_of(found)
-    return page("run.html", name=name, run=found, tables=tables, verdict=verdict(found, tables), framed=framed)
+    tables = tables_of(report)
+    return page("run.html", name=name, run=report, tables=tables, verdict=verdict(report, tables), framed=framed)
 
 
 @router.get("/api/reports/{name}")
@@ -125,10 +125,10 @@ async def _answer(folder: str, path: str) -> bytes:
 
 
 def _file(folder: str, path: str) -> bytes:
-    found = stored.read(folder, path)
-    if found is None:
+    content = stored.read(folder, path)
+    if content is None:
         raise HTTPException(404)
-    return found
+    return content
 
 
 def _report(name: str) -> RunReport | None:

@@ -51,7 +51,7 @@ class ReportOperator(BaseOperator):
         units = ti.xcom_pull(task_ids="plan")
         numbers = list(range(len(units or ())))
         pulled = {v: [*map(results_of, ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=numbers))] for v in VERBS}
-        results = {v: [one for unit in found for one in unit if "error" not in one] for v, found in pulled.items()}
+        results = {v: [one for unit in of_verb for one in unit if "error" not in one] for v, of_verb in pulled.items()}
         errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
         if units is None and not errors:
             errors.append("nothing was planned, see the tasks sense and plan")
@@ -112,7 +112,7 @@ def _longest_run_seconds() -> float:
 
     usual = int(Policy.model_fields["run_timeout_ms"].default)
     try:
-        found = policies_in_force()
+        policies = policies_in_force()
     except BadInput:  # its DAGs say so
-        found = None
-    return max([usual, *(policy.run_timeout_ms for policy in (found.policies if found else ()))]) / 1000
+        policies = None
+    return max([usual, *(policy.run_timeout_ms for policy in (policies.policies if policies else ()))]) / 1000

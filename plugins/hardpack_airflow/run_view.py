@@ -119,8 +119,8 @@ def tables_of(report: RunReport) -> list[TableOfRun]:
     tables: dict[str, TableOfRun] = {}
     for one in (*report.phase_one, *report.phase_two):
         tables.setdefault(one.table, TableOfRun(one.table, [], [], [])).passes.append(one)
-    for found in report.verify:
-        tables.setdefault(found.table, TableOfRun(found.table, [], [], [])).verified.append(found)
+    for checked in report.verify:
+        tables.setdefault(checked.table, TableOfRun(checked.table, [], [], [])).verified.append(checked)
     for log in report.planned:
         # of a table on which no pass came to its end there is an error
         if log.table in tables:

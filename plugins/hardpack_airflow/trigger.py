@@ -35,8 +35,8 @@ def event_of(seen: dict[str, Any]) -> dict[str, Any]:
     reasons = seen["reasons"][:MOST_TOLD]
     if more := len(seen["reasons"]) - len(reasons):
         reasons.append(f"and {more} more lines; `hardpack plan` says all of a table")
-    told = {name: seen[name] for name in ("tables", "errors", "lasting", "held", "gauges")}
-    return {"due": bool(seen["units"]), "reasons": reasons, **told}
+    passed_on = {name: seen[name] for name in ("tables", "errors", "lasting", "held", "gauges")}
+    return {"due": bool(seen["units"]), "reasons": reasons, **passed_on}
 
 
 def failed(error: Exception) -> dict[str, Any]:

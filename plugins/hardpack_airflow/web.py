@@ -174,20 +174,20 @@ def _table_page(
 
     from hardpack_airflow.charts import charts
 
-    found = table_cache(catalog).table(name)
+    table_page = table_cache(catalog).table(name)
     settings = [
-        (field.alias or at, getattr(found.settings, at), found.origins[field.alias or at],
+        (field.alias or at, getattr(table_page.settings, at), table_page.origins[field.alias or at],
          str(field.description).replace("`", ""))
-        for at, field in type(found.settings).model_fields.items()
+        for at, field in type(table_page.settings).model_fields.items()
     ]  # fmt: skip
-    sort = _sorted(found.logs, LOG_SORTS, sort, "")
-    logs, at, last = part(found.logs, at, LOGS_PER_PAGE)
-    passes = [m for m in reversed(found.moments) if m.ended][:PER_PAGE]
+    sort = _sorted(table_page.logs, LOG_SORTS, sort, "")
+    logs, at, last = part(table_page.logs, at, LOGS_PER_PAGE)
+    passes = [m for m in reversed(table_page.moments) if m.ended][:PER_PAGE]
     causes = list(removed_by_cause(m.ended.removed for m in passes if m.ended))
     return page(
-        "table.html", page=found, logs=logs, sort=sort, number=at, last=last, summary=found.summary,
-        charts=charts(found.moments), settings=settings, passes=passes, causes=causes, started=started, framed=framed,
-        next_run=_next_runs([(catalog, name)])[catalog, name], actions=actions.MEANINGS,
+        "table.html", page=table_page, logs=logs, sort=sort, number=at, last=last, summary=table_page.summary,
+        charts=charts(table_page.moments), settings=settings, passes=passes, causes=causes, started=started,
+        framed=framed, next_run=_next_runs([(catalog, name)])[catalog, name], actions=actions.MEANINGS,
         **report_pages.kept_of(catalog, name),
     )  # fmt: skip
 
@@ -203,8 +203,8 @@ async def act(request: Request, name: str, action: str, catalog: str = "") -> Re
         raise HTTPException(status_of(error), f"{error}") from None
     dag, form = actions.run_of(action, where, name, cleaning_dag)
     run = await actions.start(request, dag, form)
-    told = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})
-    shown = request.url.replace(path=page_path(f"/tables/{quote(name)}"), query="").include_query_params(**told)
+    query = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})
+    shown = request.url.replace(path=page_path(f"/tables/{quote(name)}"), query="").include_query_params(**query)
     return RedirectResponse(f"{shown.path}?{shown.query}", 303)
 
 
@@ -226,18 +226,18 @@ async def table_json(name: str, catalog: str = "") -> JSONResponse:
     from hardpack.failures import of_table
 
     try:
-        found = await CATALOG.answer(lambda: table_cache(catalog).table(name))
+        table_page = await CATALOG.answer(lambda: table_cache(catalog).table(name))
     except HTTPException:
         raise
     except Exception as error:  # whatever it is, the answer says it
         return JSONResponse({"detail": of_table(name, error)}, status_of(error))
     return JSONResponse(
         {
-            "summary": found.summary.model_dump(),
-            "logs": [log.model_dump() for log in found.logs],
-            "history": [m.model_dump() for m in found.moments],
-            "settings": json.loads(found.settings.model_dump_json(by_alias=True)),
-            "origins": found.origins,
+            "summary": table_page.summary.model_dump(),
+            "logs": [log.model_dump() for log in table_page.logs],
+            "history": [m.model_dump() for m in table_page.moments],
+            "settings": json.loads(table_page.settings.model_dump_json(by_alias=True)),
+            "origins": table_page.origins,
         }
     )
 
@@ -248,13 +248,13 @@ def style() -> FileResponse:
     return FileResponse(PAGES / "style.css", media_type="text/css")
 
 
-def _sorted(found: list[T], by: dict[str, Callable[[T], Any]], asked: str, usual: str) -> str:
+def _sorted(rows: list[T], by: dict[str, Callable[[T], Any]], asked: str, usual: str) -> str:
     """Sorts as asked, a minus before the name for the other way; returns by what, as it may be asked again."""
     name = asked.removeprefix("-")
     if name not in by:
         asked = name = usual
     if name:
-        found.sort(key=by[name], reverse=asked.startswith("-"))
+        rows.sort(key=by[name], reverse=asked.startswith("-"))
     return asked
 
 
@@ -268,9 +268,10 @@ def _policies_of(tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Pol
 
     from hardpack_airflow.config import default_policy
 
-    found = policies_in_force()
+    policies = policies_in_force()
     return {
-        (catalog, name): found.in_catalog(catalog).of(name) if found else default_policy() for catalog, name in tables
+        (catalog, name): policies.in_catalog(catalog).of(name) if policies else default_policy()
+        for catalog, name in tables
     }
 
 

@@ -46,12 +46,12 @@ def settings_of(given: Sequence[str] | None) -> dict[str, str]:
     Raises:
         BadInput: one has no value, or is given twice.
     """
-    found = dict[str, str]()
+    settings = dict[str, str]()
     for name, value in map(name_and_value, given or ()):
-        if name in found:
+        if name in settings:
             raise BadInput(f"--set {name} is given twice, expected one value; leave one out.")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 def place_of(text: str, name: str, whole: str) -> dict[str, int]:

@@ -53,7 +53,7 @@ def each_table(
         if code := code_of(result):
             raise typer.Exit(code)
         return
-    told: list[dict[str, object]] = []
+    outcomes: list[dict[str, object]] = []
     codes: list[int] = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with Progress(*columns, console=err, transient=True) as progress:
@@ -66,16 +66,16 @@ def each_table(
                 logging.getLogger("hardpack").info("the trace:", exc_info=error)
                 refusal = as_hardpack_error(error)
                 codes.append(refusal.exit_code)
-                told.append({"table": name, "error": f"{refusal}", "exit_code": refusal.exit_code})
+                outcomes.append({"table": name, "error": f"{refusal}", "exit_code": refusal.exit_code})
                 say(refusal)
             else:
                 codes.append(code_of(result))
-                told.append(result.model_dump(mode="json", by_alias=True))
+                outcomes.append(result.model_dump(mode="json", by_alias=True))
                 if shown:
                     shown(result)
             progress.advance(bar)
     if shown is None:
-        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.write(json.dumps(outcomes) + "\n")
     if code := max(codes):
         raise typer.Exit(code)
 
@@ -83,8 +83,8 @@ def each_table(
 def _names(hp: Hardpack, patterns: Sequence[str]) -> list[str]:
     names: list[str] = []
     for pattern in patterns:
-        found = hp.tables(pattern)
-        if not found:
+        matching = hp.tables(pattern)
+        if not matching:
             raise BadInput(f"{pattern}: no adopted table matches; `hardpack status '*.*'` lists those there are.")
-        names += found
+        names += matching
     return list(dict.fromkeys(names))

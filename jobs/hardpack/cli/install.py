@@ -28,8 +28,8 @@ def jars(
 
     folder = default_home() / "jars"
     with err.status("fetching jars"):
-        found = fetch(folder, needed(installed_spark() or TESTED[0].spark, production))
-    for jar in found:
+        fetched = fetch(folder, needed(installed_spark() or TESTED[0].spark, production))
+    for jar in fetched:
         out.print(f"{jar}", soft_wrap=True, highlight=False)
     with err.status("making the archive of Java's classes, half a minute"):
         archive = make_class_archive()

@@ -147,8 +147,8 @@ def plan(
     if force:
         raise BadInput("--what-if tries when passes run, and --force says that one runs; leave one of them out.")
     setting, values = tried_values(tried)
-    found = console.connect().what_if(table, setting, values, every_ms or HOUR_MS, now, partition)
-    show(found, as_json, what_if_table)
+    report = console.connect().what_if(table, setting, values, every_ms or HOUR_MS, now, partition)
+    show(report, as_json, what_if_table)
 
 
 @app.command()
@@ -217,10 +217,10 @@ def policies(
     path = policy_file()
     if path is None:
         raise BadInput(f"there is no policy file; name one in {VARIABLE} or put hardpack.yaml into HARDPACK_HOME.")
-    found = load_policies(path)
-    chosen, problems = [p for p in found.policies if not p.problem], found.problems() if table is None else []
+    loaded = load_policies(path)
+    chosen, problems = [p for p in loaded.policies if not p.problem], loaded.problems() if table is None else []
     if table is not None:
-        here = found.in_catalog(Shared.catalog)
+        here = loaded.in_catalog(Shared.catalog)
         here.settings(table)
         chosen = [p for p in chosen if p is here.of(table)]
         if not chosen:
@@ -228,7 +228,7 @@ def policies(
     show(chosen, as_json, policies_table)
     for problem in problems:
         say(BadInput(problem))
-    for doubt in found.doubts():
+    for doubt in loaded.doubts():
         err.print(f"hardpack: {doubt}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     if problems:
         raise typer.Exit(BadInput.exit_code)
@@ -247,6 +247,6 @@ def main() -> None:
         app()
     except Exception as error:
         logging.getLogger("hardpack").info("the trace:", exc_info=error)
-        told = as_hardpack_error(error)
-        say(told)
-        sys.exit(told.exit_code)
+        refusal = as_hardpack_error(error)
+        say(refusal)
+        sys.exit(refusal.exit_code)

@@ -53,13 +53,13 @@ def set_position(
     hp = console.connect()
     session = hp.session(table)
     if group is not None:
-        found = group_offsets(session, group, command_config)
+        positions = group_offsets(session, group, command_config)
     elif checkpoint is not None:
-        found = checkpoint_positions(session, checkpoint)
+        positions = checkpoint_positions(session, checkpoint)
     else:
-        found = given_offset(session, partition, offset or 0)
-    back = hp.set_reader(session.table, name, found, now)
-    out.print(plain(f"{table}: reader {name} goes on at {found}"))
+        positions = given_offset(session, partition, offset or 0)
+    back = hp.set_reader(session.table, name, positions, now)
+    out.print(plain(f"{table}: reader {name} goes on at {positions}"))
     for log in back:
         out.print(plain(f"partition {log}: it went back, so deletes that it has not seen may be gone"), style="yellow")
 

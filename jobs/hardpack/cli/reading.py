@@ -36,15 +36,15 @@ def seek(
     if (offset is None) == (time is None):
         raise BadInput("give either --offset or --time, as in `hardpack seek db.t -p 0 --offset 1000`.")
     reader = console.connect().reader(table, [partition])
-    found = reader.seek(partition, offset) if offset is not None else reader.offset_for_time(partition, time or 0)
+    place = reader.seek(partition, offset) if offset is not None else reader.offset_for_time(partition, time or 0)
     if as_json:
-        sys.stdout.write("null\n") if found is None else print_json(found)
-    elif found is None:
+        sys.stdout.write("null\n") if place is None else print_json(place)
+    elif place is None:
         first, end = reader.beginning_offsets()[partition], reader.end_offsets()[partition]
         out.print(f"{table}: partition {partition} has no such row; it has offsets from {first} to before {end}")
     else:
-        out.print(found_table(table, found))
-        out.print(f"file: {found.file}", soft_wrap=True)
+        out.print(found_table(table, place))
+        out.print(f"file: {place.file}", soft_wrap=True)
 
 
 @app.command()

@@ -186,8 +186,10 @@ def writer_table(table: str, writer: Writer) -> Group:
     mapping = Table.grid(padding=(0, 3, 0, 2), pad_edge=True)
     for name, value in writer.settings.items():
         mapping.add_row(_shown(name), _shown(value))
-    told = Text("\n".join([*writer.meaning, ""]))
-    return Group(Text(f"{_shown(table)} was written by {writer.title}"), *([mapping] if writer.settings else []), told)
+    meaning = Text("\n".join([*writer.meaning, ""]))
+    return Group(
+        Text(f"{_shown(table)} was written by {writer.title}"), *([mapping] if writer.settings else []), meaning
+    )
 
 
 def settings_table(title: str, settings: Settings) -> Table:
@@ -238,8 +240,8 @@ def plan_table(plan: Plan) -> Table:
 
 def maintenance_table(report: MaintenanceReport) -> Table:
     """Returns what maintenance did."""
-    told = report.model_dump(exclude={"version", "table", "now", "notes", "expired_before"})
-    rows = [(name.replace("_", " "), value) for name, value in told.items()]
+    fields = report.model_dump(exclude={"version", "table", "now", "notes", "expired_before"})
+    rows = [(name.replace("_", " "), value) for name, value in fields.items()]
     rows += [("snapshots may go that are older than", moment(report.expired_before))]
     return grid(f"maintenance of {report.table}", ("", ""), [*rows, *(("note", note) for note in report.notes)])
 
@@ -336,14 +338,14 @@ def key_table(report: KeyReport) -> Table:
     )  # fmt: skip
 
 
-def found_table(table: str, found: Found) -> Table:
+def found_table(table: str, place: Found) -> Table:
     """Returns where a row is."""
     cells = {
-        "offset": found.offset,
-        "timestamp": f"{found.timestamp}, {moment(found.timestamp)}" if found.timestamp >= 0 else "-",
-        "row group": found.row_group,
-        "page": found.page,
-        "row": found.row,
-        "bytes read": found.bytes_read,
+        "offset": place.offset,
+        "timestamp": f"{place.timestamp}, {moment(place.timestamp)}" if place.timestamp >= 0 else "-",
+        "row group": place.row_group,
+        "page": place.page,
+        "row": place.row,
+        "bytes read": place.bytes_read,
     }
-    return grid(f"{table}: partition {found.partition}", ("what", "where"), [(k, str(v)) for k, v in cells.items()])
+    return grid(f"{table}: partition {place.partition}", ("what", "where"), [(k, str(v)) for k, v in cells.items()])

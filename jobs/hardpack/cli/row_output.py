@@ -64,7 +64,7 @@ def _write_text(rows: Iterable[pa.RecordBatch], schema: pa.Schema, output: Outpu
     written = _as_json if output == Output.JSON else _as_line
     for batch in rows:
         try:
-            found = batch.to_pylist()
+            as_dicts = batch.to_pylist()
         except UnicodeDecodeError:
             raise BadInput(
                 "a row has text that is no UTF-8, which cannot be written as text; take --format arrow or parquet."
@@ -74,7 +74,7 @@ def _write_text(rows: Iterable[pa.RecordBatch], schema: pa.Schema, output: Outpu
                 "a row has a time outside the years 1 to 9999, which cannot be written as text; "
                 "take --format arrow or parquet."
             ) from None
-        sys.stdout.writelines(written(row) + "\n" for row in found)
+        sys.stdout.writelines(written(row) + "\n" for row in as_dicts)
 
 
 def _first(rows: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

@@ -149,7 +149,7 @@ class Results:
         with self._writing:
             self._found[place] = one
             if self._file:
-                last = max(n for n, found in enumerate(self._found) if found)
+                last = max(n for n, result in enumerate(self._found) if result)
                 replace_file(self._file, json.dumps(self._found[: last + 1]))
 
     def exit_code(self) -> int:
@@ -217,12 +217,12 @@ def _done(
         hp = connect()
         report = verb(hp, work)
     except Exception as error:
-        told = as_hardpack_error(error)
-        text = redacted(of_table(table, error) if table else str(told))
-        logging.getLogger("hardpack").error("%s", text, exc_info=error if isinstance(told, Unforeseen) else None)
-        if isinstance(told, Unforeseen):
+        failure = as_hardpack_error(error)
+        text = redacted(of_table(table, error) if table else str(failure))
+        logging.getLogger("hardpack").error("%s", text, exc_info=error if isinstance(failure, Unforeseen) else None)
+        if isinstance(failure, Unforeseen):
             # reports are kept and copied, and what others say may quote a row
             text = f"{table}: {type(error).__name__}, which nobody foresaw; see the task's log, and report it."
-        pages = told.pages if isinstance(told, GateRefused | ExpectationFailed) else ()
-        return Failure(table=table, error=text, exit_code=told.exit_code, data_docs=pages).model_dump(mode="json")
+        pages = failure.pages if isinstance(failure, GateRefused | ExpectationFailed) else ()
+        return Failure(table=table, error=text, exit_code=failure.exit_code, data_docs=pages).model_dump(mode="json")
     return report.model_dump(mode="json") | {"spark_application": hp.spark_application}

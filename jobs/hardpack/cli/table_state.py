@@ -56,16 +56,18 @@ def adopt(
     """Check a table and set its properties."""
     pairs, taken, hp = settings_of(settings), _of_topic(like_topic, command_config), console.connect()
     pairs = {**taken, **pairs}
-    found = hp.writer_of(table, pairs, writer)
+    recognised = hp.writer_of(table, pairs, writer)
     result = hp.adopt(table, pairs, dry_run, writer)
     if as_json:
         print_json(result)
         return
-    if found:
-        out.print(writer_table(table, found))
+    if recognised:
+        out.print(writer_table(table, recognised))
     if like_topic:
-        told = ", ".join(f"{name}={value}" for name, value in taken.items()) or "nothing, all is Kafka's default"
-        out.print(f"{like_topic} sets {told}")
+        taken_settings = (
+            ", ".join(f"{name}={value}" for name, value in taken.items()) or "nothing, all is Kafka's default"
+        )
+        out.print(f"{like_topic} sets {taken_settings}")
     out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result))
     if not dry_run and (waiting := hp.split(table, dry_run=True)).files:
         out.print(split_table(waiting, dry_run=True))

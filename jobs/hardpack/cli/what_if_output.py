@@ -17,13 +17,13 @@ BAR = 10
 """Characters of the longest bar."""
 
 
-def what_if_table(found: WhatIf) -> Group:
+def what_if_table(report: WhatIf) -> Group:
     """Returns what each value would have done, beside what the table's own passes did."""
-    table = Table(box=SIMPLE_HEAD, header_style="bold", title=found.setting, title_justify="left", title_style="bold")
+    table = Table(box=SIMPLE_HEAD, header_style="bold", title=report.setting, title_justify="left", title_style="bold")
     for name in ("value", "passes/day", "logs/day", "written/byte", "", "worst lag", "dead rows", ""):
         table.add_column(name, justify="left" if name in ("value", "") else "right", no_wrap=True)
-    most = max((o.written_per_appended for o in found.outcomes), default=0.0)
-    for one in found.outcomes:
+    most = max((o.written_per_appended for o in report.outcomes), default=0.0)
+    for one in report.outcomes:
         table.add_row(
             plain(one.value),
             f"{one.passes_per_day:.1f}",
@@ -34,24 +34,24 @@ def what_if_table(found: WhatIf) -> Group:
             f"{one.dead_share:.1%}",
             _bar(one.dead_share),
         )
-    return Group(table, Text(_told(found)))
+    return Group(table, Text(_told(report)))
 
 
 def _bar(share: float) -> str:
     return "█" * round(share * BAR)
 
 
-def _told(found: WhatIf) -> str:
-    days = (found.end - found.begin) / DAY_MS
-    own = found.bytes_written / found.bytes_appended if found.bytes_appended else 0.0
+def _told(report: WhatIf) -> str:
+    days = (report.end - report.begin) / DAY_MS
+    own = report.bytes_written / report.bytes_appended if report.bytes_appended else 0.0
     said = [
-        f"{found.table}, {moment(found.begin)} to {moment(found.end)}, a look every {span(found.every_ms)}:",
-        f"{found.appends} commits brought {decimal(found.bytes_appended)}.",
-        f"Its own passes: {found.passes / days if days else 0.0:.1f} a day, {own:.2f} bytes written per byte.",
+        f"{report.table}, {moment(report.begin)} to {moment(report.end)}, a look every {span(report.every_ms)}:",
+        f"{report.appends} commits brought {decimal(report.bytes_appended)}.",
+        f"Its own passes: {report.passes / days if days else 0.0:.1f} a day, {own:.2f} bytes written per byte.",
     ]
-    if found.unmeasured:
-        logs = ", ".join(map(str, found.unmeasured))
+    if report.unmeasured:
+        logs = ", ".join(map(str, report.unmeasured))
         said.append(f"No pass tells of {logs}: all rows there count as alive.")
-    if found.unlike:
-        said.append(f"{found.unlike} commits of others were no appends, and are passed over.")
+    if report.unlike:
+        said.append(f"{report.unlike} commits of others were no appends, and are passed over.")
     return "\n".join(map(plain, said))

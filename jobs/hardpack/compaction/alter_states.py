@@ -93,13 +93,13 @@ def alter_states(
     table = session.table
     table.refresh()
     wanted = None if partitions is None else list(partitions)
-    found = wanted_logs(table, settings or session.settings, wanted)
-    if found.mixed and not found.views and verb == "pause":
+    logs = wanted_logs(table, settings or session.settings, wanted)
+    if logs.mixed and not logs.views and verb == "pause":
         raise BadInput(
-            f"{session.name}: no log is known before {len(found.mixed)} files that may hold rows of several are split; "
+            f"{session.name}: no log is known before {len(logs.mixed)} files that may hold rows of several are split; "
             f"`hardpack split {session.name}` does it."
         )
-    views = {view.name: view for view in found.views}
+    views = {view.name: view for view in logs.views}
     states = trusted_states(table)
     changed = {name: change(view, state_of(states, name)) for name, view in views.items()}
     on_record = read_state(session.name, table.properties)
@@ -138,8 +138,8 @@ def _commit(table: Table, state: str, summary: dict[str, str]) -> None:
     # a transaction of pyiceberg's that meets a conflict would be tried again with this very state
     transaction = Transaction(_Plain(table.name(), table.metadata, table.metadata_location, table.io, table.catalog))
     current = table.current_snapshot()
-    told = carried(summary_of(current)) if current else {}
-    producer = transaction.update_snapshot({**told, **summary}).fast_append()
+    carried_on = carried(summary_of(current)) if current else {}
+    producer = transaction.update_snapshot({**carried_on, **summary}).fast_append()
     updates, requirements = producer._commit()
     same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
     properties = SetPropertiesUpdate(updates={STATE_PROPERTY: state})

@@ -63,9 +63,9 @@ def _names(title: str, table: str) -> bool:
 
 
 def _inside(folder: Path, pattern: str) -> Iterator[Path]:
-    found = folder.glob(pattern)
+    paths = folder.glob(pattern)
     with suppress(OSError):
-        yield from found
+        yield from paths
 
 
 def _title(page: PurePosixPath) -> str:

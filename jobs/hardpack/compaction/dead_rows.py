@@ -151,11 +151,11 @@ def _add_superseded(session: TableSession, inputs: Inputs, files: dict[str, File
     scanned = _files_to_scan(inputs, files)
     log_of = {one.file.path: one.log for one in scanned}
     filters = key_filters(inputs.files, columns, work.settings.key_filter_min_rows, makes=not work.dry_run)
-    for path, found in find_superseded(session.jvm.spark, inputs.files, scanned, read, filters).items():
+    for path, result in find_superseded(session.jvm.spark, inputs.files, scanned, read, filters).items():
         rows, deleted = files.setdefault(path, FileDeadRows(log_of[path])), inputs.deleted.get(path, BitMap())
-        rows.add(SUPERSEDED, found.superseded - deleted)
-        rows.add(NULL_KEY, found.keyless - deleted)
-        rows.key_deleted = bool(found.key_deleted)
+        rows.add(SUPERSEDED, result.superseded - deleted)
+        rows.add(NULL_KEY, result.keyless - deleted)
+        rows.key_deleted = bool(result.key_deleted)
 
 
 def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[KeyScanFile]:

@@ -58,6 +58,6 @@ def gate_keys(session: TableSession, portions: Sequence[Choice], hold: ExitStack
     rows = keys_of(jvm, work.columns, Side([inputs.tasks[path] for path in paths], "both", values=values), hold, sample)
     taken = [(path, one.number) for one in portions for path in (*one.removed, *one.hide)]
     numbers = F.broadcast(jvm.spark.createDataFrame(taken, "file string, portion int"))
-    found = rows.join(numbers, "file", "left").drop("file").fillna(0, ["portion"]).persist()
-    hold.callback(found.unpersist)
-    return GateKeys(frozenset(paths), found)
+    numbered = rows.join(numbers, "file", "left").drop("file").fillna(0, ["portion"]).persist()
+    hold.callback(numbered.unpersist)
+    return GateKeys(frozenset(paths), numbered)

@@ -37,8 +37,8 @@ def with_gate_read(ledger: Ledger, format_version: int) -> tuple[LogReport, ...]
     logs = []
     for log, entry in zip(choice.work.logs, ledger.logs, strict=True):
         left = {f.path for f in log.view.files} - choice.removed
-        told = not left & with_deletes and not (new[log.name] and format_version >= WITH_ROW_LINEAGE)
-        name = fingerprint([*left, *(file.path for file in new[log.name])]) if told else ""
+        comparable = not left & with_deletes and not (new[log.name] and format_version >= WITH_ROW_LINEAGE)
+        name = fingerprint([*left, *(file.path for file in new[log.name])]) if comparable else ""
         logs.append(entry.model_copy(update={"gate_read": name}))
     return tuple(logs)
 
@@ -128,6 +128,6 @@ def holds_what_was_read(files: Iterable[DataFile], did: LogReport) -> bool:
         files: of the log.
         did: what the pass did, whose gate that was.
     """
-    found = list(files)
-    read = (file.path for file in found if file.min_offset < did.log_end)
-    return not any(file.row_deletes for file in found) and fingerprint(read) == did.gate_read
+    all_files = list(files)
+    read = (file.path for file in all_files if file.min_offset < did.log_end)
+    return not any(file.row_deletes for file in all_files) and fingerprint(read) == did.gate_read

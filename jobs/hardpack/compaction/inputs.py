@@ -49,9 +49,9 @@ def read_inputs(session: TableSession, work: PassWork) -> Inputs:
     """
     began, jvm, files = time.monotonic(), session.jvm, session.data_files(work.settings)
     own = {file.path for log in work.logs for file in log.view.files}
-    found = jvm.scan_tasks(work.base, work.columns.log.among(log.view.partition for log in work.logs))
+    scanned = jvm.scan_tasks(work.base, work.columns.log.among(log.view.partition for log in work.logs))
     # a file without bounds may be of any log, as far as Iceberg's scan can tell
-    tasks = {path: task for path, task in found.items() if path in own}
+    tasks = {path: task for path, task in scanned.items() if path in own}
     flagged = (f.path for log in work.logs for f in log.view.files if f.row_deletes)
     deletes = {path: lying for path in flagged if (lying := jvm.deletes(tasks[path]))}
     data_files = jvm.data_files(tasks)

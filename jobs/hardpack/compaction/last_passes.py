@@ -85,7 +85,7 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
         wanted: only these logs; None for all that a pass has touched.
     """
     later: dict[str, tuple[int | None, int, LogReport]] = {}
-    found: dict[str, tuple[int | None, int, LogReport]] = {}
+    cleaned: dict[str, tuple[int | None, int, LogReport]] = {}
     until: dict[str, int | None] = {}
     own: dict[str, list[LastPass]] = defaultdict(list)
     settled: dict[str, Settled] = {}
@@ -94,21 +94,21 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
         parent, made = snapshot.parent_snapshot_id, snapshot.snapshot_id
         if report is None:
             # nothing tells what it took, so what came before it is looked at apart
-            died, found = [parent], later | found
-            until |= dict.fromkeys(until.keys() - found.keys(), parent)
+            died, cleaned = [parent], later | cleaned
+            until |= dict.fromkeys(until.keys() - cleaned.keys(), parent)
             continue
         before = _before(table, snapshot, report)
         for entry in report.logs:
             name = entry.name
-            if name in found and name not in settled and report.phase == "one":
+            if name in cleaned and name not in settled and report.phase == "one":
                 part = Settled.of(table, entry, report.base, (*report.portions, made))
                 settled |= {name: part} if part else {}
-            if name in found or (wanted is not None and name not in wanted):
+            if name in cleaned or (wanted is not None and name not in wanted):
                 continue
             if report.phase == "retention":
                 # what it took is not the pass's doing, so the phase before it is looked at apart
                 if name in later:
-                    found[name] = later[name]
+                    cleaned[name] = later[name]
                 else:
                     until[name] = parent
                 continue
@@ -116,9 +116,9 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
             _, end, known = later.get(name, (None, made, None))
             if died:
                 until.setdefault(name, died[0])
-            (found if report.phase == "one" else later)[name] = (before, end, _merged(known, entry))
+            (cleaned if report.phase == "one" else later)[name] = (before, end, _merged(known, entry))
     spans: dict[Span, list[LogReport]] = defaultdict(list)
-    for name, (base, end, entry) in (later | found).items():
+    for name, (base, end, entry) in (later | cleaned).items():
         spans[Span(base, end, until.get(name))].append(entry)
     return LastPasses(dict(spans), dict(own), settled)
 

@@ -51,8 +51,8 @@ def with_own_expectations(
     title = page_title(session.name, logs, f"own expectations {snapshot}")
     verdict, severities = judge_own(rows, file, session.name, title, session.home, about)
     checks = [
-        OwnCheck(**Check.model_validate(found).model_dump(), severity=severity)
-        for found, severity in zip(verdict.results, severities, strict=True)
+        OwnCheck(**Check.model_validate(result).model_dump(), severity=severity)
+        for result, severity in zip(verdict.results, severities, strict=True)
     ]
     return report.model_copy(
         update={

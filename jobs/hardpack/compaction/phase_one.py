@@ -168,7 +168,7 @@ def _with_bounded_maps(logs: Sequence[LogToClean], rows: LogRows) -> list[LogToC
     maps = bounded_maps(heads, live_rows(heads, rows.transactions), bounded, bases)
     maps = {name: BoundedMap(0) for name in bounded} | maps
     return [
-        replace(log, last_mapped=found.last, mapped_keys=found.keys) if (found := maps.get(log.name)) else log
+        replace(log, last_mapped=own_map.last, mapped_keys=own_map.keys) if (own_map := maps.get(log.name)) else log
         for log in logs
     ]
 

@@ -44,12 +44,12 @@ def clean_or_replan(
 
 
 def _replanned(plan: Plan, replan: Callable[[Plan, dict[str, int]], Plan]) -> Plan:
-    told = {p.name: p.last_stable for p in plan.logs if p.last_stable is not None}
-    fresh = replan(plan, told)
+    last_stable = {p.name: p.last_stable for p in plan.logs if p.last_stable is not None}
+    fresh = replan(plan, last_stable)
     # some of the logs may be gone, or in files that a writer has added since
     logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
     asked = tuple(p.partition for p in plan.logs)
-    split = fresh.split and fresh.split.model_copy(update={"partitions": asked, "last_stable": told or None})
+    split = fresh.split and fresh.split.model_copy(update={"partitions": asked, "last_stable": last_stable or None})
     return fresh.model_copy(update={"logs": logs, "split": split, "unit_bytes": plan.unit_bytes})
 
 

@@ -33,8 +33,8 @@ def make_plan(session: TableSession, request: PlanRequest, settings: Settings | 
     """
     settings, table = settings or session.checked_settings(), session.table
     check_readable(table)
-    found = wanted_logs(table, settings, request.partitions, session.memory, waiting_too=True)
-    views = found.views
+    logs = wanted_logs(table, settings, request.partitions, session.memory, waiting_too=True)
+    views = logs.views
     if request.last_stable:
         views = [replace(view, last_stable=request.last_stable.get(view.name)) for view in views]
     plans = [_plan_log(view, settings, request) for view in views]
@@ -47,7 +47,7 @@ def make_plan(session: TableSession, request: PlanRequest, settings: Settings | 
         force=request.force,
         settings=settings,
         merge_on_read=DataFiles.of(table).merge_on_read and settings.commit_operation == "overwrite",
-        split=FilesToSplit.of(found.mixed, settings, request),
+        split=FilesToSplit.of(logs.mixed, settings, request),
         logs=tuple(sorted(plans, key=lambda p: (p.action == "none", *p.urgency(request.order), p.name))),
     )
 
@@ -71,15 +71,15 @@ def wanted_logs(
     Raises:
         BadInput: a partition that the table has not.
     """
-    found = table_logs(table, settings, memory=memory, partitions=partitions)
+    logs = table_logs(table, settings, memory=memory, partitions=partitions)
     if partitions is None:
-        return found
-    by_name, wanted = {v.name: v for v in found.views}, [str(p) for p in partitions]
-    if (missing := [p for p in wanted if p not in by_name]) and not (found.mixed and waiting_too):
+        return logs
+    by_name, wanted = {v.name: v for v in logs.views}, [str(p) for p in partitions]
+    if (missing := [p for p in wanted if p not in by_name]) and not (logs.mixed and waiting_too):
         there = ", ".join(v.name for v in read_logs(table, settings, memory=memory)) or "none"
-        hidden = f"; others may be in {len(found.mixed)} files that are to be split" if found.mixed else ""
+        hidden = f"; others may be in {len(logs.mixed)} files that are to be split" if logs.mixed else ""
         raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}{hidden}.")
-    return replace(found, views=[by_name[p] for p in wanted if p in by_name])
+    return replace(logs, views=[by_name[p] for p in wanted if p in by_name])
 
 
 def _plan_log(view: LogView, settings: Settings, request: PlanRequest) -> LogPlan:

@@ -83,14 +83,14 @@ def apply_retention(
         Conflict: a file to delete was rewritten meanwhile.
     """
     settings = session.checked_settings()
-    found = wanted_logs(session.table, settings, partitions)
-    if found.mixed and not dry_run:
+    logs = wanted_logs(session.table, settings, partitions)
+    if logs.mixed and not dry_run:
         raise Conflict(f"{session.name}: a writer added files with rows of several logs meanwhile; run it again.")
-    views = found.views
+    views = logs.views
     asked = [str(session.table.metadata.table_uuid), now, session.base, [v.name for v in views]]
     request = PassRequest(session.name, "retention", request_id(asked), now, session.base)
     report = retain_logs(session, request, settings, logs_past_retention(views, settings, now), dry_run)
-    return report.noted(str(FilesToSplit.of(found.mixed, settings, PlanRequest(now)))) if found.mixed else report
+    return report.noted(str(FilesToSplit.of(logs.mixed, settings, PlanRequest(now)))) if logs.mixed else report
 
 
 def logs_past_retention(views: Sequence[LogView], settings: Settings, now: int) -> list[LogPastRetention]:

@@ -233,8 +233,10 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
     sample = Sample(share, batch.snapshot % 2**31) if share > 1 else None
     about = {"Split": f"{len(batch.files)} files of several logs, before it was published", "Logs": str(len(spans))}
     with ExitStack() as hold:
-        found = at_hand(evidence(jvm, columns, sides, hold, lineage=False, sample=sample), sides)
-        verdict = judge(found, name, page_title(name, (), f"split of {batch.snapshot}"), promises, session.home, about)
+        gathered = at_hand(evidence(jvm, columns, sides, hold, lineage=False, sample=sample), sides)
+        verdict = judge(
+            gathered, name, page_title(name, (), f"split of {batch.snapshot}"), promises, session.home, about
+        )
     if not verdict.success or rows.total() != batch.rows:
         lost = batch.rows - rows.total()
         raise GateRefused(

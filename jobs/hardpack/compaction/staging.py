@@ -41,11 +41,11 @@ class Staged:
     def new_by_log(self) -> dict[str, list[ContentFile]]:
         """The new data files of each log, none of some."""
         log_of = {file.path: log.name for log in self.choice.work.logs for file in log.view.files}
-        found = defaultdict[str, list[ContentFile]](list)
+        by_log = defaultdict[str, list[ContentFile]](list)
         for one in self.made:
             # what became one is of one log
-            found[log_of[one.read[0]]] += one.new
-        return found
+            by_log[log_of[one.read[0]]] += one.new
+        return by_log
 
 
 def write(session: TableSession, choice: Choice) -> Staged:

@@ -197,8 +197,8 @@ def _by_themselves(
 
 def _pass_of(table: Table, snapshot: int) -> str:
     """Returns which pass made a snapshot, for people."""
-    found = table.snapshot_by_id(snapshot)
-    phase, _, plan = (summary_of(found).get(PLAN_SUMMARY, "") if found else "").partition(":")
+    commit = table.snapshot_by_id(snapshot)
+    phase, _, plan = (summary_of(commit).get(PLAN_SUMMARY, "") if commit else "").partition(":")
     return f"phase {phase}, plan {plan}, snapshot {snapshot}" if plan else f"snapshot {snapshot}"
 
 

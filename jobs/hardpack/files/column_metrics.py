@@ -91,8 +91,8 @@ def _parsed(text: str, otherwise: int) -> int:
     """Returns a mode; Iceberg takes another one for what it cannot read."""
     if (known := {"none": NONE, "counts": COUNTS, "full": FULL}.get(text.lower())) is not None:
         return known
-    found = TRUNCATE.fullmatch(text)
-    return int(found[1]) if found and 0 < int(found[1]) <= FULL else otherwise
+    truncated = TRUNCATE.fullmatch(text)
+    return int(truncated[1]) if truncated and 0 < int(truncated[1]) <= FULL else otherwise
 
 
 def _most_columns(properties: Mapping[str, str]) -> int:
@@ -118,10 +118,10 @@ def _projected(kind: IcebergType) -> set[int]:
     """
     children = _children(kind)
     if isinstance(kind, MapType):
-        found = {number for number, _ in children} if kind.value_type.is_primitive else set()
+        primitive = {number for number, _ in children} if kind.value_type.is_primitive else set()
     else:
-        found = {number for number, child in children if child.is_primitive}
-    return found.union(*(_projected(child) for _, child in children))
+        primitive = {number for number, child in children if child.is_primitive}
+    return primitive.union(*(_projected(child) for _, child in children))
 
 
 def _first_columns(schema: Schema, most: int) -> set[int]:
@@ -129,18 +129,18 @@ def _first_columns(schema: Schema, most: int) -> set[int]:
 
     Flat columns come first.
     """
-    found: set[int] = set()
+    chosen: set[int] = set()
 
     def visit(kind: IcebergType) -> None:
         for number, child in _children(kind):
-            if len(found) < most and child.is_primitive:
-                found.add(number)
+            if len(chosen) < most and child.is_primitive:
+                chosen.add(number)
         for _, child in _children(kind):
-            if len(found) < most:
+            if len(chosen) < most:
                 visit(child)
 
     visit(schema.as_struct())
-    return found
+    return chosen
 
 
 class ColumnMetrics:
@@ -208,8 +208,8 @@ class _Column:
         if isinstance(self.kind, StringType):
             # as bytes, since nobody has seen yet that they are UTF-8
             array = array.cast(pa.large_binary())
-        found = pc.min_max(array)
-        low, high = _plain(found["min"]), _plain(found["max"])
+        extremes = pc.min_max(array)
+        low, high = _plain(extremes["min"]), _plain(extremes["max"])
         if low is None or low != low:
             # no values, or NaN only
             return
@@ -270,9 +270,9 @@ def bytes_above(value: bytes, length: int) -> bytes | None:
     return None
 
 
-def pairs(found: Mapping[int, Any]) -> dict[str, list[Any]]:
+def pairs(by_field: Mapping[int, Any]) -> dict[str, list[Any]]:
     """Returns a map by field id in Iceberg's JSON, without what is unknown."""
-    known = {number: value for number, value in found.items() if value is not None}
+    known = {number: value for number, value in by_field.items() if value is not None}
     return {"keys": list(known), "values": list(known.values())}
 
 

@@ -76,9 +76,9 @@ class Reader:
             self.value(kind)
 
     def _byte(self) -> int:
-        found = self.data[self.at]
+        byte = self.data[self.at]
         self.at += 1
-        return found
+        return byte
 
     def _varint(self) -> int:
         value = shift = 0
@@ -92,11 +92,11 @@ class Reader:
         return value >> 1 ^ -(value & 1)
 
     def _bytes(self, length: int) -> bytes:
-        found = self.data[self.at : self.at + length]
-        if len(found) < length:
+        piece = self.data[self.at : self.at + length]
+        if len(piece) < length:
             raise IndexError
         self.at += length
-        return found
+        return piece
 
     def value(self, kind: int) -> Any:
         """Returns a value of some type, of an element or of a field that is no truth value."""

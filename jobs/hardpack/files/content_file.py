@@ -34,8 +34,8 @@ class ContentFile:
     def column_metrics(self, field_id: int) -> tuple[int | None, bytes | None, bytes | None]:
         """Returns how many rows have no value in a column, and its lower and upper bound; None for what is not told."""
         nulls, low, high = (
-            dict(zip(found["keys"], found["values"], strict=True)).get(field_id) if found else None
-            for found in map(self.entry.get, ("null-value-counts", "lower-bounds", "upper-bounds"))
+            dict(zip(metric["keys"], metric["values"], strict=True)).get(field_id) if metric else None
+            for metric in map(self.entry.get, ("null-value-counts", "lower-bounds", "upper-bounds"))
         )
         return nulls, _bytes(low), _bytes(high)
 
@@ -109,8 +109,8 @@ class ContentFile:
         Args:
             columns: the table's.
         """
-        told = self.column_metrics(columns.value.field_id) if columns.value else (0, None, None)
-        return columns.tombstones(self.rows, *told)
+        metrics = self.column_metrics(columns.value.field_id) if columns.value else (0, None, None)
+        return columns.tombstones(self.rows, *metrics)
 
     def deletes(self, location: str, size: int, rows: int, blob: tuple[int, int] | None = None) -> ContentFile:
         """Makes the delete file that names rows of this data file alone.

@@ -63,14 +63,14 @@ def readable(
     except FileNotFoundError:
         raise BadInput(f"{what} is missing; {DAMAGED}") from None
     except Exception as error:
-        told = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0]
         if not is_away(error):
             if not isinstance(error, (pa.ArrowException, *DECODING)) or getattr(error, "errno", None):
                 # the machine's trouble, or a mistake of ours
                 raise
             if _fails_again(read, decode):
-                raise damaged(what, told) from None
-        raise Unavailable(f"{what} cannot be read now ({told}); try again.") from None
+                raise damaged(what, reason) from None
+        raise Unavailable(f"{what} cannot be read now ({reason}); try again.") from None
 
 
 def damaged(what: str, why: str) -> BadInput:

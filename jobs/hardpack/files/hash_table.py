@@ -68,16 +68,16 @@ class KeyTable:
 
     def find(self, high: Longs, low: Longs) -> NDArray[np.int64]:
         """Returns the number of each row's key, -1 where it is none of them."""
-        found = np.full(len(high), -1)
+        numbers = np.full(len(high), -1)
         left = np.arange(len(high))
         for turn, table in enumerate(self._turns):
             own_high, own_low = high[left], low[left]
             candidate = table[_places(own_high, own_low, turn, len(table))]
             # a place that no key took names the first
             hit = (self._high[candidate] == own_high) & (self._low[candidate] == own_low)
-            found[left[hit]] = candidate[hit]
+            numbers[left[hit]] = candidate[hit]
             left = left[~hit]
-        return found
+        return numbers
 
 
 def _table(high: Longs, low: Longs, turn: int) -> tuple[Numbers, NDArray[np.int64]]:

@@ -140,11 +140,11 @@ class KeyFilters:
             with self.io.new_input(self.path(file)).open() as stream:
                 # all bytes are wanted, and each further request of a distant storage takes its time
                 whole = pa.BufferReader(stream.read())
-            found = pq.read_table(whole, use_threads=False, page_checksum_verification=True)
-            named = found.schema.metadata or {}
+            stored = pq.read_table(whole, use_threads=False, page_checksum_verification=True)
+            named = stored.schema.metadata or {}
             if named.get(IDENTITY) != identity:
                 return None
-            hashes = np.asarray(found["hash"].fill_null(0).to_numpy(), np.int64)
+            hashes = np.asarray(stored["hash"].fill_null(0).to_numpy(), np.int64)
         except FileNotFoundError:
             return None
         except Exception as error:  # whatever it is, the file can be read instead

@@ -145,8 +145,8 @@ def low_half(keys: pa.Array, of_log: Longs | np.uint64, salt: bytes) -> Longs:
 def _hashed(keys: pa.Array, what: str) -> Longs:
     import pyarrow as pa
 
-    found = _hasher().from_arrow(pa.table({"k": keys})).project(f"hash({what}) h").fetchnumpy()
-    return np.asarray(found["h"], np.uint64)
+    hashed = _hasher().from_arrow(pa.table({"k": keys})).project(f"hash({what}) h").fetchnumpy()
+    return np.asarray(hashed["h"], np.uint64)
 
 
 @cache

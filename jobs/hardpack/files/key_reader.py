@@ -203,7 +203,7 @@ def deleting(column: pa.Array, rule: TombstoneRule) -> np.ndarray:
     if rule.kind == "null":
         return nulls_of(column)
     if rule.kind == "empty":
-        found = pc.equal(pc.binary_length(column), 0)
+        deletes = pc.equal(pc.binary_length(column), 0)
     else:
-        found = pc.is_in(column.cast(pa.string()), pa.array(rule.values, pa.string()))
-    return np.asarray(pc.fill_null(found, False))
+        deletes = pc.is_in(column.cast(pa.string()), pa.array(rule.values, pa.string()))
+    return np.asarray(pc.fill_null(deletes, False))

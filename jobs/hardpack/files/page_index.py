@@ -63,11 +63,11 @@ class CountedFile:
             OSError: the file ends before.
         """
         self._stream.seek(start)
-        found = bytes(self._stream.read(length))
-        if len(found) < length:
-            raise OSError(f"it ends {length - len(found)} bytes early")
+        data = bytes(self._stream.read(length))
+        if len(data) < length:
+            raise OSError(f"it ends {length - len(data)} bytes early")
         self.given += length
-        return found
+        return data
 
 
 class Footer:
@@ -130,7 +130,7 @@ class Footer:
                 reader.skip_field(kind)
 
     def _of_group(self, reader: Reader) -> dict[int, Struct]:
-        found = dict[int, Struct]()
+        chunks = dict[int, Struct]()
         for number, kind in reader.fields():
             if number != 1:
                 reader.skip_field(kind)
@@ -138,10 +138,10 @@ class Footer:
             columns, of = reader.elements()
             for at in range(columns):
                 if at in self._wanted:
-                    found[at] = reader.struct()
+                    chunks[at] = reader.struct()
                 else:
                     reader.skip(of)
-        return found
+        return chunks
 
     def path(self, column: int) -> list[Struct]:
         """Returns the schema elements from below the root to a wanted column, once a chunk was asked for."""
@@ -158,7 +158,7 @@ def _well_formed() -> Iterator[None]:
 
 
 def _paths(elements: list[Struct]) -> list[list[Struct]]:
-    found: list[list[Struct]] = []
+    leaves: list[list[Struct]] = []
     at = 1
 
     def walk(around: list[Struct], children: int) -> None:
@@ -169,10 +169,10 @@ def _paths(elements: list[Struct]) -> list[list[Struct]]:
             if inner := path[-1].get(5):
                 walk(path, inner)
             else:
-                found.append(path)
+                leaves.append(path)
 
     walk([], elements[0].get(5, 0))
-    return found
+    return leaves
 
 
 class ColumnPages:
@@ -249,12 +249,12 @@ class ColumnPages:
         # as where whole files are read
         options = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
         with pq.ParquetFile(stream, **options) as parquet:
-            found = parquet.read(use_threads=False).column(0).combine_chunks()
+            column = parquet.read(use_threads=False).column(0).combine_chunks()
         for _ in self._path[1:]:
-            found = found.flatten()[0]
-        if len(found) != some[-1].end_row - some[0].first_row:
+            column = column.flatten()[0]
+        if len(column) != some[-1].end_row - some[0].first_row:
             raise Malformed("its pages have other rows than its page index says")
-        return found.slice(first - some[0].first_row, end - first)
+        return column.slice(first - some[0].first_row, end - first)
 
     def _as_file(self, dictionary: bytes, pages: bytes, rows: int) -> bytes:
         """Returns a Parquet file of nothing but this column in these rows."""

@@ -73,17 +73,17 @@ def _missing(array: pa.Array) -> pa.Array | None:
     return pa.array(array.is_null().to_numpy(zero_copy_only=False)) if array.null_count else None
 
 
-def project(batch: pa.RecordBatch, found: Schema, wanted: Schema, **options: Any) -> pa.RecordBatch:
+def project(batch: pa.RecordBatch, given: Schema, wanted: Schema, **options: Any) -> pa.RecordBatch:
     """Returns a batch with one schema's columns as another schema has them.
 
     Args:
-        batch: columns named as in `found`.
-        found: the schema of the batch.
-        wanted: the schema asked for; what `found` lacks is null or its initial default.
+        batch: columns named as in `given`.
+        given: the schema of the batch.
+        wanted: the schema asked for; what `given` lacks is null or its initial default.
         options: of pyiceberg's `ArrowProjectionVisitor`.
     """
-    visitor = _Projection(found, **options)
-    return pa.RecordBatch.from_struct_array(visit_with_partner(wanted, batch, visitor, ArrowAccessor(found)))
+    visitor = _Projection(given, **options)
+    return pa.RecordBatch.from_struct_array(visit_with_partner(wanted, batch, visitor, ArrowAccessor(given)))
 
 
 class FileColumns:
@@ -108,10 +108,10 @@ class FileColumns:
             spec: the spec that the file was written under, None if the table has it no more.
             partition: the file's partition values as Iceberg's JSON: what a column has that is not in the file.
         """
-        found = pyarrow_to_schema(parquet, names, version <= 2, version)
-        constant = _partition_values(spec, partition, wanted, found)
+        in_file = pyarrow_to_schema(parquet, names, version <= 2, version)
+        constant = _partition_values(spec, partition, wanted, in_file)
         leaves = {i for i in wanted.field_ids if not isinstance(wanted.find_type(i), ListType | MapType)}
-        self._found = prune_columns(found, leaves, select_full_types=False)
+        self._found = prune_columns(in_file, leaves, select_full_types=False)
         # pyiceberg takes no required column from anywhere but the file, and prefers a default to a value that is null
         lone = {"required": False, "initial_default": None}
         self._wanted = Schema(*(f.model_copy(update=lone) if f.field_id in constant else f for f in wanted.fields))
@@ -133,13 +133,13 @@ class FileColumns:
 
 
 def _partition_values(
-    spec: PartitionSpec | None, partition: Sequence[Any], wanted: Schema, found: Schema
+    spec: PartitionSpec | None, partition: Sequence[Any], wanted: Schema, in_file: Schema
 ) -> dict[int, Any]:
     """Returns by field id the values of identity partition columns that the file lacks.
 
     See *Column Projection* in the spec.
     """
-    absent: dict[int, Any] = {i: wanted.find_type(i) for i in wanted.field_ids if i not in found.field_ids}
+    absent: dict[int, Any] = {i: wanted.find_type(i) for i in wanted.field_ids if i not in in_file.field_ids}
     fields = zip(spec.fields if spec else (), partition, strict=False)
     return {
         field.source_id: None if value is None else from_json(absent[field.source_id], value)
@@ -160,8 +160,8 @@ def fitting(table: str, path: str) -> Iterator[None]:
     except MemoryError:
         raise
     except (pa.ArrowException, UnsupportedPyArrowTypeException, ResolveError, *NOT_FORESEEN) as error:
-        told = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0]
         raise BadInput(
-            f"{table}: data file {path} cannot be read in the table's columns ({told}); have Iceberg write it anew "
+            f"{table}: data file {path} cannot be read in the table's columns ({reason}); have Iceberg write it anew "
             "(rewrite_data_files), or restore it if Iceberg cannot read it either. Nothing was changed."
         ) from error

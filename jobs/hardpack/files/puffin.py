@@ -74,7 +74,7 @@ def read_vectors(files: DataFiles, path: str) -> dict[str, BitMap]:
     what = f"{files.name}: delete file {path}"
     with readable(what), files.io.new_input(path).open() as stream:
         data = stream.read()
-    found = dict[str, BitMap]()
+    vectors = dict[str, BitMap]()
     for blob in _blobs(what, data):
         try:
             begin, size = int(blob["offset"]), int(blob["length"])
@@ -82,8 +82,8 @@ def read_vectors(files: DataFiles, path: str) -> dict[str, BitMap]:
         except (KeyError, TypeError, ValueError):
             raise damaged(what, "its footer does not tell where a vector is, and whose") from None
         vector = f"{files.name}: the deletion vector of {of} in {path}"
-        found[of] = _positions(vector, data[begin : begin + size], size, rows)
-    return found
+        vectors[of] = _positions(vector, data[begin : begin + size], size, rows)
+    return vectors
 
 
 def _blobs(what: str, data: bytes) -> list[dict[str, Any]]:
@@ -111,17 +111,17 @@ def _positions(what: str, blob: bytes, size: int, cardinality: int) -> BitMap:
     magic, bitmaps = struct.unpack_from("<IQ", body)
     if magic != VECTOR_MAGIC:
         raise damaged(what, "it does not begin as deletion vectors do")
-    found = BitMap()
+    positions = BitMap()
     if bitmaps:
         if bitmaps > 1 or len(blob) < FRAME + 4 or struct.unpack_from("<I", blob, FRAME - 4)[0]:
             raise too_far(what)
         try:
-            found = BitMap.deserialize(blob[FRAME:-4])
+            positions = BitMap.deserialize(blob[FRAME:-4])
         except ValueError as error:
             raise damaged(what, str(error)) from None
-    if len(found) != cardinality:
-        raise damaged(what, f"{len(found)} positions, expected {cardinality}")
-    return found
+    if len(positions) != cardinality:
+        raise damaged(what, f"{len(positions)} positions, expected {cardinality}")
+    return positions
 
 
 def too_far(what: str) -> BadInput:

@@ -57,10 +57,10 @@ def read_positions(files: DataFiles, delete: ContentFile) -> BitMap:
     return _below_2_32(what, table[POSITION[0]].to_numpy())
 
 
-def _below_2_32(what: str, found: np.ndarray) -> BitMap:
-    if len(found) and not 0 <= found.min() <= found.max() < 2**32:
+def _below_2_32(what: str, positions: np.ndarray) -> BitMap:
+    if len(positions) and not 0 <= positions.min() <= positions.max() < 2**32:
         raise too_far(what)
-    return bitmap(found)
+    return bitmap(positions)
 
 
 def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitMap]:
@@ -90,9 +90,9 @@ def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitM
         if len(named) != delete.record_count:
             raise damaged(what, f"{len(named)} positions, expected {delete.record_count}")
         paths = named[PATH[0]].dictionary_encode().combine_chunks()
-        numbers, found = paths.indices.to_numpy(), named[POSITION[0]].to_numpy()
+        numbers, rows = paths.indices.to_numpy(), named[POSITION[0]].to_numpy()
         order = np.argsort(numbers, kind="stable")
-        own = np.split(found[order], np.flatnonzero(np.diff(numbers[order])) + 1)
+        own = np.split(rows[order], np.flatnonzero(np.diff(numbers[order])) + 1)
         return {path: _below_2_32(what, some) for path, some in zip(paths.dictionary.to_pylist(), own, strict=True)}
 
     with readable(what, lambda: files.read_through(delete.file_path), positions):

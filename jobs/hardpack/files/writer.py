@@ -261,7 +261,7 @@ def _level(name: str, codec: str, text: str | None) -> int | None:
 def _bloom_filters(name: str, schema: Schema, properties: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     most, prefix = _whole(name, properties, "bloom-filter-max-bytes", BLOOM_BYTES), f"{PARQUET}bloom-filter-"
     paths = {number: path for path, number in parquet_path_to_id_mapping(sanitize_column_names(schema)).items()}
-    found = {}
+    filters = {}
     for key, value in properties.items():
         column = key.removeprefix(f"{prefix}enabled.column.")
         if column == key or value.lower() != "true":
@@ -274,8 +274,8 @@ def _bloom_filters(name: str, schema: Schema, properties: Mapping[str, str]) -> 
         # Arrow takes the next power of two, and folds a filter that turns out too large
         fits = max(1, int(-(1 << most.bit_length() - 1) * math.log(1 - chance ** (1 / 8))))
         distinct = min(fits, _whole(name, properties, f"bloom-filter-ndv.column.{column}", fits))
-        found[paths[number]] = {"ndv": distinct, "fpp": chance}
-    return found
+        filters[paths[number]] = {"ndv": distinct, "fpp": chance}
+    return filters
 
 
 def _whole(name: str, properties: Mapping[str, str], key: str, default: int) -> int:

@@ -154,5 +154,5 @@ def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: S
 
 def _fields_of_state(table: Table) -> str:
     """Returns by which fields a table's state goes; without an adoption the newest pass tells, if anybody does."""
-    told = (summary_of(s).get(FIELDS, "") for s in ancestors(table) if tells_states(s))
-    return table.properties.get(FIELDS) or next(told, "")
+    recorded = (summary_of(s).get(FIELDS, "") for s in ancestors(table) if tells_states(s))
+    return table.properties.get(FIELDS) or next(recorded, "")

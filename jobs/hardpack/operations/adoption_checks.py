@@ -80,14 +80,14 @@ def topics_in(table: Table, path: str) -> list[str]:
         return []
     names, untold = set[bytes](), list[str]()
     for file in table_files(table):
-        low, high = ((told or {}).get(column.field_id) for told in (file.lower_bounds, file.upper_bounds))
+        low, high = ((bounds or {}).get(column.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
         if low is None or high is None or len(low) >= SURE_LENGTH:
             # what some writers cut tells names apart by their beginnings alone
             untold.append(file.file_path)
         else:
             names |= {low, high}
     footers = Footers(table.io, table.location(), table.name_mapping(), (column,)).look(untold[-MOST_FOOTERS:])
-    names |= {end for told in footers.values() for end in told.get(column.field_id, SILENT)[1:] if end is not None}
+    names |= {end for bounds in footers.values() for end in bounds.get(column.field_id, SILENT)[1:] if end is not None}
     return [name.decode(errors="replace") for name in sorted(names)]
 
 
@@ -147,12 +147,12 @@ def _check_sequences(table: Table, settings: Settings) -> None:
     snapshot, reader = table.current_snapshot(), ManifestReader(table, settings)
     manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA] if snapshot else []
     for source in others:
-        found: dict[Partition, dict[Any, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
+        files_of: dict[Partition, dict[Any, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
         for own, value, file in reader.beside(manifests, source):
             # of no log, or nobody knows which offsets
             if own != NO_LOG and not file.trouble:
-                found[own][value].append(file)
-        if mixed := [own for own, parts in found.items() if len(parts) > 1 and _collide(parts.values())]:
+                files_of[own][value].append(file)
+        if mixed := [own for own, parts in files_of.items() if len(parts) > 1 and _collide(parts.values())]:
             column = table.schema().find_column_name(source)
             raise BadInput(
                 f"{table_name(table)}: partition field {column!r} separates rows of log {mixed[0]} that have the same "

@@ -100,7 +100,7 @@ def _properties(path: Path | None) -> dict[str, str]:
         raise BadInput(
             f"{path} cannot be read as a file of a Kafka client's properties; mend the name or the file."
         ) from None
-    found = dict[str, str]()
+    properties = dict[str, str]()
     for number, line in enumerate(lines, 1):
         if not line or line.startswith(("#", "!")):
             continue
@@ -108,7 +108,7 @@ def _properties(path: Path | None) -> dict[str, str]:
         if pair is None or line.endswith("\\"):
             # the line may hold a password, or be the rest of one
             raise BadInput(f"{path}: line {number} is no property, expected NAME=VALUE in one line; mend it.")
-        found[pair["name"]] = pair["value"]
-    if loads := [name for name in found if name.startswith(LOADS)]:
+        properties[pair["name"]] = pair["value"]
+    if loads := [name for name in properties if name.startswith(LOADS)]:
         raise BadInput(f"{path}: {loads[0]} makes the client run what lies there, which is not done here; take it out.")
-    return found
+    return properties

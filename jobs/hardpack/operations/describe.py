@@ -94,10 +94,10 @@ def describe(session: TableSession, partitions: Sequence[Partition] | None = Non
 
 
 def _readers(session: TableSession) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    readers: dict[str, dict[str, int]] = {}
     for (reader, log), position in read_positions(session.name, session.table.properties):
-        found.setdefault(reader, {})[log] = position.offset
-    return found
+        readers.setdefault(reader, {})[log] = position.offset
+    return readers
 
 
 def _text(value: object) -> str:

@@ -114,9 +114,9 @@ class Doctor:
                 try:
                     findings.append(Finding(check=check, well=True, found=step()))
                 except Exception as error:  # whatever it is, the report says it
-                    told = as_hardpack_error(error)
-                    code = told.exit_code
-                    findings.append(Finding(check=check, well=False, found=self._safe(str(told))))
+                    problem = as_hardpack_error(error)
+                    code = problem.exit_code
+                    findings.append(Finding(check=check, well=False, found=self._safe(str(problem))))
                     break
         finally:
             left = self._clean_up()
@@ -212,13 +212,13 @@ class Doctor:
         return f"{rows} rows, as they should be"
 
     def _history(self) -> str:
-        found = len(self._table().snapshots())
-        if found < PASSES:
+        shown = len(self._table().snapshots())
+        if shown < PASSES:
             raise BadInput(
-                f"the catalog shows {found} of the table's {PASSES} snapshots; without its history a pass is planned "
+                f"the catalog shows {shown} of the table's {PASSES} snapshots; without its history a pass is planned "
                 "anew whenever somebody appends meanwhile, and verify cannot compare with the table before."
             )
-        return f"{found} snapshots"
+        return f"{shown} snapshots"
 
     def _table(self) -> Table:
         return open_table(self._catalog, self.name)

@@ -52,13 +52,13 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     from pyspark.sql import functions as F
 
     settings, table = session.checked_settings(), session.table
-    found = wanted_logs(table, settings, partitions)
-    if found.mixed:
+    all_logs = wanted_logs(table, settings, partitions)
+    if all_logs.mixed:
         raise BadInput(
-            f"{session.name}: {len(found.mixed)} files may hold rows of several logs, and the key; "
+            f"{session.name}: {len(all_logs.mixed)} files may hold rows of several logs, and the key; "
             f"`hardpack split {session.name}` takes them apart."
         )
-    views = found.views
+    views = all_logs.views
     report = KeyReport(table=session.name, snapshot=session.base, now=now)
     if not views or report.snapshot is None:
         return report

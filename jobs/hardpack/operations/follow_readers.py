@@ -74,8 +74,8 @@ def _begin(session: TableSession, source: ReaderSource, now: int) -> None:
     logs = [view.name for view in logs_of(session)]
     new = [log for log in logs if property_of(session.name, source.name, log) not in session.table.properties]
     # of logs of other topics a group's topic tells nothing
-    if told := [log for log in new if not source.topic or may_be_of(session, source.topic, log)]:
-        set_reader(session, source.name, Positions(UNASKED, dict.fromkeys(told, 0)), now)
+    if own_logs := [log for log in new if not source.topic or may_be_of(session, source.topic, log)]:
+        set_reader(session, source.name, Positions(UNASKED, dict.fromkeys(own_logs, 0)), now)
 
 
 def _follow(session: TableSession, source: ReaderSource, now: int) -> str:
@@ -90,15 +90,19 @@ def _follow(session: TableSession, source: ReaderSource, now: int) -> str:
     waiting = {view.name for view in logs_of(session) if _holds_deletes(view)}
     if not unasked and not waiting:
         return f"{source.table}: no tombstone waits for reader {source.name}"
-    found = told_by(session, source)
-    if lost := unasked - found.offsets.keys():
+    positions = told_by(session, source)
+    if lost := unasked - positions.offsets.keys():
         # its topic has fewer partitions than the table, so nothing there is for it
         set_reader(session, source.name, Positions(NO_SUCH, dict.fromkeys(lost, LONG_MAX)), now)
-    counts = unasked | waiting | (found.offsets.keys() - known.keys())
-    found = Positions(found.source, {log: offset for log, offset in found.offsets.items() if log in counts})
-    back = set_reader(session, source.name, found, now)
-    told = f"{source.table}: reader {source.name} goes on at {found}"
-    return f"{told}; it went back in {', '.join(back)}, so deletes that it has not seen may be gone" if back else told
+    counts = unasked | waiting | (positions.offsets.keys() - known.keys())
+    positions = Positions(positions.source, {log: offset for log, offset in positions.offsets.items() if log in counts})
+    back = set_reader(session, source.name, positions, now)
+    sentence = f"{source.table}: reader {source.name} goes on at {positions}"
+    return (
+        f"{sentence}; it went back in {', '.join(back)}, so deletes that it has not seen may be gone"
+        if back
+        else sentence
+    )
 
 
 def _holds_deletes(view: LogView) -> bool:

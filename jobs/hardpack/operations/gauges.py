@@ -32,14 +32,14 @@ def sensed(plans: Iterable[Plan], looked: int, unreadable: int = 0, since: int |
         which Kafka needs not as its cleaner looks every 15 s; and after the first run `time-since-last-run-ms`, `since`
         (LogCleanerManager.timeOfLastRun).
     """
-    found = list(plans)
-    logs = [log for plan in found for log in plan.logs]
+    all_plans = list(plans)
+    logs = [log for plan in all_plans for log in plan.logs]
     held = [log for log in logs if log.held]
     # a log of which segments are deleted alone is none of the cleaner's (LogCleanerManager: config.compact)
-    compacted = [log for plan in found if plan.settings.compacts for log in plan.logs]
+    compacted = [log for plan in all_plans if plan.settings.compacts for log in plan.logs]
     able = [log for log in compacted if not (log.held or log.paused)]
     # of files that nobody has split nobody knows the logs: all of their rows may be dirty
-    split = [plan.split for plan in found if plan.split]
+    split = [plan.split for plan in all_plans if plan.split]
     delays = [log.overdue_ms for log in able] + [one.overdue_ms for one in split]
     gauges = {
         "max-dirty-percent": 100 * max([*(log.ratio for log in able), *(1.0 for _ in split)], default=0.0),

@@ -34,11 +34,11 @@ def topic_settings(place: str, command_config: Path | None = None) -> dict[str, 
 
     with asked(place):
         wanted = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        found = admin.describe_configs([wanted], request_timeout=SECONDS)[wanted].result(SECONDS + 1)
-    told = {name: found[name] for name in TAKEN if name in found}
-    if (policy := told.get("cleanup.policy")) and not policy.value:
+        described = admin.describe_configs([wanted], request_timeout=SECONDS)[wanted].result(SECONDS + 1)
+    taken = {name: described[name] for name in TAKEN if name in described}
+    if (policy := taken.get("cleanup.policy")) and not policy.value:
         raise BadInput(
             f"{place}: the topic's cleanup.policy is empty, by which Kafka keeps every record, and a table has to have "
             "one; give its settings with --set instead of --like-topic."
         )
-    return {name: entry.value for name, entry in told.items() if entry.source != ConfigSource.DEFAULT_CONFIG.value}
+    return {name: entry.value for name, entry in taken.items() if entry.source != ConfigSource.DEFAULT_CONFIG.value}

@@ -116,8 +116,8 @@ def _orphans(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> tup
     if table.current_snapshot() is None:
         return [], []
     folder = f"{table.location().rstrip('/')}/data"
-    found = jvm.orphans(folder, _timestamp(older_than), dry_run)
-    return found + _orphan_manifests(jvm, table, older_than, dry_run), []
+    orphans = jvm.orphans(folder, _timestamp(older_than), dry_run)
+    return orphans + _orphan_manifests(jvm, table, older_than, dry_run), []
 
 
 def _orphan_manifests(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> list[str]:
@@ -143,8 +143,8 @@ def _orphan_manifests(jvm: JvmTable, table: Table, older_than: int, dry_run: boo
 def _commit(path: str) -> str:
     """Returns which commit's manifest or manifest list a file is by its name; empty of any other file."""
     folder, _, name = path.rpartition("/")
-    found = OF_A_COMMIT.fullmatch(name) if folder.endswith("/metadata") else None
-    return (found["list"] or found["manifest"]) if found else ""
+    named = OF_A_COMMIT.fullmatch(name) if folder.endswith("/metadata") else None
+    return (named["list"] or named["manifest"]) if named else ""
 
 
 def _stale_filters(jvm: JvmTable, table: Table) -> int:

@@ -150,8 +150,8 @@ class PlanCache:
         seen = {name: False for name in adopted.difference(there) if look.matches(name)}
         strangers: list[tuple[str, Exception]] = []
         for name in names:
-            told, known = hp.policy_text(name), self._known.get(name)
-            if known and (known.location, known.policy) == (locations.get(name), told):
+            policy_text, known = hp.policy_text(name), self._known.get(name)
+            if known and (known.location, known.policy) == (locations.get(name), policy_text):
                 if known.plan is None and name not in patterns:
                     continue
                 if known.plan and look.usual and known.plan.now <= now < known.plan.until:
@@ -172,7 +172,7 @@ class PlanCache:
                     strangers.append((name, error))
                 continue
             if look.usual and name in locations:
-                self._known[name] = Known(table.metadata_location, told, plan)
+                self._known[name] = Known(table.metadata_location, policy_text, plan)
             if plan:
                 yield name, plan
         self._forget(look, there)

@@ -54,13 +54,13 @@ class Positions:
         return ", ".join(f"{offset} of {log}" for log, offset in self.offsets.items())
 
 
-def set_reader(session: TableSession, name: str, found: Positions, now: int) -> list[str]:
+def set_reader(session: TableSession, name: str, positions: Positions, now: int) -> list[str]:
     """Records how far a reader has come. Logs that are not named stay as they are.
 
     Args:
         session: the table's.
         name: the reader's.
-        found: its offsets.
+        positions: its offsets.
         now: ms since the epoch.
 
     Returns:
@@ -73,20 +73,20 @@ def set_reader(session: TableSession, name: str, found: Positions, now: int) -> 
     session.checked_settings()
     back: list[str] = []
     wanted: dict[str, str] = {}
-    for log, offset in found.offsets.items():
+    for log, offset in positions.offsets.items():
         if not 0 <= offset <= LONG_MAX:
             raise BadInput(f"{table}: reader {name} cannot go on at offset {offset}, expected 0 to {LONG_MAX}.")
         key = property_of(table, name, log)
         before = _known(properties.get(key))
         if before and offset < before.offset:
-            if not found.source:
+            if not positions.source:
                 raise BadInput(
                     f"{table}: reader {name} goes on at offset {before.offset} of partition {log} and cannot go back "
                     f"to {offset}; remove it first if it reads anew."
                 )
             back.append(log)
-        if before is None or (before.offset, before.source) != (offset, found.source):
-            wanted[key] = Position(offset=offset, at=now, source=found.source).model_dump_json()
+        if before is None or (before.offset, before.source) != (offset, positions.source):
+            wanted[key] = Position(offset=offset, at=now, source=positions.source).model_dump_json()
     if wanted:
         alter_properties(session, wanted)
     return back
@@ -208,12 +208,12 @@ def group_offsets(session: TableSession, place: str, command_config: Path | None
 
     with asked(place):
         # a question for the metadata of one topic by its name would make it, where brokers make topics by themselves
-        told = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result(SECONDS + 1)
+        described = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result(SECONDS + 1)
         committed = retrying(lambda: _committed(admin, group))
     at = {p.partition: p.offset for p in committed if p.topic == topic and p.offset >= 0}
     if not at:
         raise BadInput(f"{place}: the group has committed no offset of the topic; mend its name, or let it begin.")
-    return Positions(f"group {place}", _by_log(session, topic, {p.id: at.get(p.id, 0) for p in told.partitions}))
+    return Positions(f"group {place}", _by_log(session, topic, {p.id: at.get(p.id, 0) for p in described.partitions}))
 
 
 def _by_log(session: TableSession, topic: str, offsets: Mapping[int, int]) -> dict[str, int]:
@@ -221,13 +221,13 @@ def _by_log(session: TableSession, topic: str, offsets: Mapping[int, int]) -> di
     logs = {v.name for v in logs_of(session)}
     by_number = {str(number): offset for number, offset in sorted(offsets.items())}
     by_topic = {f"{topic}-{number}": offset for number, offset in by_number.items()}
-    found = by_topic if _names_topics(session) or logs & by_topic.keys() else by_number
-    if logs and not logs & found.keys():
+    by_log = by_topic if _names_topics(session) or logs & by_topic.keys() else by_number
+    if logs and not logs & by_log.keys():
         raise BadInput(
             f"{session.name}: no log is a partition of topic {topic}, the table has {', '.join(sorted(logs))}; mend "
             "the topic's name."
         )
-    return found
+    return by_log
 
 
 def may_be_of(session: TableSession, topic: str, log: str) -> bool:
@@ -252,5 +252,5 @@ def _committed(admin: Any, group: str) -> Any:
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     wanted = [ConsumerGroupTopicPartitions(group)]
-    told = admin.list_consumer_group_offsets(wanted, request_timeout=SECONDS, require_stable=True)
-    return told[group].result(SECONDS + 1).topic_partitions
+    listed = admin.list_consumer_group_offsets(wanted, request_timeout=SECONDS, require_stable=True)
+    return listed[group].result(SECONDS + 1).topic_partitions

@@ -59,11 +59,11 @@ def table_segments(
         BadInput: the table or a setting is wrong, or there is no such partition.
     """
     settings = session.checked_settings()
-    found, logs = list[SegmentStatus](), wanted_logs(session.table, settings, partitions, session.memory)
+    segments, logs = list[SegmentStatus](), wanted_logs(session.table, settings, partitions, session.memory)
     for view in logs.views:
         closed = len(closed_segments(view, settings, now))
-        found += _segments(session.name, view, closed, decide(view, settings, now))
-    return [*found, _to_be_split(session.name, logs.mixed)] if logs.mixed else found
+        segments += _segments(session.name, view, closed, decide(view, settings, now))
+    return [*segments, _to_be_split(session.name, logs.mixed)] if logs.mixed else segments
 
 
 def _to_be_split(table: str, files: Sequence[DataFile]) -> SegmentStatus:

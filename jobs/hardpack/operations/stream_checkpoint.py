@@ -45,7 +45,7 @@ def checkpoint_positions(session: TableSession, path: str) -> Positions:
         )
     # a stream may read the table twice
     each = [_positions(session, _read_whole(lineage[o["snapshot_id"]], o, lineage)) for o in mine]
-    return Positions(f"checkpoint {shown}", {log: min(found[log] for found in each) for log in each[0]})
+    return Positions(f"checkpoint {shown}", {log: min(own[log] for own in each) for log in each[0]})
 
 
 def _told_by(path: str, shown: str) -> list[dict[str, Any]]:
@@ -56,14 +56,14 @@ def _told_by(path: str, shown: str) -> list[dict[str, Any]]:
         batch = max(int(name) for name in names if name.isdecimal())
         with system.open_input_stream(f"{root}/offsets/{batch}") as stream:
             lines = stream.read().decode().splitlines()
-        found = [json.loads(line) for line in lines if line.startswith("{")]
+        entries = [json.loads(line) for line in lines if line.startswith("{")]
     except (FileNotFoundError, ValueError, RecursionError, pa.ArrowException):
         raise BadInput(
             f"{shown} is no checkpoint of a Spark stream that has finished a batch; mend its path."
         ) from None
     except OSError as error:
         raise Unavailable(f"{shown}: the storage does not answer ({redacted(str(error))}); try again.") from None
-    return [one for one in found if isinstance(one.get("snapshot_id"), int) and isinstance(one.get("position"), int)]
+    return [one for one in entries if isinstance(one.get("snapshot_id"), int) and isinstance(one.get("position"), int)]
 
 
 def _opened(path: str) -> tuple[FileSystem, str]:
@@ -73,15 +73,15 @@ def _opened(path: str) -> tuple[FileSystem, str]:
         return LocalFileSystem(), path
     if scheme == "file":
         return LocalFileSystem(), "/" + rest.lstrip("/")
-    found: tuple[FileSystem, str] = FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}")
-    return found
+    opened: tuple[FileSystem, str] = FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}")
+    return opened
 
 
-def _read_whole(last: Snapshot, told: Mapping[str, Any], lineage: Mapping[int, Snapshot]) -> Snapshot | None:
+def _read_whole(last: Snapshot, offset: Mapping[str, Any], lineage: Mapping[int, Snapshot]) -> Snapshot | None:
     """Returns the last snapshot of which a stream has read all files that it reads of it, None for none."""
-    all_files = bool(told.get("scan_all_files"))
+    all_files = bool(offset.get("scan_all_files"))
     files = summary_of(last).get("total-data-files" if all_files else "added-data-files")
-    if files is not None and told["position"] >= int(files):
+    if files is not None and offset["position"] >= int(files):
         return last
     return None if all_files else lineage.get(last.parent_snapshot_id or 0)
 

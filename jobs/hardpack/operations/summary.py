@@ -160,8 +160,8 @@ def _totals(commit: Commit, known: dict[int, PassTotals]) -> PassTotals | None:
 
 def _read_totals(commit: Commit) -> PassTotals:
     report = PassReport.from_summary(commit.report, commit.snapshot)
-    found = [n for log in report.logs for name, n in log if name != "partition" and isinstance(n, int)]
-    if not all(0 <= n <= LONG_MAX for n in (*found, report.now, report.seconds)):
+    counts = [n for log in report.logs for name, n in log if name != "partition" and isinstance(n, int)]
+    if not all(0 <= n <= LONG_MAX for n in (*counts, report.now, report.seconds)):
         raise ValueError(commit.snapshot)
     return PassTotals.of(report, commit.snapshot)
 
@@ -174,10 +174,10 @@ def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]
         logs: how its logs stand.
         moments: its history.
     """
-    found = list(moments)
-    passes = [m.ended for m in found if m.ended]
-    brought = sum(m.added for m in found if not m.by_pass)
-    rewritten = sum(m.added for m in found if m.by_pass)
+    all_moments = list(moments)
+    passes = [m.ended for m in all_moments if m.ended]
+    brought = sum(m.added for m in all_moments if not m.by_pass)
+    rewritten = sum(m.added for m in all_moments if m.by_pass)
     waiting = [log.tombstones_waiting for log in logs]
     return TableSummary(
         table=table_name(table),

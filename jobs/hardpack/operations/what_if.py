@@ -189,18 +189,18 @@ def what_if(
         )
     outcomes, appended = [], 0
     for value, one in zip(values, tried, strict=True):
-        found = replay(logs, one, every, now)
-        appended = found.bytes_appended
+        replayed = replay(logs, one, every, now)
+        appended = replayed.bytes_appended
         outcomes.append(
             Outcome(
                 value=value,
-                passes=found.passes,
-                passes_per_day=found.passes_per_day,
-                logs_cleaned_per_day=found.logs_cleaned_per_day,
-                bytes_written=found.bytes_written,
-                written_per_appended=found.written_per_appended,
-                worst_lag_ms=found.worst_lag_ms,
-                dead_share=found.dead_share,
+                passes=replayed.passes,
+                passes_per_day=replayed.passes_per_day,
+                logs_cleaned_per_day=replayed.logs_cleaned_per_day,
+                bytes_written=replayed.bytes_written,
+                written_per_appended=replayed.written_per_appended,
+                worst_lag_ms=replayed.worst_lag_ms,
+                dead_share=replayed.dead_share,
             )
         )
     own = walk.passes(wanted, begin)
@@ -246,8 +246,10 @@ class _Table:
 
     def passes(self, logs: Set[Partition], since: int) -> list[list[LogReport]]:
         """Returns by commit of phase one, from a time on, what it did to some of these logs."""
-        told = ([log for log in report.logs if log.partition in logs] for at, report in self._cleaned if at >= since)
-        return [of_logs for of_logs in told if of_logs]
+        by_commit = (
+            [log for log in report.logs if log.partition in logs] for at, report in self._cleaned if at >= since
+        )
+        return [of_logs for of_logs in by_commit if of_logs]
 
     def _take(self, snapshot: Snapshot) -> None:
         changes = change_of(self.reader, snapshot.manifests(self.io), snapshot.snapshot_id)
@@ -282,7 +284,7 @@ def _as_one_commit(portions: Sequence[dict[Partition | None, Change]]) -> dict[P
         return portions[0]
     added = defaultdict[Partition | None, list[DataFile]](list)
     removed = defaultdict[Partition | None, list[DataFile]](list)
-    for log, change in (found for portion in portions for found in portion.items()):
+    for log, change in (item for portion in portions for item in portion.items()):
         added[log] += change.added
         removed[log] += change.removed
     return {log: Change(tuple(added[log]), tuple(removed[log]), None) for log in added}
@@ -299,7 +301,7 @@ def tried_values(text: str) -> tuple[str, list[str]]:
         BadInput: it names no value.
     """
     name, _, values = text.partition("=")
-    found = [v.strip() for v in values.split(",") if v.strip()]
-    if not found:
+    tried = [v.strip() for v in values.split(",") if v.strip()]
+    if not tried:
         raise BadInput(f"{text!r} names nothing to try, expected NAME=VALUE,VALUE as in {TRIED[0]}=0.1,0.3.")
-    return name.strip().removeprefix("hardpack."), found
+    return name.strip().removeprefix("hardpack."), tried

@@ -42,8 +42,8 @@ class Writer:
             topics: names of some of them, at least two.
         """
         named = f"{self.topic},{self.settings.get('column.partition', 'partition')}"
-        told = f"The table holds several topics, {topics[0]} and {topics[1]} among them; a log is one's partition."
-        return replace(self, settings={**self.settings, "column.partition": named}, meaning=(*self.meaning, told))
+        sentence = f"The table holds several topics, {topics[0]} and {topics[1]} among them; a log is one's partition."
+        return replace(self, settings={**self.settings, "column.partition": named}, meaning=(*self.meaning, sentence))
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ class _Columns:
             wrong = [c for c in key_columns(self.schema, path) if not isinstance(c.field_type, EXPECTED["key"])]
             if not wrong:
                 return path
-            told = f"with {wrong[0].name!r} as {wrong[0].field_type}"
+            how = f"with {wrong[0].name!r} as {wrong[0].field_type}"
         else:
-            told = "nowhere"
+            how = "nowhere"
         raise BadInput(
-            f"{self.table}: {sink} wrote its key {path!r} {told}, which cannot be compared; write keys of text, bytes, "
+            f"{self.table}: {sink} wrote its key {path!r} {how}, which cannot be compared; write keys of text, bytes, "
             f"numbers or times, and name them with `hardpack adopt {self.table} --set column.key=NAME[,NAME]`."
         )
 
@@ -88,8 +88,8 @@ class _Columns:
         Raises:
             BadInput: there are none.
         """
-        found = [column_by_id(self.schema, number) for number in self.schema.identifier_field_ids]
-        if names := [column.name for column in found if column]:
+        columns = [column_by_id(self.schema, number) for number in self.schema.identifier_field_ids]
+        if names := [column.name for column in columns if column]:
             return ",".join(names)
         raise BadInput(
             f"{self.table}: {sink} writes no key, and the table has no identifier fields; name the columns that hold "
@@ -103,63 +103,66 @@ def _mapped(prefix: str, **more: str) -> dict[str, str]:
     return settings | {("column.key" if name == "key" else name.replace("_", ".")): v for name, v in more.items()}
 
 
-def _connect(found: _Columns, given: bool) -> Writer | None:
-    nested = found.there("_kafka_metadata.topic", "_kafka_metadata.offset")
+def _connect(columns: _Columns, given: bool) -> Writer | None:
+    nested = columns.there("_kafka_metadata.topic", "_kafka_metadata.offset")
     prefix = "_kafka_metadata." if nested else "_kafka_metadata_"
-    cdc, title = found.there("_cdc.op", "_cdc.key"), "Iceberg's Kafka Connect sink"
-    if not (nested or found.there("_kafka_metadata_offset")):
-        if cdc and found.there("_cdc.offset") and not found.there("_kafka_metadata"):
+    cdc, title = columns.there("_cdc.op", "_cdc.key"), "Iceberg's Kafka Connect sink"
+    if not (nested or columns.there("_kafka_metadata_offset")):
+        if cdc and columns.there("_cdc.offset") and not columns.there("_kafka_metadata"):
             raise BadInput(
-                f"{found.table}: {title} with DebeziumTransform wrote no column with Kafka's partition, without which "
-                "offsets are of no log; add KafkaMetadataTransform to the sink's transforms."
+                f"{columns.table}: {title} with DebeziumTransform wrote no column with Kafka's partition, without "
+                "which offsets are of no log; add KafkaMetadataTransform to the sink's transforms."
             )
         return None
     if cdc:
-        key = "" if given else found.key("_cdc.key", title)
+        key = "" if given else columns.key("_cdc.key", title)
         settings = _mapped(prefix, key=key, tombstone="_cdc.op=D")
         return Writer(
-            "connect-debezium", f"{title} with DebeziumTransform", settings, (OPERATION,), _topic(found, prefix)
+            "connect-debezium", f"{title} with DebeziumTransform", settings, (OPERATION,), _topic(columns, prefix)
         )
-    key = "" if given else found.identifier(title)
-    return Writer("connect", title, _mapped(prefix, key=key, tombstone="none"), (SKIPPED,), _topic(found, prefix))
+    key = "" if given else columns.identifier(title)
+    return Writer("connect", title, _mapped(prefix, key=key, tombstone="none"), (SKIPPED,), _topic(columns, prefix))
 
 
-def _topic(found: _Columns, prefix: str) -> str:
-    return prefix + "topic" if found.is_text(prefix + "topic") else ""
+def _topic(columns: _Columns, prefix: str) -> str:
+    return prefix + "topic" if columns.is_text(prefix + "topic") else ""
 
 
-def _redpanda(found: _Columns, given: bool) -> Writer | None:
-    if not found.there("redpanda.partition", "redpanda.offset"):
+def _redpanda(columns: _Columns, given: bool) -> Writer | None:
+    if not columns.there("redpanda.partition", "redpanda.offset"):
         return None
     title = "Redpanda"
-    key = "" if given else found.key("redpanda.key", title)
+    key = "" if given else columns.key("redpanda.key", title)
     # beside other columns `value` is a field of the record, which is null in rows that are no tombstones
-    if found.is_text("value") and len(found.schema.fields) == 2:
+    if columns.is_text("value") and len(columns.schema.fields) == 2:
         return Writer("redpanda", title, _mapped("redpanda.", key=key), (KEPT,))
     return Writer("redpanda", title, _mapped("redpanda.", key=key, tombstone="none"), (SKIPPED,))
 
 
-def _automq(found: _Columns, given: bool) -> Writer | None:
-    if not found.there("_kafka_metadata.offset", "_kafka_key") or found.there("_kafka_metadata.topic"):
+def _automq(columns: _Columns, given: bool) -> Writer | None:
+    if not columns.there("_kafka_metadata.offset", "_kafka_key") or columns.there("_kafka_metadata.topic"):
         return None
     title = "AutoMQ Table Topic"
-    key = "" if given else found.key("_kafka_key", title)
-    if found.there("_cdc.op"):
-        told, meaning = "_cdc.op=D", OPERATION
-    elif found.is_text("_kafka_value"):
-        told, meaning = "_kafka_value empty", "A row with an empty value deletes its key, as the sink writes null so."
+    key = "" if given else columns.key("_kafka_key", title)
+    if columns.there("_cdc.op"):
+        tombstone, meaning = "_cdc.op=D", OPERATION
+    elif columns.is_text("_kafka_value"):
+        tombstone, meaning = (
+            "_kafka_value empty",
+            "A row with an empty value deletes its key, as the sink writes null so.",
+        )
     else:
-        told, meaning = "none", SKIPPED
-    if not found.is_text(key or found.own_key):
+        tombstone, meaning = "none", SKIPPED
+    if not columns.is_text(key or columns.own_key):
         # a key of another type is null where there is none
-        return Writer("automq", title, _mapped("_kafka_metadata.", key=key, tombstone=told), (meaning,))
+        return Writer("automq", title, _mapped("_kafka_metadata.", key=key, tombstone=tombstone), (meaning,))
     absent = "A row with an empty key has none, as the sink writes both alike."
-    settings = _mapped("_kafka_metadata.", key=key, tombstone=told, key_absent="empty")
+    settings = _mapped("_kafka_metadata.", key=key, tombstone=tombstone, key_absent="empty")
     return Writer("automq", title, settings, (meaning, absent))
 
 
-def _olake(found: _Columns, given: bool) -> Writer | None:
-    if not found.there("_kafka_partition", "_kafka_offset", "_kafka_key", "_olake_id"):
+def _olake(columns: _Columns, given: bool) -> Writer | None:
+    if not columns.there("_kafka_partition", "_kafka_offset", "_kafka_key", "_olake_id"):
         return None
     absent = "A row with an empty key has none, as the sink writes both alike."
     settings = _mapped("_kafka_", key="_kafka_key", tombstone="none", key_absent="empty")
@@ -169,15 +172,15 @@ def _olake(found: _Columns, given: bool) -> Writer | None:
 PLAIN = (*METADATA, "key", "value")
 
 
-def _spark(found: _Columns, given: bool) -> Writer | None:
-    if not found.there(*PLAIN, "topic", "timestampType"):
+def _spark(columns: _Columns, given: bool) -> Writer | None:
+    if not columns.there(*PLAIN, "topic", "timestampType"):
         return None
-    return Writer("spark", "Spark Structured Streaming", meaning=(KEPT,), topic=_topic(found, ""))
+    return Writer("spark", "Spark Structured Streaming", meaning=(KEPT,), topic=_topic(columns, ""))
 
 
-def _flink(found: _Columns, given: bool) -> Writer | None:
+def _flink(columns: _Columns, given: bool) -> Writer | None:
     # what Flink writes are a user's columns, so that nothing but the names can tell
-    return Writer("flink", "Flink", meaning=(KEPT,)) if found.there(*PLAIN) else None
+    return Writer("flink", "Flink", meaning=(KEPT,)) if columns.there(*PLAIN) else None
 
 
 Recogniser = Callable[[_Columns, bool], Writer | None]
@@ -202,21 +205,21 @@ def recognise(table: Table, settings: Mapping[str, str], named: str | None = Non
             named wrongly or cannot have written such a table.
     """
     name, own_key = table_name(table), settings.get("column.key", "")
-    found = _Columns(name, table.schema(), own_key)
-    _refuse_owned(table, found)
+    columns = _Columns(name, table.schema(), own_key)
+    _refuse_owned(table, columns)
     given = "column.key" in settings
     if named is not None:
         if named not in RECOGNISERS:
             raise BadInput(f"{name}: --from {named} is no sink that is known, expected {', '.join(RECOGNISERS)}.")
-        writer = RECOGNISERS[named](found, given)
+        writer = RECOGNISERS[named](columns, given)
         if writer is None or writer.name != named:
-            columns = ", ".join(field.name for field in table.schema().fields)
+            listed = ", ".join(field.name for field in table.schema().fields)
             raise BadInput(
-                f"{name}: {named} writes other columns than {columns}; name another sink, or map the columns with "
+                f"{name}: {named} writes other columns than {listed}; name another sink, or map the columns with "
                 f"`hardpack adopt {name} --set column.partition=NAME` and so on."
             )
         return writer
-    writers = [writer for tell in BY_COLUMNS if (writer := tell(found, given))]
+    writers = [writer for tell in BY_COLUMNS if (writer := tell(columns, given))]
     if len(writers) > 1:
         names = " and ".join(writer.title for writer in writers)
         raise BadInput(
@@ -226,17 +229,17 @@ def recognise(table: Table, settings: Mapping[str, str], named: str | None = Non
     return writers[0] if writers else None
 
 
-def _refuse_owned(table: Table, found: _Columns) -> None:
+def _refuse_owned(table: Table, columns: _Columns) -> None:
     """See that a table may be rewritten by others than its owner, and holds more than the latest row of each key."""
-    name = found.table
-    if found.there("kafka.batch_byte_offset", "key_raw", "value_raw"):
+    name = columns.table
+    if columns.there("kafka.batch_byte_offset", "key_raw", "value_raw"):
         raise BadInput(
             f"{name}: these are files of Aiven's Iceberg topics, which the broker reads back to serve consumers; its "
             "makers allow no compaction by others, so leave the table alone."
         )
     if any(key.startswith("moonlink.") for key in table.properties):
         raise BadInput(f"{name}: Moonlink keeps this table as its only writer and compacts it itself; leave it alone.")
-    if found.there("__op", "__deleted") and not found.there("_kafka_offset"):
+    if columns.there("__op", "__deleted") and not columns.there("_kafka_offset"):
         raise BadInput(
             f"{name}: Debezium Server wrote rows without Kafka's partition and offset, so that they are no log; send "
             "the changes through Kafka, or leave the table alone."

@@ -47,8 +47,8 @@ def load_policies(path: Path) -> Policies:
             sentence names the place. What is wrong of one policy alone is its `problem`.
     """
     try:
-        found = trusted(path).stat()
-        return _loaded(path, found.st_mtime_ns, found.st_size, found.st_ino)
+        status = trusted(path).stat()
+        return _loaded(path, status.st_mtime_ns, status.st_size, status.st_ino)
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: byte {error.start} is no UTF-8; save the policies as UTF-8.") from None
     except RecursionError:
@@ -85,11 +85,11 @@ def _loaded(path: Path, *_version: int) -> Policies:
     """Returns the policies of a file as it stands; pages and looks ask for them again and again."""
     given = yaml.load(path.read_text(encoding="utf-8"), _OnceEach)  # noqa: S506  it is a safe loader
     try:
-        found = Policies.model_validate(given)
+        policies = Policies.model_validate(given)
     except ValidationError as error:
-        found = _with_problems(given, path, error)
-    kept = tuple(_with_its_readers(found, policy, path, at) for at, policy in enumerate(found.policies))
-    return found.model_copy(update={"policies": kept})
+        policies = _with_problems(given, path, error)
+    kept = tuple(_with_its_readers(policies, policy, path, at) for at, policy in enumerate(policies.policies))
+    return policies.model_copy(update={"policies": kept})
 
 
 def _with_problems(given: Any, path: Path, error: ValidationError) -> Policies:
@@ -101,9 +101,9 @@ def _with_problems(given: Any, path: Path, error: ValidationError) -> Policies:
     listed = given.get("policies") if isinstance(given, Mapping) else None
     if not isinstance(listed, list) or set(given) != {"policies"}:
         raise BadInput(_said(path, error)) from None
-    found = [_policy_of(entry, path, at) for at, entry in enumerate(listed)]
+    policies = [_policy_of(entry, path, at) for at, entry in enumerate(listed)]
     try:
-        return Policies(policies=tuple(found))
+        return Policies(policies=tuple(policies))
     except ValidationError as wrong:
         raise BadInput(_said(path, wrong)) from None
 
@@ -130,11 +130,11 @@ def _policy_of(entry: Any, path: Path, at: int) -> Policy:
     return _policy_of(right, path, at).refused(problem)
 
 
-def _with_its_readers(found: Policies, policy: Policy, path: Path, at: int) -> Policy:
+def _with_its_readers(policies: Policies, policy: Policy, path: Path, at: int) -> Policy:
     """Returns a policy, refused where it names a reader of another policy's table, of which two might tell."""
-    if not (strange := found.strange_readers(policy)):
+    if not (strange := policies.strange_readers(policy)):
         return policy
-    whose = found.in_catalog(policy.catalog).of(strange[0].table)
+    whose = policies.in_catalog(policy.catalog).of(strange[0].table)
     problem = (
         f"{path}: policies.{at}.readers: {strange[0].table} is a table of policy {whose.name if whose else 'none'}, "
         f"which comes first; name the reader {strange[0].name} there."

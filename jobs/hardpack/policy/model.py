@@ -102,8 +102,8 @@ class Policy(BaseModel):
     @property
     def of_planning(self) -> str:
         """All that it says of how a table is planned, as text that differs when it does."""
-        told = {"name", "settings", "locked", "order", "unit_bytes"}
-        return f"{self.model_dump_json(include=told)}{self.problem}"
+        planning_fields = {"name", "settings", "locked", "order", "unit_bytes"}
+        return f"{self.model_dump_json(include=planning_fields)}{self.problem}"
 
     def bare(self) -> Policy:
         """Returns the policy with nothing but what tells whose tables are its."""
@@ -111,9 +111,9 @@ class Policy(BaseModel):
 
     def refused(self, problem: str, **mended: Any) -> Self:
         """Returns the policy as one that cannot be followed, and why; some of its fields others."""
-        found = self.model_copy(update=mended)
-        found._problem = problem
-        return found
+        policy = self.model_copy(update=mended)
+        policy._problem = problem
+        return policy
 
     @field_validator("settings", mode="before")
     @classmethod
@@ -237,13 +237,13 @@ class Policies(BaseModel):
 
     def in_catalog(self, name: str) -> Policies:
         """Returns those of one catalog: all of them where none names its catalog."""
-        found = tuple(p for p in self.policies if p.catalog in ("", name))
-        if not found:
+        own = tuple(p for p in self.policies if p.catalog in ("", name))
+        if not own:
             log.warning(
                 "no policy is for catalog %s, they name %s; its tables go by their own properties and the defaults",
                 name, ", ".join(self.catalogs),
             )  # fmt: skip
-        return self.model_copy(update={"policies": found})
+        return self.model_copy(update={"policies": own})
 
     def with_own(self, policy: Policy) -> Policies:
         """Returns the policies with one that was made in code behind them, unless one of the file has its name."""

@@ -98,19 +98,19 @@ def _rows(
     if index.is_rising(file) and not where:
         yield from _in_file_order(index, file, group, projected, offsets, gone)
         return
-    found, keep, at = np.empty(end - begin, np.int64), np.ones(end - begin, bool), 0
+    own_offsets, keep, at = np.empty(end - begin, np.int64), np.ones(end - begin, bool), 0
     asked = index.files.schema.select(index.columns.offset.name, *(column.name for column in where))
     for batch in index.rows(file, asked, [group]):
         own = slice(at, at := at + len(batch))
         # a row of another log may have none
-        found[own] = longs(leaf(batch, index.columns.offset).fill_null(-1))
+        own_offsets[own] = longs(leaf(batch, index.columns.offset).fill_null(-1))
         for column, wanted in where.items():
             keep[own] &= fulfils(leaf(batch, column), wanted)
-    keep &= (found >= offsets[0]) & (found < offsets[1])
+    keep &= (own_offsets >= offsets[0]) & (own_offsets < offsets[1])
     keep[gone] = False
     if keep.any():
-        rows = _kept(index, file, group, projected, found, keep)
-        yield from rows if is_ascending(found[keep]) else in_order(rows)
+        rows = _kept(index, file, group, projected, own_offsets, keep)
+        yield from rows if is_ascending(own_offsets[keep]) else in_order(rows)
 
 
 def _in_file_order(

@@ -104,16 +104,16 @@ class SnapshotLogs:
         self.table, self.name, self._settings = table, table_name(table), settings
         self.columns = LogColumns.of(table.schema(), settings)
         self._wanted = None if partitions is None else list(partitions)
-        found = table_logs(table, settings, memory=memory, partitions=self._wanted)
-        self._views, self._shared = {view.name: view for view in found.views}, found.mixed
+        logs = table_logs(table, settings, memory=memory, partitions=self._wanted)
+        self._views, self._shared = {view.name: view for view in logs.views}, logs.mixed
         self._logs: dict[str, ReadableLog] = {}
 
     @property
     def names(self) -> list[str]:
         """The names of the logs, those in files of several last."""
         wanted = None if self._wanted is None else {str(p) for p in self._wanted}
-        found = dict.fromkeys([*self._views, *self._in_shared])
-        return [name for name in found if wanted is None or name in wanted]
+        all_names = dict.fromkeys([*self._views, *self._in_shared])
+        return [name for name in all_names if wanted is None or name in wanted]
 
     def log(self, partition: Partition) -> ReadableLog:
         """Returns a log.
@@ -151,7 +151,7 @@ class SnapshotLogs:
     @cached_property
     def _in_shared(self) -> dict[str, _Shared]:
         """By log the rows in files that hold those of several: nothing but the rows tells whose they are."""
-        found: dict[str, _Shared] = {}
+        shared: dict[str, _Shared] = {}
         files, log, offset = DataFiles.of(self.table), self.columns.log.columns, self.columns.offset
         for file in self._shared:
             for batch in files.read(self._log_file(file, shared=True).content, [*log, offset]):
@@ -162,8 +162,8 @@ class SnapshotLogs:
                 )
                 for row in of_logs.to_pylist():
                     own = self._rows_of_log(row, [row[name] for name in names])
-                    found[str(own.partition)] = own.beside(found.get(str(own.partition)))
-        return found
+                    shared[str(own.partition)] = own.beside(shared.get(str(own.partition)))
+        return shared
 
     def _rows_of_log(self, row: dict[str, Any], values: list[Any]) -> _Shared:
         named, offset = self.columns.log.of(values), self.columns.offset.name

@@ -39,7 +39,7 @@ class _Head:
 
     def __init__(self, run: Run) -> None:
         self.name = run.name
-        self._rest = (found for found in run.open() if len(found[0]))
+        self._rest = (rows for rows in run.open() if len(rows[0]))
         self.now = next(self._rest, None)
         self.then = next(self._rest, None)
 

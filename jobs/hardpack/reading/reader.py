@@ -203,8 +203,12 @@ class TopicReader:
 
     def _committed_to(self, log: ReadableLog) -> int:
         """Returns the offset after the last row that a consumer of committed rows sees."""
-        told = TransactionColumns.of(self.columns)
-        return min(log.end_offset, self._outcomes(log, log.decided_to, told).last_stable) if told else log.end_offset
+        transactions = TransactionColumns.of(self.columns)
+        return (
+            min(log.end_offset, self._outcomes(log, log.decided_to, transactions).last_stable)
+            if transactions
+            else log.end_offset
+        )
 
     def _timed(self, read: partial[Iterator[Rows]]) -> Iterator[Rows]:
         """Yields rows with the greatest timestamp until then, by which they are put among those of other logs."""
@@ -218,28 +222,30 @@ class TopicReader:
         self, log: ReadableLog, offsets: tuple[int, int], only: Where, chosen: Sequence[str], isolation: Isolation
     ) -> Iterator[Rows]:
         mapped, (start, end) = self.columns, offsets
-        told, outcomes = TransactionColumns.of(mapped), None
-        if told and isolation == "read_committed":
-            outcomes = self._outcomes(log, start, told)
+        transactions, outcomes = TransactionColumns.of(mapped), None
+        if transactions and isolation == "read_committed":
+            outcomes = self._outcomes(log, start, transactions)
             end = min(end, outcomes.last_stable)
-        names = [*chosen, *(told.names if told else ())]
+        names = [*chosen, *(transactions.names if transactions else ())]
         # where an offset stands twice, the row that stands for it may have another key
         late = only if only and log.may_repeat else {}
         rows = self._rows(log, [*names, *(c.name for c in late)], (start, end), {} if late else only, log.files)
         for keys, batch in rows:
             seen = np.ones(len(batch), bool)
-            if told:
-                seen &= outcomes.seen(batch) if outcomes else ~told.roles(batch).control
+            if transactions:
+                seen &= outcomes.seen(batch) if outcomes else ~transactions.roles(batch).control
             for column, wanted in late.items():
                 seen &= fulfils(leaf(batch, column), wanted)
             if seen.any():
                 yield (keys, batch) if seen.all() else (keys[seen], batch.filter(pa.array(seen)))
 
-    def _outcomes(self, log: ReadableLog, start: int, told: TransactionColumns) -> Outcomes:
+    def _outcomes(self, log: ReadableLog, start: int, columns: TransactionColumns) -> Outcomes:
         # all that a pass has covered is decided
         begin = min(start, log.decided_to)
         files = log.files if log.may_repeat else tuple(file for file in log.files if file.transactions)
-        return Outcomes.of(told, (batch for _, batch in self._rows(log, told.names, (begin, LONG_MAX), {}, files)))
+        return Outcomes.of(
+            columns, (batch for _, batch in self._rows(log, columns.names, (begin, LONG_MAX), {}, files))
+        )
 
     def _rows(
         self, log: ReadableLog, names: Iterable[str], offsets: tuple[int, int], only: Where, files: Iterable[LogFile]
@@ -272,10 +278,10 @@ class TopicReader:
     ) -> tuple[int, int]:
         first, last = max(start or 0, 0), log.end_offset if end is None else end
         if start_time is not None:
-            found = self.offset_for_time(log.partition, start_time)
-            first = max(first, log.end_offset if found is None else found.offset)
-        if end_time is not None and (found := self.offset_for_time(log.partition, end_time)):
-            last = min(last, found.offset)
+            row = self.offset_for_time(log.partition, start_time)
+            first = max(first, log.end_offset if row is None else row.offset)
+        if end_time is not None and (row := self.offset_for_time(log.partition, end_time)):
+            last = min(last, row.offset)
         return first, last
 
     def _asked(self, partitions: Iterable[Partition] | None) -> list[ReadableLog]:

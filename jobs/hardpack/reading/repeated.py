@@ -53,8 +53,8 @@ class OneRowAnOffset:
         return offsets[stands], batch.filter(pa.array(stands))
 
     def _see_equal(self, offsets: np.ndarray, batch: pa.RecordBatch, ones: np.ndarray, others: np.ndarray) -> None:
-        told = [name for name in batch.schema.names if name not in self.columns.ignored]
-        left, right = (batch.select(told).take(pa.array(rows)) for rows in (ones, others))
+        compared = [name for name in batch.schema.names if name not in self.columns.ignored]
+        left, right = (batch.select(compared).take(pa.array(rows)) for rows in (ones, others))
         if left.equals(right):
             return
         for at, row in enumerate(others.tolist()):

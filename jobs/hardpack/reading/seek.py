@@ -77,22 +77,22 @@ def first_row(index: SparseIndex, log: str, files: Iterable[LogFile], where: Whe
         BadInput: a file is gone or damaged.
         Unavailable: the storage does not answer.
     """
-    before, found = index.bytes_read, None
+    before, first = index.bytes_read, None
     for file in files:
-        best = found.offset if found else LONG_MAX
+        best = first.offset if first else LONG_MAX
         if sought.least(file.first_offset) >= best:
             break
         if sought.may_be_up_to(file.last_offset, file.latest):
             own = where if file.shared else {}
-            found = index.by_pieces(file, partial(_first_in_file, index, file, own, sought, best)) or found
-    if found is None:
+            first = index.by_pieces(file, partial(_first_in_file, index, file, own, sought, best)) or first
+    if first is None:
         return None
-    timestamp = found.timestamp
+    timestamp = first.timestamp
     if timestamp is None:
-        timestamp = index.by_pieces(found.file, partial(_time, index, found))
+        timestamp = index.by_pieces(first.file, partial(_time, index, first))
     return Found(
-        partition=log, offset=found.offset, timestamp=timestamp, file=found.file.content.path, row_group=found.group,
-        page=found.page, row=index.positions(found.file, found.group)[0] + found.row,
+        partition=log, offset=first.offset, timestamp=timestamp, file=first.file.content.path, row_group=first.group,
+        page=first.page, row=index.positions(first.file, first.group)[0] + first.row,
         bytes_read=index.bytes_read - before,
     )  # fmt: skip
 
@@ -105,15 +105,15 @@ def _first_in_file(
     index: SparseIndex, file: LogFile, where: Where, sought: Sought, best: int, opened: CountedFile
 ) -> _Place | None:
     """Returns the first row of a file that is sought, if its offset is less than the best there is."""
-    found = None
+    first = None
     for least, group in _row_groups(index, file, sought):
-        if sought.least(least) >= (found.offset if found else best):
+        if sought.least(least) >= (first.offset if first else best):
             break
         for low, number, rows in _pages(index, opened, file, group, sought):
-            if sought.least(low) >= (found.offset if found else best):
+            if sought.least(low) >= (first.offset if first else best):
                 break
             offsets = index.offsets(opened, file, group, rows)
-            mask = (offsets >= 0) & (offsets < (found.offset if found else best))
+            mask = (offsets >= 0) & (offsets < (first.offset if first else best))
             times = None if sought.by == "offset" else index.millis(opened, file, group, rows)
             mask &= (offsets if times is None else times) >= sought.value
             for column, wanted in where.items():
@@ -123,18 +123,18 @@ def _first_in_file(
             if mask.any():
                 at = int(np.where(mask, offsets, LONG_MAX).argmin())
                 time = None if times is None else int(times[at])
-                found = _Place(int(offsets[at]), file, group, number, rows[0] + at, time)
-    return found
+                first = _Place(int(offsets[at]), file, group, number, rows[0] + at, time)
+    return first
 
 
 def _row_groups(index: SparseIndex, file: LogFile, sought: Sought) -> list[tuple[int, int]]:
     """Returns the least offset and the number of each row group that may hold what is sought, by the offset."""
-    found = []
+    groups = []
     for group in index.row_groups(file):
         low, high = index.bounds(file, group, index.columns.offset) or (file.first_offset, file.last_offset)
         if sought.may_be_up_to(high, index.latest(file, group)):
-            found.append((low, group))
-    return sorted(found)
+            groups.append((low, group))
+    return sorted(groups)
 
 
 def _pages(
@@ -143,13 +143,13 @@ def _pages(
     """Returns the least offset, number and rows of each page of offsets that may hold what is sought, by the offset."""
     offsets = index.pages(opened, file, group, index.columns.offset)
     times = index.pages(opened, file, group, index.columns.timestamp) if sought.by == "time" else None
-    found = []
+    pages = []
     for number, page in enumerate(offsets.pages if offsets else ()):
         latest = LONG_MAX
         if times:
-            told = [index.in_millis(file, one.high) for one in times.covering(page.first_row, page.end_row)]
-            latest = max(LONG_MAX if time is None else time for time in told)
+            page_times = [index.in_millis(file, one.high) for one in times.covering(page.first_row, page.end_row)]
+            latest = max(LONG_MAX if time is None else time for time in page_times)
         if sought.may_be_up_to(file.last_offset if page.high is None else page.high, latest):
             low = file.first_offset if page.low is None else page.low
-            found.append((low, number, (page.first_row, page.end_row)))
-    return sorted(found)
+            pages.append((low, number, (page.first_row, page.end_row)))
+    return sorted(pages)

@@ -90,8 +90,8 @@ class SparseIndex:
         path = file.content.path
         if path not in self._known:
             footer = self.by_pieces(file, Footer)
-            told = field_numbers(footer.arrow.schema, self.files.names)
-            numbers = {number: at for at, number in enumerate(told) if number is not None}
+            field_ids = field_numbers(footer.arrow.schema, self.files.names)
+            numbers = {number: at for at, number in enumerate(field_ids) if number is not None}
             if not numbers:
                 raise BadInput(
                     f"{self.files.name}: data file {path} has none of the table's columns by field id or "
@@ -178,7 +178,7 @@ class SparseIndex:
             return -1
         stats = known.footer.arrow.row_group(group).column(number).statistics
         raw = stats.max_raw if stats is not None and stats.has_min_max else None
-        return LONG_MAX if (told := self.in_millis(file, raw)) is None else told
+        return LONG_MAX if (millis := self.in_millis(file, raw)) is None else millis
 
     def pages(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn) -> ColumnPages | None:
         """Returns the pages of a column in a row group, None where the file has no such column."""
@@ -204,8 +204,8 @@ class SparseIndex:
 
     def millis(self, opened: CountedFile, file: LogFile, group: int, rows: Span) -> NDArray[np.int64]:
         """Returns the timestamps of some rows of a row group, ms since the epoch, -1 where there is none."""
-        found = self.values(opened, file, group, self.columns.timestamp, rows)
-        return as_millis(found, self._per_milli(file) or 1)
+        times = self.values(opened, file, group, self.columns.timestamp, rows)
+        return as_millis(times, self._per_milli(file) or 1)
 
     def in_millis(self, file: LogFile, raw: Any) -> int | None:
         """Returns a bound of the timestamp's column in ms, None where it tells nothing."""
@@ -231,8 +231,8 @@ class SparseIndex:
         path = file.content.path
         if path not in self._gone:
             _keep(self._gone, path, BitMap.union(BitMap(), *self._named(file)))
-        found = self._gone[path]
-        own = found & BitMap(range(*positions)) if found else found
+        taken = self._gone[path]
+        own = taken & BitMap(range(*positions)) if taken else taken
         return np.asarray(own.to_array(), np.int64) - positions[0]
 
     def _named(self, file: LogFile) -> Iterator[BitMap]:
@@ -240,8 +240,8 @@ class SparseIndex:
         for delete in file.deletes:
             if delete.file_path not in self._deletes:
                 self._deletes[delete.file_path] = read_positions_by_file(self.files, delete)
-            if found := self._deletes[delete.file_path].get(file.content.path):
-                yield found
+            if rows := self._deletes[delete.file_path].get(file.content.path):
+                yield rows
 
 
 K = TypeVar("K")

@@ -69,9 +69,9 @@ class TransactionColumns:
 
     def roles(self, batch: pa.RecordBatch) -> Roles:
         """Returns what the rows of a batch with these columns are."""
-        told = leaf(batch, self.control)
-        control = np.asarray(told.is_valid().to_numpy(zero_copy_only=False))
-        types = pc.utf8_lower(told.cast(pa.string()))
+        control_cells = leaf(batch, self.control)
+        control = np.asarray(control_cells.is_valid().to_numpy(zero_copy_only=False))
+        types = pc.utf8_lower(control_cells.cast(pa.string()))
         return Roles(
             longs(leaf(batch, self.offset)),
             np.asarray(leaf(batch, self.producer_id).cast(pa.int64()).fill_null(NOBODY)),
@@ -113,8 +113,8 @@ class Outcomes:
                 if len(later):
                     first_open.setdefault(producer, int(later[0]))
         markers = {
-            producer: (np.array([o for o, _ in found], np.int64), np.array([abort for _, abort in found], bool))
-            for producer, found in ends.items()
+            producer: (np.array([o for o, _ in own], np.int64), np.array([abort for _, abort in own], bool))
+            for producer, own in ends.items()
         }
         return cls(columns, markers, min(first_open.values(), default=LONG_MAX))
 

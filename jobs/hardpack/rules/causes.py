@@ -41,6 +41,6 @@ def rows_removed(log: Any, cause: Cause) -> int:
 
 def removed_by_cause(logs: Iterable[Any]) -> dict[Cause, int]:
     """Returns the rows that some logs lost by each cause that took any, in the order of the list."""
-    found = list(logs)
-    sums = {cause: sum(rows_removed(log, cause) for log in found) for cause in CAUSES}
+    reports = list(logs)
+    sums = {cause: sum(rows_removed(log, cause) for log in reports) for cause in CAUSES}
     return {cause: rows for cause, rows in sums.items() if rows}

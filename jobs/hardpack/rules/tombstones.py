@@ -68,7 +68,7 @@ def tombstone_rule(text: str) -> TombstoneRule:
     if text.endswith(EMPTY) and (column := text.removesuffix(EMPTY).strip()):
         return TombstoneRule("empty", column)
     column, equals, values = text.partition("=")
-    found = tuple(value.strip() for value in values.split("|"))
-    if not (column.strip() and equals and all(found)):
+    deleting = tuple(value.strip() for value in values.split("|"))
+    if not (column.strip() and equals and all(deleting)):
         raise ValueError(f"null, none, COLUMN=VALUE, COLUMN=VALUE|VALUE or `COLUMN empty`, not {text!r}")
-    return TombstoneRule("equals", column.strip(), found)
+    return TombstoneRule("equals", column.strip(), deleting)

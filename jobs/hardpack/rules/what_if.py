@@ -142,15 +142,15 @@ class KeyModel:
         """
         begin, living = 0, float(history.clean.rows if history.clean else 0)
         self.stretches: list[_Stretch] = []
-        for found in history.passes:
-            if not found.head_rows:
+        for measured in history.passes:
+            if not measured.head_rows:
                 continue
-            keys = keys_behind(found.tail_rows, found.head_rows, found.left_rows)
+            keys = keys_behind(measured.tail_rows, measured.head_rows, measured.left_rows)
             self.stretches.append(
-                _Stretch(begin, living, keys, _hits(found), _head_share(found), _row_bytes(found, history))
+                _Stretch(begin, living, keys, _hits(measured), _head_share(measured), _row_bytes(measured, history))
             )
-            begin += found.head_rows
-            living = float(max(0, found.left_rows - found.expired_rows))
+            begin += measured.head_rows
+            living = float(max(0, measured.left_rows - measured.expired_rows))
         last = self.stretches[-1] if self.stretches else _Stretch(0, living, MANY, 0.0, 0.0, _arrived_row(history))
         self.stretches.append(_Stretch(begin, living, last.keys, last.hits, last.head_share, last.row_bytes))
         self._begins = [s.begin for s in self.stretches]
@@ -173,17 +173,17 @@ class KeyModel:
         return exp(-min(hits, SURE))
 
 
-def _hits(found: Measured) -> float:
-    share = found.tail_bytes_rewritten / found.tail_bytes if found.tail_bytes else 1.0
-    return (SURE if share >= 1 else min(SURE, -log1p(-share))) / (1 if share >= 1 else found.head_rows)
+def _hits(measured: Measured) -> float:
+    share = measured.tail_bytes_rewritten / measured.tail_bytes if measured.tail_bytes else 1.0
+    return (SURE if share >= 1 else min(SURE, -log1p(-share))) / (1 if share >= 1 else measured.head_rows)
 
 
-def _head_share(found: Measured) -> float:
-    return min(1.0, found.head_bytes_rewritten / found.head_bytes) if found.head_bytes else 1.0
+def _head_share(measured: Measured) -> float:
+    return min(1.0, measured.head_bytes_rewritten / measured.head_bytes) if measured.head_bytes else 1.0
 
 
-def _row_bytes(found: Measured, history: LogHistory) -> float:
-    return found.bytes_written / found.rows_written if found.rows_written else _arrived_row(history)
+def _row_bytes(measured: Measured, history: LogHistory) -> float:
+    return measured.bytes_written / measured.rows_written if measured.rows_written else _arrived_row(history)
 
 
 def _arrived_row(history: LogHistory) -> float:

@@ -88,11 +88,11 @@ def deleting(columns: LogColumns) -> Column:
     rule = columns.tombstone
     if columns.value is None:
         return F.lit(False)
-    told = column(*columns.value.path)
+    value = column(*columns.value.path)
     if rule.kind == "null":
-        return told.isNull()
-    found = F.length(told) == 0 if rule.kind == "empty" else told.cast("string").isin(list(rule.values))
-    return F.coalesce(found, F.lit(False))
+        return value.isNull()
+    deletes = F.length(value) == 0 if rule.kind == "empty" else value.cast("string").isin(list(rule.values))
+    return F.coalesce(deletes, F.lit(False))
 
 
 def control_type(columns: LogColumns) -> Column:

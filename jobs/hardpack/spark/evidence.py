@@ -167,13 +167,13 @@ def keys_of(table: JvmTable, columns: LogColumns, side: Side, hold: ExitStack, s
 def _known(rows: DataFrame, columns: LogColumns) -> DataFrame:
     from pyspark.sql import functions as F
 
-    told = [*_roles(rows.columns), *(["control"] if columns.transactions else [])]
-    return rows.select(*told, F.lit("both").alias("stands"), F.lit(None).cast("long").alias("content"))
+    roles = [*_roles(rows.columns), *(["control"] if columns.transactions else [])]
+    return rows.select(*roles, F.lit("both").alias("stands"), F.lit(None).cast("long").alias("content"))
 
 
-def _roles(told: Collection[str]) -> list[str]:
+def _roles(available: Collection[str]) -> list[str]:
     """Returns which roles the gate asks of a row, of those that can be told."""
-    return ["p", "k", "o", "tombstone", *(role for role in ("epoch", "pid", "tx") if role in told)]
+    return ["p", "k", "o", "tombstone", *(role for role in ("epoch", "pid", "tx") if role in available)]
 
 
 def _side(

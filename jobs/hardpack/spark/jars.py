@@ -92,20 +92,20 @@ def _one(folder: Path, jar: Jar) -> Path:
     if path.is_file() and digest(path) == jar.sha256:
         return path
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        found = _resolve(jar, Path(scratch))
-        if (actual := digest(found)) != jar.sha256:
+        fetched = _resolve(jar, Path(scratch))
+        if (actual := digest(fetched)) != jar.sha256:
             raise BadInput(f"{jar} has the checksum {actual}, expected {jar.sha256}; do not use it.")
-        found.replace(path)
+        fetched.replace(path)
     return path
 
 
 def _resolve(jar: Jar, scratch: Path) -> Path:
     said = run_ivy(scratch, scratch, "-notransitive", "-dependency", jar.group, jar.name, jar.version)
-    found = scratch / jar.file
-    if not found.is_file():
+    fetched = scratch / jar.file
+    if not fetched.is_file():
         why = " ".join(said.strip().splitlines()[-1:])
         raise Unavailable(f"{jar} cannot be fetched ({why}); see that Maven Central is reachable, then try again.")
-    return found
+    return fetched
 
 
 def run_ivy(scratch: Path, into: Path, *arguments: str) -> str:

@@ -23,5 +23,5 @@ def items(jvm: Any, iterable: Any) -> list[Any]:
         jvm: Spark's gateway to the JVM.
         iterable: there.
     """
-    found = jvm.org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList(iterable)
-    return [found.get(at) for at in range(found.size())]
+    listed = jvm.org.apache.iceberg.relocated.com.google.common.collect.Lists.newArrayList(iterable)
+    return [listed.get(at) for at in range(listed.size())]

@@ -83,7 +83,7 @@ class JvmTable(Procedures):
 
     def _in_logs(self, among: Among) -> Any:
         of = self._ice.expressions.Expressions
-        found = of.alwaysFalse()
+        in_any = of.alwaysFalse()
         for one in among:
             alternative = of.alwaysTrue()
             for column, values in one:
@@ -91,8 +91,8 @@ class JvmTable(Procedures):
                 for value in values:
                     wanted.add(value)
                 alternative = getattr(of, "and")(alternative, getattr(of, "in")(column.name, wanted))
-            found = getattr(of, "or")(found, alternative)
-        return found
+            in_any = getattr(of, "or")(in_any, alternative)
+        return in_any
 
     def deletes(self, task: Any) -> list[ContentFile]:
         """Returns the delete files that lie on the task's file."""
@@ -123,8 +123,8 @@ class JvmTable(Procedures):
 
     def removed_files(self, snapshot: int) -> set[str]:
         """Returns the paths of the data files that the commit of a snapshot removed."""
-        found = self._java.snapshot(snapshot).removedDataFiles(self._java.io())
-        return {str(file.location()) for file in items(self.spark._jvm, found)}
+        removed = self._java.snapshot(snapshot).removedDataFiles(self._java.io())
+        return {str(file.location()) for file in items(self.spark._jvm, removed)}
 
     def delete_manifests(self, snapshot: int) -> int:
         """Returns how many manifests of delete files a snapshot has."""

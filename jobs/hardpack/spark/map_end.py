@@ -87,5 +87,5 @@ def _ends(
 def _beside(rows: DataFrame, numbers: Mapping[str, int], name: str) -> DataFrame:
     from pyspark.sql import functions as F
 
-    found = rows.sparkSession.createDataFrame(list(numbers.items()), f"p string, {name} long")
-    return rows.join(F.broadcast(found), "p")
+    numbered = rows.sparkSession.createDataFrame(list(numbers.items()), f"p string, {name} long")
+    return rows.join(F.broadcast(numbered), "p")

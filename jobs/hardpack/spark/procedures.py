@@ -38,8 +38,8 @@ class Procedures:
         """Run one of Iceberg's procedures on the table; the arguments are SQL."""
         catalog, table = quoted(self.name.partition(".")[:1]), literal(quoted(self.name))
         statement = f"CALL {catalog}.system.{procedure}(table => {table}, {arguments})"
-        found: list[Row] = self.spark.sql(statement).collect()
-        return found
+        rows: list[Row] = self.spark.sql(statement).collect()
+        return rows
 
     @cached_property
     def lists(self) -> bool:
@@ -93,8 +93,8 @@ class Procedures:
         if not self.lists:
             return {}
         try:
-            found = items(self.spark._jvm, self._java.io().listPrefix(folder))
-            return {str(file.location()): int(file.createdAtMillis()) for file in found}
+            files = items(self.spark._jvm, self._java.io().listPrefix(folder))
+            return {str(file.location()): int(file.createdAtMillis()) for file in files}
         except Py4JJavaError as error:
             if "FileNotFoundException" in str(error.java_exception) or "does not exist" in str(error.java_exception):
                 return {}
@@ -112,10 +112,10 @@ class Procedures:
         Iceberg's own procedure sets nothing in the summary, in which a sink may look for its last commit.
         """
         self._java.refresh()
-        told = strings(self.spark._jvm, self._java.currentSnapshot().summary())
+        summary = strings(self.spark._jvm, self._java.currentSnapshot().summary())
         action = self._ice.spark.actions.SparkActions.get(self.spark._jsparkSession).rewriteManifests(self._java)
         action.option("use-caching", "false")
-        for name, value in carried(told).items():
+        for name, value in carried(summary).items():
             action.snapshotProperty(name, value)
         return len(items(self.spark._jvm, action.execute().rewrittenManifests()))
 
@@ -133,9 +133,9 @@ class Procedures:
             How many files were deleted, and how many were left.
         """
         action = self._ice.spark.actions.SparkActions.get(self.spark._jsparkSession).expireSnapshots(self._java)
-        found = action.expireOlderThan(before).retainLast(least).expireFiles()
+        expired = action.expireOlderThan(before).retainLast(least).expireFiles()
         view = f"hardpack_expired_{uuid.uuid4().hex}"
-        found.createOrReplaceTempView(view)
+        expired.createOrReplaceTempView(view)
         deleted = left = 0
         waiting: list[str] = []
         try:

@@ -136,8 +136,8 @@ def _bytes(group: Sequence[RewriteInput]) -> int:
 
 def _size(groups: Iterable[Sequence[RewriteInput]]) -> tuple[int, int]:
     """Returns files and bytes."""
-    found = list(groups)
-    return sum(map(len, found)), sum(map(_bytes, found))
+    all_groups = list(groups)
+    return sum(map(len, all_groups)), sum(map(_bytes, all_groups))
 
 
 def _write_all(
@@ -226,5 +226,7 @@ def by_offset(read: Callable[[], Iterator[pa.RecordBatch]], offset: LogColumn) -
         for batch in read():
             inside = longs(leaf(batch, offset))
             parts.append(batch.filter(pa.array((inside >= start) & (inside < end))))
-        found = np.concatenate([longs(leaf(part, offset)) for part in parts])
-        yield from pa.Table.from_batches(parts).take(np.argsort(found, kind="stable")).combine_chunks().to_batches()
+        slice_offsets = np.concatenate([longs(leaf(part, offset)) for part in parts])
+        yield from (
+            pa.Table.from_batches(parts).take(np.argsort(slice_offsets, kind="stable")).combine_chunks().to_batches()
+        )

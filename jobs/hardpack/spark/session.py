@@ -62,12 +62,12 @@ def jar_paths() -> list[Path]:
     Raises:
         BadInput: others may write to them.
     """
-    found = sorted((default_home() / "jars").glob("*.jar"))
-    if found:
+    jars = sorted((default_home() / "jars").glob("*.jar"))
+    if jars:
         trusted(default_home() / "jars")
     # runtimes for other versions of Spark may lie beside
     spark = installed_spark()
-    return [trusted(jar) for jar in found if not spark or _is_for(jar.name, spark)]
+    return [trusted(jar) for jar in jars if not spark or _is_for(jar.name, spark)]
 
 
 def _is_for(jar: str, spark: str) -> bool:
@@ -174,8 +174,8 @@ def _start_jvm(conf: SparkConf) -> JavaGateway:
     """Starts Java, whose own warnings are no part of a verb's output: they go nowhere, or with --verbose to stderr."""
     from pyspark.java_gateway import launch_gateway
 
-    told = log.isEnabledFor(logging.INFO)
-    gateway = launch_gateway(conf, {} if told else {"stderr": subprocess.DEVNULL})
+    verbose = log.isEnabledFor(logging.INFO)
+    gateway = launch_gateway(conf, {} if verbose else {"stderr": subprocess.DEVNULL})
     if MADE_AT_EXIT in os.environ:
         # by then whoever wants the archive thinks that it is there
         atexit.register(lambda: gateway.proc.communicate())

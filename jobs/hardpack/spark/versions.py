@@ -22,21 +22,21 @@ class Fit:
         """Name of the artifact of Iceberg's runtime."""
         return f"iceberg-spark-runtime-{self.spark}_{self.scala}"
 
-    def check(self, what: str, found: str, tested: str) -> None:
+    def check(self, what: str, actual: str, tested: str) -> None:
         """See that a version begins as the tested one.
 
         Raises:
             BadInput: it does not.
         """
-        if not _begins(found, tested):
+        if not _begins(actual, tested):
             raise BadInput(
-                f"this is {what} {found}, but hardpack works with Spark {self.spark}, Scala {self.scala} and Iceberg "
+                f"this is {what} {actual}, but hardpack works with Spark {self.spark}, Scala {self.scala} and Iceberg "
                 f"{self.iceberg} together only; use the jar {self.runtime}-{self.iceberg}.jar."
             )
 
-    def check_iceberg(self, found: str) -> None:
+    def check_iceberg(self, actual: str) -> None:
         """See that Iceberg is of the tested minor version; see `check`."""
-        self.check("Iceberg", found, self.iceberg.rpartition(".")[0])
+        self.check("Iceberg", actual, self.iceberg.rpartition(".")[0])
 
 
 TESTED = (
@@ -68,5 +68,5 @@ def installed_spark() -> str:
         return ""
 
 
-def _begins(found: str, tested: str) -> bool:
-    return f"{found}.".startswith(f"{tested}.")
+def _begins(actual: str, tested: str) -> bool:
+    return f"{actual}.".startswith(f"{tested}.")

@@ -199,8 +199,8 @@ def _in_sql(catalog: SqlCatalog) -> Iterator[tuple[str, str]]:
     if (no_views := catalog._iceberg_type_filter()) is not None:
         question = question.where(no_views)
     with catalog.engine.connect() as connection:
-        found = connection.execute(question).all()
-    yield from ((f"{namespace}.{table}", location) for namespace, table, location in found if location)
+        rows = connection.execute(question).all()
+    yield from ((f"{namespace}.{table}", location) for namespace, table, location in rows if location)
 
 
 def _is_glue(catalog: Catalog) -> TypeGuard[GlueCatalog]:
@@ -242,8 +242,8 @@ def table_places(catalog: Catalog) -> dict[str, str]:
         return {name: location.rpartition("/metadata/")[0] or location for name, location in known.items()}
     names = find_tables(catalog, "*")
     with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
-        found = dict(zip(names, pool.map(lambda name: _place(catalog, name), names), strict=True))
-    return {name: place for name, place in found.items() if place}
+        places = dict(zip(names, pool.map(lambda name: _place(catalog, name), names), strict=True))
+    return {name: place for name, place in places.items() if place}
 
 
 def _place(catalog: Catalog, name: str) -> str:
@@ -277,14 +277,14 @@ def allowed_places(catalog: Catalog, table: str) -> list[str]:
     Raises:
         Unavailable: the catalog does not answer.
     """
-    found = [place.strip() for place in str(catalog.properties.get(LOCATIONS, "")).split(",")]
+    places = [place.strip() for place in str(catalog.properties.get(LOCATIONS, "")).split(",")]
     warehouse = str(catalog.properties.get("warehouse", ""))
     if ":/" in warehouse or warehouse.startswith("/"):
-        found.append(warehouse)
+        places.append(warehouse)
     else:
         with _answering(catalog), suppress(ice.NoSuchNamespaceError, ice.ForbiddenError, NotImplementedError):
-            found.append(catalog.load_namespace_properties(tuple(table.split(".")[:-1])).get("location", ""))
-    return [place for place in found if place]
+            places.append(catalog.load_namespace_properties(tuple(table.split(".")[:-1])).get("location", ""))
+    return [place for place in places if place]
 
 
 @contextmanager

@@ -112,7 +112,7 @@ class LogColumns:
         several = {"partition": self.log.columns, "key": self.keys}
         named = {role: several[role][0] if role in several else getattr(self, role) for role in (*REQUIRED, *OPTIONAL)}
         mapped = {role: column for role, column in named.items() if column is not None}
-        return mapped | {f"{role} {at}": c for role, found in several.items() for at, c in enumerate(found[1:], 2)}
+        return mapped | {f"{role} {at}": c for role, columns in several.items() for at, c in enumerate(columns[1:], 2)}
 
     @property
     def plain_key(self) -> LogColumn | None:
@@ -144,10 +144,10 @@ class LogColumns:
         Args:
             schema: one that has all required columns.
         """
-        found = {role: column_by_id(schema, c.field_id) for role, c in self.by_role.items()}
-        columns: dict[str, Any] = {role: c for role, c in found.items() if role in ONE}
-        columns["keys"] = tuple(c for role, c in found.items() if role.startswith("key") and c)
-        columns["log"] = LogName(tuple(c for role, c in found.items() if role.startswith("partition") and c))
+        current = {role: column_by_id(schema, c.field_id) for role, c in self.by_role.items()}
+        columns: dict[str, Any] = {role: c for role, c in current.items() if role in ONE}
+        columns["keys"] = tuple(c for role, c in current.items() if role.startswith("key") and c)
+        columns["log"] = LogName(tuple(c for role, c in current.items() if role.startswith("partition") and c))
         if not all(columns.get(role) for role in TRANSACTIONS):
             columns |= dict.fromkeys(TRANSACTIONS)
         return replace(self, **columns)
@@ -163,8 +163,8 @@ def key_columns(schema: Schema, names: str) -> tuple[LogColumn, ...]:
     Raises:
         ValueError: there is no such column.
     """
-    found = [existing_column(schema, name) for name in separate_names(schema, names)]
-    return tuple(leaf for column in found for leaf in leaves(column))
+    columns = [existing_column(schema, name) for name in separate_names(schema, names)]
+    return tuple(leaf for column in columns for leaf in leaves(column))
 
 
 def _value(column: LogColumn, bound: bytes) -> Any:

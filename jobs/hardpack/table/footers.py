@@ -72,7 +72,7 @@ class Footers:
         wanted = list(paths)
         known = self._kept(manifest)
         if missing := [path for path in wanted if path not in known]:
-            known |= {path: told for path, told in self.look(missing).items() if told}
+            known |= {path: columns for path, columns in self.look(missing).items() if columns}
             self._keep(manifest, known)
         return {path: known[path] for path in wanted if path in known}
 
@@ -91,16 +91,18 @@ class Footers:
             if kept["of"] != self._identity or kept["manifest"] != manifest:
                 return {}
             return {
-                path: {int(number): (nulls, _bytes(low), _bytes(high)) for number, (nulls, low, high) in told.items()}
-                for path, told in kept["files"].items()
+                path: {
+                    int(number): (nulls, _bytes(low), _bytes(high)) for number, (nulls, low, high) in columns.items()
+                }
+                for path, columns in kept["files"].items()
             }
         except Exception:  # none, damaged or another's: the footers tell
             return {}
 
-    def _keep(self, manifest: str, told: Mapping[str, Mapping[int, Told]]) -> None:
+    def _keep(self, manifest: str, by_file: Mapping[str, Mapping[int, Told]]) -> None:
         files = {
             path: {number: (nulls, _hex(low), _hex(high)) for number, (nulls, low, high) in columns.items()}
-            for path, columns in told.items()
+            for path, columns in by_file.items()
         }
         kept = json.dumps({"of": self._identity, "manifest": manifest, "files": files})
         try:
@@ -129,8 +131,8 @@ class Footers:
             places = {number: at for at, number in enumerate(numbers) if number is not None}
             # a column that came into the table later is null in all rows; of structs and lists `places` never tells
             absent = [c for c in self.columns if places and c.field_type.is_primitive and not c.has_default]
-            told = {c.field_id: (footer.num_rows, None, None) for c in absent}
-            return told | {
+            all_null = {c.field_id: (footer.num_rows, None, None) for c in absent}
+            return all_null | {
                 c.field_id: _told(footer, places[c.field_id], c) for c in self.columns if c.field_id in places
             }
         except Exception as error:  # what is wrong with a file is said where it is read
@@ -142,9 +144,9 @@ class Footers:
         for schema, known in schemas:
             if schema.equals(footer.schema):
                 return known
-        told = field_numbers(footer.schema, self.names)
-        schemas.append((footer.schema, told))
-        return told
+        numbers = field_numbers(footer.schema, self.names)
+        schemas.append((footer.schema, numbers))
+        return numbers
 
 
 def field_numbers(schema: pq.ParquetSchema, names: NameMapping | None) -> list[int | None]:
@@ -163,9 +165,9 @@ def _number(path: tuple[str, ...], field: pa.Field, names: NameMapping | None) -
         return int(number)
     mapped, number = names.root if names else [], None
     for name in path:
-        found = next((entry for entry in mapped if name in entry.names), None)
+        named = next((entry for entry in mapped if name in entry.names), None)
         # a field without fields of its own counts as false
-        mapped, number = ([], None) if found is None else (found.fields, found.field_id)
+        mapped, number = ([], None) if named is None else (named.fields, named.field_id)
     return number
 
 

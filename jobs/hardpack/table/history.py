@@ -99,14 +99,14 @@ def horizons_at(table: Table, now: int) -> dict[str, frozenset[int]]:
         Nothing of a log of which no snapshot tells such a pass any more; no horizons of one that had none before.
     """
     name, folder, past = table_name(table), PassFolder.of(table), _Past(table)
-    logs, found = read_state(name, table.properties).keys(), dict[str, frozenset[int]]()
+    logs, horizons = read_state(name, table.properties).keys(), dict[str, frozenset[int]]()
     for snapshot in past.with_states:
         for log, state in (_told_by(name, folder, snapshot) or {}).items():
-            if log not in found and (not state.last_clean or state.last_clean.now <= now):
-                found[log] = frozenset(ms for ms, _ in state.markers) | {ms for _, ms in state.horizons}
-        if logs <= found.keys():
+            if log not in horizons and (not state.last_clean or state.last_clean.now <= now):
+                horizons[log] = frozenset(ms for ms, _ in state.markers) | {ms for _, ms in state.horizons}
+        if logs <= horizons.keys():
             break
-    return {log: frozenset[int]() for log in logs if past.whole} | found
+    return {log: frozenset[int]() for log in logs if past.whole} | horizons
 
 
 def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str, LogState]:
@@ -119,11 +119,11 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
     for snapshot in past.with_states:
         if states.keys() <= earlier.keys():
             break
-        if (told := _told_by(name, folder, snapshot)) is None:
+        if (recorded := _told_by(name, folder, snapshot)) is None:
             # what it told of must not come from an older one
             lost = True
             break
-        earlier = past.as_dated(snapshot, told) | earlier
+        earlier = past.as_dated(snapshot, recorded) | earlier
     for log in undone | (states.keys() & earlier.keys()):
         # what nobody tells any more may have expired tombstones too
         certain = past.whole and not lost
@@ -145,8 +145,8 @@ class Record:
     def of(cls, table: Table) -> Record:
         """Returns what a table as it was loaded has on record."""
         stated, past = read_state(table_name(table), table.properties), _Past(table)
-        told = (s.snapshot_id for s in table.snapshots() if tells_states(s))
-        undone = frozenset(number for number in told if number not in past.ids)
+        with_states = (s.snapshot_id for s in table.snapshots() if tells_states(s))
+        undone = frozenset(number for number in with_states if number not in past.ids)
         return cls(stated, _trusted(table, dict(stated), past), undone)
 
     def why_moved(self, base: int | None, past: Container[int | None]) -> str:
@@ -215,11 +215,13 @@ class _Past:
             return False
         if any(state.last_pass_sequence > newest for state in states.values()):
             return False
-        told = _told_by(table, folder, self.with_states[0])
-        if told is None:
+        recorded = _told_by(table, folder, self.with_states[0])
+        if recorded is None:
             # nobody wrote the property since, and what it names is in the past
             return not any(self.lacks(state) for state in states.values())
-        return bool(told) and all(log in states and states[log].snapshot == told[log].snapshot for log in told)
+        return bool(recorded) and all(
+            log in states and states[log].snapshot == recorded[log].snapshot for log in recorded
+        )
 
     def lacks(self, state: LogState) -> bool:
         """Returns whether the commit that left this state is not in the past, or told of other logs or keys."""
@@ -263,8 +265,10 @@ def _began_empty(lineage: Sequence[Snapshot]) -> bool:
     """
     if not lineage or lineage[-1].parent_snapshot_id is not None:
         return False
-    told = summary_of(lineage[-1])
-    return "deleted-data-files" not in told and None is not told.get("total-records") == told.get("added-records")
+    summary = summary_of(lineage[-1])
+    return "deleted-data-files" not in summary and None is not summary.get("total-records") == summary.get(
+        "added-records"
+    )
 
 
 def summary_of(snapshot: Snapshot) -> dict[str, str]:

@@ -98,7 +98,7 @@ class Lineage:
         """
         # rewrites of rewrites may be many, so that each is looked up once the files that it took are known
         asked = [file]
-        while (found := self._known(log, file, state)) is None:
+        while (origin := self._known(log, file, state)) is None:
             one = asked[-1]
             if self._known(log, one, state) is not None:
                 asked.pop()
@@ -108,7 +108,7 @@ class Lineage:
                 self._looked_up[_question(one.path, one.file_sequence_number, log, state)] = self._look_up(
                     log, one, state
                 )
-        return found
+        return origin
 
     def _known(self, log: Partition, file: DataFile, state: LogState) -> Origin | None:
         """Returns what the state tells of a file, or what was looked up before; None where it has to be looked up."""
@@ -191,8 +191,8 @@ class Lineage:
         unseen_from: int | None = file.min_offset
         late_from: int | None = file.min_offset
         if taken.apart and not file.trouble and self._changes_no_row(made_by):
-            found = _in_file(taken.apart, file)
-            unseen_from, late_from = found.unseen_from, found.late_from
+            own = _in_file(taken.apart, file)
+            unseen_from, late_from = own.unseen_from, own.late_from
         # of files that left passes may have known other rows than these
         return Origin(None if known else known, unseen_from, late_from, True, since, on_read)
 
@@ -253,12 +253,12 @@ def _together(origins: Sequence[Origin]) -> Origin | None:
     """Returns what is known of the rows of several files as one; None of no file."""
     if not origins:
         return None
-    told = {(o.known, o.on_read) for o in origins}
+    kinds = {(o.known, o.on_read) for o in origins}
     # what most keeps the state counts
-    known, on_read = next((a for a in ((True, False), (None, False), ON_READ) if a in told), (False, False))
+    known, on_read = next((a for a in ((True, False), (None, False), ON_READ) if a in kinds), (False, False))
     unseen_from, late_from = (
-        min((o for o in found if o is not None), default=None)
-        for found in ([o.unseen_from for o in origins], [o.late_from for o in origins])
+        min((o for o in offsets if o is not None), default=None)
+        for offsets in ([o.unseen_from for o in origins], [o.late_from for o in origins])
     )
     return Origin(known, unseen_from, late_from, any(o.fresh for o in origins), min(o.since for o in origins), on_read)
 

@@ -74,9 +74,9 @@ class LogName:
         """
         parts: Sequence[str] = (log,)
         if len(self.columns) > 1:
-            if (found := TOPIC_PARTITION.fullmatch(log)) is None:
+            if (parsed := TOPIC_PARTITION.fullmatch(log)) is None:
                 return None
-            parts = found.groups()
+            parts = parsed.groups()
         with suppress(ValueError):
             kinds = [cast(PrimitiveType, column.field_type) for column in self.columns]
             return tuple(literal(part).to(kind).value for part, kind in zip(parts, kinds, strict=True))
@@ -88,11 +88,13 @@ class LogName:
         Args:
             logs: their names or numbers.
         """
-        found: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
+        by_prefix: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
         for values in filter(None, (self.values(str(log)) for log in logs)):
-            found[values[:-1]].append(values[-1])
+            by_prefix[values[:-1]].append(values[-1])
         *before, last = self.columns
-        return [[*((c, [v]) for c, v in zip(before, first, strict=True)), (last, own)] for first, own in found.items()]
+        return [
+            [*((c, [v]) for c, v in zip(before, first, strict=True)), (last, own)] for first, own in by_prefix.items()
+        ]
 
     def expression(self, logs: Iterable[Partition]) -> BooleanExpression:
         """Returns whether a row is of some logs, as pyiceberg takes it.
@@ -100,13 +102,13 @@ class LogName:
         Args:
             logs: their names or numbers.
         """
-        found: BooleanExpression = AlwaysFalse()
+        in_any: BooleanExpression = AlwaysFalse()
         for one in self.among(logs):
             alternative: BooleanExpression = AlwaysTrue()
             for column, values in one:
                 alternative = And(alternative, In(term=column.name, literals=set(values)))
-            found = Or(found, alternative)
-        return found
+            in_any = Or(in_any, alternative)
+        return in_any
 
     def places(self, spec: PartitionSpec) -> tuple[int | None, ...]:
         """Returns which of a file's partition values is that of each column, None where none is.
@@ -122,31 +124,33 @@ class LogName:
         return None not in self.places(spec)
 
 
-def value_by_bounds(column: LogColumn, told: Told, longest: int | None = SURE_LENGTH - 1) -> Any:
+def value_by_bounds(column: LogColumn, metrics: Told, longest: int | None = SURE_LENGTH - 1) -> Any:
     """Returns the value that all rows of a data file have in a column, None where its bounds prove none.
 
     They do when they are equal, as every value lies between them, and no row is without one.
 
     Args:
         column: the column.
-        told: what is known of it.
+        metrics: what is known of it.
         longest: characters of a text that was not cut; None when none was.
     """
-    nulls, low, high = told
+    nulls, low, high = metrics
     if low is None or low != high or not (column.required or nulls == 0):
         return None
     value = from_bytes(cast(PrimitiveType, column.field_type), low)
     return None if longest is not None and isinstance(value, str) and len(value) > longest else value
 
 
-def may_be_cut(column: LogColumn, told: Told) -> bool:
+def may_be_cut(column: LogColumn, metrics: Told) -> bool:
     """Returns whether bounds are of texts that their writer may have cut, so that they prove no value.
 
     Args:
         column: the column.
-        told: what is known of it.
+        metrics: what is known of it.
     """
-    return isinstance(column.field_type, StringType) and len((told[1] or b"").decode(errors="replace")) >= SURE_LENGTH
+    return (
+        isinstance(column.field_type, StringType) and len((metrics[1] or b"").decode(errors="replace")) >= SURE_LENGTH
+    )
 
 
 def named_columns(schema: Schema, names: str) -> LogName:

@@ -43,7 +43,7 @@ class _Seen:
     @property
     def waiting(self) -> list[DataFile]:
         """The files that may hold rows of several logs and wait to be split."""
-        return [f for found in self.manifests.values() for f in found.get(None, ())]
+        return [f for by_log in self.manifests.values() for f in by_log.get(None, ())]
 
 
 class ManifestCache:
@@ -157,19 +157,19 @@ def _look(
     new = reader.files([m for path, m in listed.items() if path not in seen.manifests])
     flagged = reader.partitions_with_deletes(m for m in manifests if m.content == ManifestContent.DELETES)
     # files left these logs, or what is known of their files changed
-    gone = [found for path, found in seen.manifests.items() if path not in listed]
-    stale = {p for found in gone for p in found if p is not None}
-    seen.files += sum(len(f) for found in new.values() for f in found.values())
-    seen.files -= sum(len(f) for found in gone for f in found.values())
+    gone = [by_log for path, by_log in seen.manifests.items() if path not in listed]
+    stale = {p for by_log in gone for p in by_log if p is not None}
+    seen.files += sum(len(f) for by_log in new.values() for f in by_log.values())
+    seen.files -= sum(len(f) for by_log in gone for f in by_log.values())
     seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
     # rows that passes knew may wait in files of several logs, or be back where such files left
     waiting = [file.of_no_one_log() for file in seen.waiting]
-    moved = any(None in found for found in (*gone, *new.values()))
+    moved = any(None in by_log for by_log in (*gone, *new.values()))
     stale.update(seen.views if flagged != seen.flagged or moved else ())
     seen.flagged = flagged
     added: dict[Partition, list[DataFile]] = defaultdict(list)
-    for found in new.values():
-        for partition, files in found.items():
+    for by_log in new.values():
+        for partition, files in by_log.items():
             if partition is not None:
                 added[partition].extend(files)
     lineage = Lineage(table, _changes(table, reader, seen.changes))
@@ -180,7 +180,7 @@ def _look(
     for partition in {*stale, *added, *seen.views}:
         state, before = state_of(states, partition), seen.views.get(partition)
         if partition in stale or (before and seen.states[partition] != state):
-            remembered = (f for found in seen.manifests.values() for f in found.get(partition, ()))
+            remembered = (f for by_log in seen.manifests.values() for f in by_log.get(partition, ()))
             files, before = [reader.dated(f) for f in remembered], None
         elif partition in added:
             files = added[partition]
@@ -311,8 +311,8 @@ def rewritten_unseen(table: Table, view: LogView) -> bool:
     known = max(seen.read, state.unseen.known_to if state.unseen else 0)
     commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
     return any(
-        (found := commits.get(f.file_sequence_number))
-        and not is_append(found)
+        (commit := commits.get(f.file_sequence_number))
+        and not is_append(commit)
         and not seen.holds(f.file_sequence_number)
         for f in view.files
     )
@@ -322,12 +322,12 @@ def _changes(
     table: Table, reader: ManifestReader, known: dict[int, Mapping[Partition | None, Change]] | None = None
 ) -> Changes:
     """Returns what snapshots did to each log, each read once."""
-    found = {} if known is None else known
+    changes = {} if known is None else known
 
     def change(snapshot: Snapshot) -> Mapping[Partition | None, Change]:
-        if snapshot.snapshot_id not in found:
-            found[snapshot.snapshot_id] = change_of(reader, snapshot.manifests(table.io), snapshot.snapshot_id)
-        return found[snapshot.snapshot_id]
+        if snapshot.snapshot_id not in changes:
+            changes[snapshot.snapshot_id] = change_of(reader, snapshot.manifests(table.io), snapshot.snapshot_id)
+        return changes[snapshot.snapshot_id]
 
     return change
 

@@ -91,11 +91,11 @@ class ManifestReader:
         self.sequences = {s.snapshot_id: s.sequence_number or 0 for s in table.snapshots()}
         self.oldest = min(self.times.values(), default=0)
         # Iceberg reads a column that a file lacks from the file's partition, where that has its value
-        told = {
+        by_partition = {
             f.source_id for s in self.specs.values() for f in s.fields if isinstance(f.transform, IdentityTransform)
         }
         columns = self.columns.by_role.values()
-        asked = tuple(replace(c, has_default=c.has_default or c.field_id in told) for c in columns)
+        asked = tuple(replace(c, has_default=c.has_default or c.field_id in by_partition) for c in columns)
         self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
         self._deletes: dict[str, list[IceFile]] = {}
         self._by_footer: dict[str, dict[int, Told]] = {}
@@ -115,7 +115,7 @@ class ManifestReader:
 
         Several processes decode very many.
         """
-        return {m.manifest_path: built(found) for m, found in zip(manifests, self._decoded(manifests), strict=True)}
+        return {m.manifest_path: built(decoded) for m, decoded in zip(manifests, self._decoded(manifests), strict=True)}
 
     def holding(self, manifests: Iterable[ManifestFile], logs: Collection[str]) -> list[ManifestFile]:
         """Returns the manifests that may hold files or deletes of some logs, by the bounds in the manifest list."""
@@ -138,8 +138,8 @@ class ManifestReader:
 
             try:
                 with ProcessPoolExecutor(min(wanted, cpu_count())) as pool:
-                    for found in pool.map(self.entries, manifests):
-                        yield found
+                    for decoded in pool.map(self.entries, manifests):
+                        yield decoded
                         done += 1
             except BrokenProcessPool:
                 # killed, for want of memory most likely; one process needs less
@@ -164,7 +164,7 @@ class ManifestReader:
             manifest: of the table.
             io: what to open it with, None for the table's.
         """
-        found = Entries()
+        by_log = Entries()
         with uncollected():
             entries = manifest.fetch_manifest_entry(io or self.io, discard_deleted=True)
             self.ask_footers(manifest, entries)
@@ -178,8 +178,8 @@ class ManifestReader:
                         "log, or has none of the table's columns by field id or schema.name-mapping.default; restore "
                         "the file, or try again when the storage answers."
                     )
-                found.setdefault(log, []).append(self._file(entry, known, log))
-        return found
+                by_log.setdefault(log, []).append(self._file(entry, known, log))
+        return by_log
 
     def ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
         """Read the footers of the data files of which a manifest does not tell enough."""
@@ -194,22 +194,24 @@ class ManifestReader:
         if not untold and all(number in lows and number in highs for number in self._bounded):
             return False
         known = _Known(file.null_value_counts or {}, lows, highs)
-        told = [known.of(column) for column in (self.columns.offset, self.columns.timestamp, *untold)]
-        bounded = all(low is not None and high is not None for nulls, low, high in told if nulls != file.record_count)
-        counted = all(nulls is not None for nulls, _, _ in told[2:])
+        metrics = [known.of(column) for column in (self.columns.offset, self.columns.timestamp, *untold)]
+        bounded = all(
+            low is not None and high is not None for nulls, low, high in metrics if nulls != file.record_count
+        )
+        counted = all(nulls is not None for nulls, _, _ in metrics[2:])
         return file.file_format == FileFormat.PARQUET and not (
             bounded and counted and not any(may_be_cut(c, known.of(c)) for c in untold)
         )
 
     def _known(self, file: IceFile) -> _Known:
         """Returns what is known of a file's columns; a manifest that speaks is believed."""
-        told = file.null_value_counts or {}, file.lower_bounds or {}, file.upper_bounds or {}
+        in_manifest = file.null_value_counts or {}, file.lower_bounds or {}, file.upper_bounds or {}
         if footer := self._by_footer.get(file.file_path):
             nulls, lows, highs = (
                 {number: known[at] for number, known in footer.items() if known[at] is not None} for at in range(3)
             )
-            return _Known({**nulls, **told[0]}, {**lows, **told[1]}, {**highs, **told[2]})  # type: ignore[dict-item]
-        return _Known(*told)
+            return _Known({**nulls, **in_manifest[0]}, {**lows, **in_manifest[1]}, {**highs, **in_manifest[2]})  # type: ignore[dict-item]
+        return _Known(*in_manifest)
 
     def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
         """Reads log, value of another identity partition column, by its field id, and file of each live entry."""
@@ -231,10 +233,10 @@ class ManifestReader:
 
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
         """Finds the logs that the row-level deletes of some manifests lie on; None stands for all."""
-        found: set[Partition | None] = set()
+        logs: set[Partition | None] = set()
         for manifest in manifests:
-            found.update(map(self.named_log, self.delete_files(manifest)))
-        return found
+            logs.update(map(self.named_log, self.delete_files(manifest)))
+        return logs
 
     def placed(self, entry: ManifestEntry) -> tuple[Partition | None, tuple[Any, ...]]:
         """Returns the log of an entry's file, None where nothing proves one, and the arguments of its `DataFile`.
@@ -265,9 +267,9 @@ class ManifestReader:
         footer, log = self._by_footer.get(file.file_path, {}), self.columns.log
         values = list[Any]()
         for column, value in zip(log.columns, self._spec_values(file), strict=True):
-            told = known.of(column)
-            value = value_by_bounds(column, told) if value is None else value
-            if value is None and may_be_cut(column, told):
+            metrics = known.of(column)
+            value = value_by_bounds(column, metrics) if value is None else value
+            if value is None and may_be_cut(column, metrics):
                 value = value_by_bounds(column, footer.get(column.field_id, SILENT), FOOTER_LENGTH - 1)
             values.append(value)
         return log.of(values)
@@ -374,7 +376,7 @@ def _bounds(known: _Known, column: LogColumn) -> tuple[Any, Any]:
 
 def built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:
     """Returns the files of each log, which are given as arguments of `DataFile`."""
-    return {log: [DataFile(*entry) for entry in found] for log, found in entries.items()}
+    return {log: [DataFile(*entry) for entry in own] for log, own in entries.items()}
 
 
 _UNCOLLECTED: list[bool] = []

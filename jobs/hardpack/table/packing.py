@@ -51,12 +51,12 @@ def unpacked(text: str) -> str:
         return text
     try:
         reader = zlib.decompressobj() if way == ZLIB else bz2.BZ2Decompressor()
-        found = reader.decompress(base64.b85decode(short), MOST_BYTES)
+        data = reader.decompress(base64.b85decode(short), MOST_BYTES)
     except (zlib.error, OSError, EOFError) as error:
         raise ValueError(str(error)) from None
     if not reader.eof:
         raise ValueError("the packed text is cut off or too long")
-    return found.decode()
+    return data.decode()
 
 
 @dataclass(frozen=True)

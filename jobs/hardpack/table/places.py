@@ -41,8 +41,8 @@ def place(location: str, decode: bool = True) -> Place:
     if decode:
         while (decoded := unquote(text)) != text:
             text = decoded
-    found = _URI.fullmatch(text)
-    scheme, authority, path = found.groups(default="") if found else ("file", "", text)
+    parsed = _URI.fullmatch(text)
+    scheme, authority, path = parsed.groups(default="") if parsed else ("file", "", text)
     scheme = _ALIASES.get(scheme.lower(), scheme.lower())
     authority = authority.lower().removesuffix(_PORTS.get(scheme, "\0"))
     if scheme == "file" and authority == "localhost":

@@ -177,21 +177,21 @@ def change_of(
 
 def _deleted(reader: ManifestReader, deletes: Collection[ManifestEntry]) -> Counts:
     """Returns the rows that a snapshot's own deletes take; of equality deletes nobody tells how many."""
-    found = Counts()
+    counts = Counts()
     again = {_only_path(e.data_file) for e in deletes if e.status == ManifestEntryStatus.ADDED} - {None}
     for entry in deletes:
         file, came = entry.data_file, entry.status == ManifestEntryStatus.ADDED
         log = reader.named_log(file)
-        before = found.get(log, 0)
+        before = counts.get(log, 0)
         if came:
             known = file.content == DataFileContent.POSITION_DELETES and before is not None
-            found[log] = (before or 0) + file.record_count if known else None
+            counts[log] = (before or 0) + file.record_count if known else None
         elif entry.status != ManifestEntryStatus.DELETED or before is None:
             continue
         elif _is_vector(file) or _only_path(file) in again:
             # what comes in its place names its rows again
-            found[log] = before - file.record_count
-    return found
+            counts[log] = before - file.record_count
+    return counts
 
 
 def _hidden(
@@ -210,20 +210,20 @@ def _hidden(
         before: manifests of earlier deletes, which stay.
         gone: by path the log of each data file that left.
     """
-    found = defaultdict[Partition | None, int](int)
+    hidden = defaultdict[Partition | None, int](int)
     left = [e.data_file for e in deletes if e.status == ManifestEntryStatus.DELETED]
     stay = [e.data_file for e in deletes if e.status == ManifestEntryStatus.EXISTING]
     stay += (file for manifest in before for file in reader.delete_files(manifest))
     alone = next(iter(gone.values())) if len(set(gone.values())) == 1 else None
     for file in (*left, *stay):
         if (path := _only_path(file)) is not None and path in gone:
-            found[gone[path]] += file.record_count
+            hidden[gone[path]] += file.record_count
     for file in left:
         # where its bounds do not name the data file
         if _is_vector(file) and _only_path(file) is None:
             log = reader.named_log(file)
-            found[alone if log is None else log] += file.record_count
-    return found
+            hidden[alone if log is None else log] += file.record_count
+    return hidden
 
 
 def _is_vector(file: IceFile) -> bool:
@@ -236,6 +236,6 @@ def _only_path(file: IceFile) -> bytes | None:
     return low if low == high and file.content == DataFileContent.POSITION_DELETES else None
 
 
-def _of_log(found: Counts, log: Partition | None) -> int | None:
+def _of_log(counts: Counts, log: Partition | None) -> int | None:
     """Returns the rows of a log; deletes that name no log may lie on any."""
-    return found.get(log, None if None in found else 0)
+    return counts.get(log, None if None in counts else 0)

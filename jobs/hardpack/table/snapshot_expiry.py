@@ -74,9 +74,9 @@ def _last_of_each_writer(table: Table, now: int) -> Iterator[Snapshot]:
 
 def _notes(summary: Mapping[str, str]) -> Iterator[str]:
     """Yields what writers noted in a summary: by name or, where one name serves several, by name and value."""
-    told = set(summary)
+    rest = set(summary)
     for names in TOGETHER:
         if names[0] in summary:
             yield " ".join(f"{name}={summary.get(name, '')}" for name in names)
-        told -= {name for name in told if name.startswith(names[0].partition(".")[0] + ".")}
-    yield from (n for n in told - EVERYBODYS - OTHERS if not n.startswith(ICEBERGS))
+        rest -= {name for name in rest if name.startswith(names[0].partition(".")[0] + ".")}
+    yield from (n for n in rest - EVERYBODYS - OTHERS if not n.startswith(ICEBERGS))

@@ -44,17 +44,17 @@ def read_state(table: str, properties: Mapping[str, str]) -> dict[str, LogState]
     if raw is None:
         return {}
     try:
-        found = _VERSIONS.validate_json(as_entries(unpacked(raw)))
-        if isinstance(found, _StateV1):
-            return {name: _migrated(entry) for name, entry in found.logs.items()}
-        return {name: _log_from(entry) for name, entry in found.logs.items()}
+        stored = _VERSIONS.validate_json(as_entries(unpacked(raw)))
+        if isinstance(stored, _StateV1):
+            return {name: _migrated(entry) for name, entry in stored.logs.items()}
+        return {name: _log_from(entry) for name, entry in stored.logs.items()}
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        told = f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}"
+        wrong = f"{'.'.join(map(str, first['loc'])) or 'the text'}: {first['msg']}"
     except (ValueError, RecursionError) as error:
-        told = f"the text: {type(error).__name__}"
+        wrong = f"the text: {type(error).__name__}"
     raise BadInput(
-        f"{table}: table property {STATE_PROPERTY} cannot be read ({told}), expected version {VERSION} or earlier as "
+        f"{table}: table property {STATE_PROPERTY} cannot be read ({wrong}), expected version {VERSION} or earlier as "
         "written by hardpack; set it to what an earlier metadata file has, or remove it to clean from the log start."
     )
 
@@ -94,8 +94,8 @@ def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
 
 def seen_by_reading(table: Table, snapshot: int) -> SeenCommits:
     """Returns what a pass sees that reads this snapshot and has made none of its own yet; see `made_by`."""
-    found = table.snapshot_by_id(snapshot)
-    return SeenCommits(found.sequence_number or 0 if found else 0)
+    commit = table.snapshot_by_id(snapshot)
+    return SeenCommits(commit.sequence_number or 0 if commit else 0)
 
 
 def made_by(state: LogState, snapshot: SnapshotRef) -> LogState:

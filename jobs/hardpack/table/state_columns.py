@@ -28,7 +28,7 @@ def columns_of(entries: Mapping[str, Entry]) -> Entry:
     return {"columns": columns, "times": times, "logs": list(entries)}
 
 
-def entries_of(found: Entry) -> dict[str, Entry]:
+def entries_of(stored: Entry) -> dict[str, Entry]:
     """Returns the entries by the logs' names.
 
     Texts without a list of times are of version 2 and have the fields as they are.
@@ -37,7 +37,7 @@ def entries_of(found: Entry) -> dict[str, Entry]:
         ValueError: it is no such text.
     """
     try:
-        columns, names, times = found["columns"], found["logs"], found.get("times")
+        columns, names, times = stored["columns"], stored["logs"], stored.get("times")
         cells = zip(*columns.values(), strict=True)
         rows = ({f: v for f, v in zip(columns, row, strict=True) if v is not None} for row in cells)
         entries = rows if times is None else (_absolute(row, times) for row in rows)
@@ -84,6 +84,6 @@ def as_entries(text: str) -> str:
     # the cheap look spares parsing twice what a table of few logs has
     if not BY_FIELD.match(text):
         return text
-    found = json.loads(text)
-    entries = entries_of(found)
-    return json.dumps({"version": found.get("version"), "logs": entries})
+    stored = json.loads(text)
+    entries = entries_of(stored)
+    return json.dumps({"version": stored.get("version"), "logs": entries})

@@ -126,8 +126,8 @@ class RenewedIO(FileIO):
 
         catalog = Lender(self._name[0], **self._catalog)
         try:
-            if found := dict(catalog.load_credentials(self._name[1:], self._location)):
-                return found
+            if credentials := dict(catalog.load_credentials(self._name[1:], self._location)):
+                return credentials
         except NotImplementedError:
             # an older server, which lends with the table alone
             pass

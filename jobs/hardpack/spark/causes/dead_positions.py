@@ -123,10 +123,10 @@ def deleted_rows(
     """
     from pyspark.sql import functions as F
 
-    own = {path: found for path, found in deletes.items() if all(delete.on_one_file for delete in found)}
+    own = {path: lying for path, lying in deletes.items() if all(delete.on_one_file for delete in lying)}
 
-    def read(found: Sequence[ContentFile]) -> BitMap:
-        return BitMap.union(*(read_positions(files, delete) for delete in found))
+    def read(lying: Sequence[ContentFile]) -> BitMap:
+        return BitMap.union(*(read_positions(files, delete) for delete in lying))
 
     with ThreadPoolExecutor(READERS) as pool:
         deleted = dict(zip(own, pool.map(read, own.values()), strict=True))

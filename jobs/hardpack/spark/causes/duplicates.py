@@ -56,15 +56,15 @@ def repeated_rows(
         .where("rank > 1")
     )
     disputed = others.where("epoch <=> first_epoch and content <> first_content")
-    found = disputed.groupBy("p").agg(F.count("o").alias("rows"), F.min("o").alias("o")).collect()
-    if found:
-        first = min(found, key=lambda row: row["p"])
+    by_log = disputed.groupBy("p").agg(F.count("o").alias("rows"), F.min("o").alias("o")).collect()
+    if by_log:
+        first = min(by_log, key=lambda row: row["p"])
         reason = f"{first['rows']:,} rows share an offset with a row that differs, the first at offset {first['o']}"
         raise UncleanableLog(
             f"{name}: in partition {first['p']} {reason}; delete the wrong ones, map the column of the leader epoch "
             "with --set column.leader.epoch=NAME, name columns that may differ with --set duplicates.ignore=NAME, or, "
             "where topics share the table, name logs by both with --set column.partition=TOPIC,PARTITION.",
-            tuple(sorted(row["p"] for row in found)),
+            tuple(sorted(row["p"] for row in by_log)),
             reason,
         )
     return others.select("p", "o", "file", "pos")

@@ -63,14 +63,14 @@ def find_superseded(
     few = bool(tail) and _rows(head) <= FEW_KEYS
     here = runs_here(map(_moved, scanned))
     pieces = _meet_keys(spark.sparkContext, files, columns, head if few else scanned, few, here)
-    found = [piece for piece in pieces if piece[0][0] >= 0]
+    dead = [piece for piece in pieces if piece[0][0] >= 0]
     if few:
         keys = HeadKeys.merged([piece for (number, _), piece in pieces if number < 0])
         del pieces
-        found += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys, here)
+        dead += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys, here)
     out: dict[str, KeyScanResult] = {}
     paths = {k.number: k.file.path for k in scanned}
-    for (number, kind), positions in found:
+    for (number, kind), positions in dead:
         getattr(out.setdefault(paths[number], KeyScanResult()), kind).update(BitMap.deserialize(positions))
     return out
 
@@ -120,10 +120,10 @@ def _scan_tail(
     )
     try:
         with progress.logged():
-            found: list[Piece] = probed.collect()
+            dead: list[Piece] = probed.collect()
     finally:
         held.destroy()
-    return found
+    return dead
 
 
 def _progress(sc: Any, files: DataFiles, what: str, scanned: Sequence[KeyScanFile]) -> Progress:
@@ -216,11 +216,11 @@ def _probe(
                 continue
             # else it stays in memory while the file is read
             del kept, reading
-            found, hashes = _held_against(files, columns, [file], keys)
+            dead, hashes = _held_against(files, columns, [file], keys)
             # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
-            if not (file.skipped or found):
+            if not (file.skipped or dead):
                 filters.keep(file.file, file.log, hashes)
-            yield from _pieces_of(found)
+            yield from _pieces_of(dead)
     yield from _pieces_of(_held_against(files, columns, small, keys)[0])
 
 
@@ -231,7 +231,7 @@ def _held_against(
 
     The halves are what a key filter keeps.
     """
-    found, hashes = defaultdict[int, KeyScanResult](KeyScanResult), list[np.ndarray]()
+    dead, hashes = defaultdict[int, KeyScanResult](KeyScanResult), list[np.ndarray]()
 
     def near(high: np.ndarray) -> np.ndarray:
         hashes.append(high)
@@ -239,18 +239,18 @@ def _held_against(
 
     for rows, without in read_keys(files, columns, some, near):
         for number, positions in without.items():
-            found[number].keyless.update(positions)
+            dead[number].keyless.update(positions)
         at = keys.table.find(rows.high, rows.low)
         hit = at >= 0
         for number, positions in by_file(rows.place[hit]):
-            found[number].superseded.update(positions)
+            dead[number].superseded.update(positions)
         for number, positions in by_file(rows.place[hit][keys.tombstone[at[hit]]]):
-            found[number].key_deleted.update(positions)
-    return found, hashes
+            dead[number].key_deleted.update(positions)
+    return dead, hashes
 
 
-def _pieces_of(found: Mapping[int, KeyScanResult]) -> Iterator[Piece]:
-    for number, one in found.items():
+def _pieces_of(dead: Mapping[int, KeyScanResult]) -> Iterator[Piece]:
+    for number, one in dead.items():
         for kind in ("superseded", "key_deleted", "keyless"):
             if places := getattr(one, kind):
                 yield (number, kind), places.serialize()

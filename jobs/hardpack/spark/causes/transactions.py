@@ -27,8 +27,8 @@ def first_open(rows: DataFrame) -> dict[str, int]:
 
     last = rows.where("control is not null").groupBy("p", "pid").agg(F.max("o").alias("decided"))
     undecided = rows.where("tx").join(last, ["p", "pid"], "left").where("decided is null or o > decided")
-    found = undecided.groupBy("p").agg(F.min("o").alias("o")).collect()
-    return {row["p"]: row["o"] for row in found}
+    firsts = undecided.groupBy("p").agg(F.min("o").alias("o")).collect()
+    return {row["p"]: row["o"] for row in firsts}
 
 
 PIECE_BITS = 16
@@ -55,8 +55,8 @@ def refuse_missing_markers(table: str, rows: DataFrame) -> None:
     spans = aborted.withColumn("piece", F.explode(pieces))
     offsets = rows.select("p", "o", F.shiftright("o", PIECE_BITS).alias("piece")).distinct()
     inside = offsets.join(spans, ["p", "piece"]).where("o between start and marker")
-    found = inside.groupBy("p", "pid", "marker", "start").count().where("count < marker - start + 1")
-    broken = sorted(found.select("p", "start", "marker").collect())
+    lacking = inside.groupBy("p", "pid", "marker", "start").count().where("count < marker - start + 1")
+    broken = sorted(lacking.select("p", "start", "marker").collect())
     if broken:
         partition, start, marker = broken[0]
         reason = f"offsets are missing between {start} and the abort at {marker}, one may have been a commit"
