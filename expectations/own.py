@@ -85,16 +85,16 @@ def _read(file: Path, columns: Iterable[str]) -> Suite:
             f'{file}: expected a suite of Great Expectations as JSON, {{"expectations": [{{"type": …, "kwargs": …}}]}} '
             f"({why}); mend or remove the file."
         ) from None
-    known = set(columns)
+    column_names = set(columns)
     for one in suite.expectations:
         # what is no mapping is refused when the expectation is made
         arguments = one["kwargs"] if isinstance(one.get("kwargs"), dict) else {}
         named = [value for key in COLUMNS if (value := arguments.get(key))]
         for name in (str(n) for value in named for n in (value if isinstance(value, list) else [value])):
-            if name not in known:
+            if name not in column_names:
                 raise BadInput(
-                    f"{file}: {one.get('type')} names column {name}, expected one of {', '.join(sorted(known))}; mend "
-                    "the file."
+                    f"{file}: {one.get('type')} names column {name}, expected one of "
+                    f"{', '.join(sorted(column_names))}; mend the file."
                 )
     return suite
 

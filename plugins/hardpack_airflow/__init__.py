@@ -21,5 +21,5 @@ def policy_dags() -> dict[str, DAG]:
     from hardpack_airflow.factory import compaction_dags, made_or_refused
 
     others = {"hardpack_maintenance": maintenance_dag, "hardpack_quality": quality_dag, DAG_ID: by_hand_dag}
-    made = [made_or_refused(name, make) for name, make in others.items()]
-    return {dag.dag_id: dag for dag in (*compaction_dags(), *made)}
+    dags = [made_or_refused(name, make) for name, make in others.items()]
+    return {dag.dag_id: dag for dag in (*compaction_dags(), *dags)}

@@ -87,8 +87,8 @@ def _is_of_another_site(request: Request) -> bool:
     # browsers leave that out where a page is not encrypted; ports differ behind a proxy, and share their cookies
     origin = request.headers.get("origin")
     hosts = [request.headers.get("host", ""), *request.headers.get("x-forwarded-host", "").split(",")]
-    here = {urlsplit(f"//{host.strip()}").hostname for host in hosts} | {urlsplit(base_url()).hostname}
-    return origin is not None and urlsplit(origin).hostname not in here - {None}
+    own_names = {urlsplit(f"//{host.strip()}").hostname for host in hosts} | {urlsplit(base_url()).hostname}
+    return origin is not None and urlsplit(origin).hostname not in own_names - {None}
 
 
 async def _ask(request: Request, method: str, path: str, body: Any = None) -> Response:

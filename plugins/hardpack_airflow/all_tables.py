@@ -86,15 +86,19 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
             see_that_the_form_counts(context, all_ours=True)
             params, run = context["params"], context["dag_run"]
             asked = globs(params["tables"]), run_time(context), params.get("dry_run", False)
-            there, ti = catalogs(), context["ti"]
-            last = len(there) > 1 and ti.try_number > ti.max_tries
-            most = MOST_TASKS // len(there)
-            requests = [unit for one in there for unit in requests_or_error(one, *asked, most, last, len(there) > 1)]
-            known = {table_of(plan) for unit in requests for plan in unit["plans"]}
-            if len(there) > 1 and not any("error" in unit for unit in requests):
+            all_catalogs, ti = catalogs(), context["ti"]
+            last = len(all_catalogs) > 1 and ti.try_number > ti.max_tries
+            most = MOST_TASKS // len(all_catalogs)
+            requests = [
+                unit
+                for one in all_catalogs
+                for unit in requests_or_error(one, *asked, most, last, len(all_catalogs) > 1)
+            ]
+            named = {table_of(plan) for unit in requests for plan in unit["plans"]}
+            if len(all_catalogs) > 1 and not any("error" in unit for unit in requests):
                 # the task of a table that is in none says so
-                lost = [name for name in asked[0] if not has_magic(name) and name not in known]
-                requests += requests_or_error(there[0], lost, *asked[1:], most, last) if lost else []
+                lost = [name for name in asked[0] if not has_magic(name) and name not in named]
+                requests += requests_or_error(all_catalogs[0], lost, *asked[1:], most, last) if lost else []
             if not requests and kind_of(run) == "manual":
                 raise AirflowFailException(f"{params['tables']}: no adopted table matches; mend the name or glob.")
             return plans_handed_on(requests, run.dag_id, run.run_id)
@@ -175,8 +179,8 @@ def table_requests(
 
     hp = Hardpack.connect(catalog)
     adopted = adopted_tables(hp.home, hp.catalog.name)
-    here = [one for one in patterns if not one_of_several or has_magic(one) or _may_be_in(hp.catalog, one)]
-    names = sorted({name for pattern in here for name in hp.tables(pattern, adopted)})
+    asked = [one for one in patterns if not one_of_several or has_magic(one) or _may_be_in(hp.catalog, one)]
+    names = sorted({name for pattern in asked for name in hp.tables(pattern, adopted)})
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
     # Spark takes longer to start than to maintain a table; more of these than Airflow maps at most go together
     share = max(SHARED_PLANS, -(-len(names) // most))

@@ -32,7 +32,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
     Args:
         dag_arguments: for the DAG, over those that are set here; of `default_args` each by itself.
     """
-    there = catalogs()
+    all_catalogs = catalogs()
     arguments = {
         "dag_id": DAG_ID,
         "description": "Pause, resume and verify a table by hand",
@@ -48,7 +48,9 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
         "params": {
             "action": Param("verify", type="string", enum=list(ACTIONS), title="What to do"),
             "table": Param("", type="string", title="Table", minLength=1, description="namespace.table"),
-            "catalog": Param(there[0], type="string", enum=there, title="Catalog", description="where the table is"),
+            "catalog": Param(
+                all_catalogs[0], type="string", enum=all_catalogs, title="Catalog", description="where the table is"
+            ),
             "partitions": Param(
                 [], type="array", items={"type": "string"}, title="Partitions",
                 description="pause or resume only these logs; empty: all",

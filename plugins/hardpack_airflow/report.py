@@ -44,12 +44,12 @@ def write_report(
     from hardpack.home import default_home, file_name, replace_file
     from hardpack.operations.units import planned_logs
 
-    known = list[Plan]()
+    plans_read = list[Plan]()
     for plan in plans:
         with suppress(BadInput):  # it is of another version, which ran when the plan was made
-            known.append(Plan.from_json(plan))
+            plans_read.append(Plan.from_json(plan))
     about = {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), "held": list(held)}
-    report = RunReport.model_validate(about | {"planned": planned_logs(known), **results})
+    report = RunReport.model_validate(about | {"planned": planned_logs(plans_read), **results})
     path = default_home() / "reports" / f"{file_name(dag, dots=False)}.{file_name(run)}.json"
     replace_file(path, report.model_dump_json(indent=1))
     return path

@@ -41,13 +41,13 @@ def upload(files: Iterable[Path], tries: int = MANY) -> list[str]:
     place = _place()
     if not place:
         return []
-    client, there = _client(tries), []
+    client, addresses = _client(tries), []
     for file in files:
         bucket, key = place[0], _key(place[1], file)
         kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
         client.upload_file(str(file), bucket, key, ExtraArgs={"ContentType": kind})
-        there.append(f"s3://{bucket}/{key}")
-    return there
+        addresses.append(f"s3://{bucket}/{key}")
+    return addresses
 
 
 def download(file: Path) -> bool:

@@ -50,12 +50,12 @@ class _Seen:
 
 def summaries_of(caches: Iterable[TableCache]) -> list[TableSummary]:
     """Returns all topics of some catalogs as far as they were read; looks that are begun are waited for a while."""
-    known = list(caches)
+    all_caches = list(caches)
     until = time.monotonic() + PATIENCE_SECONDS
-    for looking in [cache.begin_look() for cache in known]:
+    for looking in [cache.begin_look() for cache in all_caches]:
         if looking:
             looking.join(max(0.0, until - time.monotonic()))
-    return [summary for cache in known for summary in cache.summaries]
+    return [summary for cache in all_caches for summary in cache.summaries]
 
 
 @dataclass
@@ -136,8 +136,8 @@ class TableCache:
             del self.seen[gone]
             self._passes.pop(gone, None)
         for name in names:
-            known = self.seen.get(name)
-            if known and known.location == locations.get(name) and time.time() - known.at < STALE_SECONDS:
+            before = self.seen.get(name)
+            if before and before.location == locations.get(name) and time.time() - before.at < STALE_SECONDS:
                 continue
             location, summary = "", None
             try:

@@ -106,10 +106,10 @@ def _meant(catalog: str) -> str:
     Raises:
         HTTPException: no policy names it.
     """
-    there = shown_catalogs()
-    if catalog and catalog not in there:
+    all_catalogs = shown_catalogs()
+    if catalog and catalog not in all_catalogs:
         raise HTTPException(404)
-    return catalog or there[0]
+    return catalog or all_catalogs[0]
 
 
 @cache

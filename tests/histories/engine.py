@@ -26,7 +26,7 @@ from hardpack.rules.reference.offset_map import build_offset_map
 from hardpack.rules.reference.row import Row as LogRow
 from hardpack.spark.causes.dead_positions import FileDeadRows
 from hardpack.spark.map_end import BoundedMap
-from hardpack.spark.rewrite import Made
+from hardpack.spark.rewrite import Rewritten
 from hardpack.table import manifests
 from hardpack.table.footers import Footers
 from hardpack.table.log_views import late_files
@@ -168,7 +168,7 @@ def write(session: Any, choice: Any) -> Staged:
         rows = [r for p in run for at, r in enumerate(tab.store.files[p]) if at not in choice.skipped(p)]
         files = [tab.file(rows, session.jvm.world.clock, ours=True)] if rows else []
         new += files
-        made.append(Made(tuple(run), [_content_file(tab, file) for file in files]))
+        made.append(Rewritten(tuple(run), [_content_file(tab, file) for file in files]))
     return Staged(choice, made, (), new)
 
 

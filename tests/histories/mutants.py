@@ -284,7 +284,7 @@ MUTANTS = [
     Mutant(
         "A19 an undone pass is believed",
         history._Past,
-        "told_by_newest",
+        "left_by_newest",
         _always(True),
         ("I6", "I9", "state-survives"),
         ((history._Past, "lacks", _always(False)),),

@@ -12,9 +12,9 @@ from hardpack import BadInput
 from hardpack.rules.reference.cleaner import Row
 from hardpack.rules.settings import Settings
 from hardpack.table.columns import settings_of
-from hardpack.table.footers import FOLDER, Footers, _told
+from hardpack.table.footers import FOLDER, Footers, _column_facts
 from hardpack.table.log_views import read_logs
-from hardpack.table.manifests import ManifestReader, _bounds, _Known
+from hardpack.table.manifests import ManifestReader, _bounds, _FileFacts
 from hardpack.table.schema_columns import LogColumn, find_column
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, StructType, TimestampType
@@ -171,7 +171,7 @@ def test_numbers_without_a_sign_are_not_taken_for_others():
     out = pa.BufferOutputStream()
     pq.write_table(pa.table([pa.array([2**31 + 5], pa.uint32())], schema=pa.schema([field])), out)
     footer = pq.read_metadata(pa.BufferReader(out.getvalue()))
-    assert _told(footer, 0, LogColumn(2, LongType(), ("offset",))) == (0, None, None)
+    assert _column_facts(footer, 0, LogColumn(2, LongType(), ("offset",))) == (0, None, None)
 
 
 def test_a_file_mapped_by_name_is_known(catalog):
@@ -243,4 +243,4 @@ def append_without_time(table):
 def test_bounds_of_the_type_before_a_promotion_tell_nothing():
     """Format v3 lets a date become a timestamp, whose bounds have eight bytes in place of four."""
     column = LogColumn(3, TimestampType(), ("timestamp",))
-    assert _bounds(_Known({3: 0}, {3: b"abcd"}, {3: b"abcd"}), column) == (None, None)
+    assert _bounds(_FileFacts({3: 0}, {3: b"abcd"}, {3: b"abcd"}), column) == (None, None)

@@ -43,8 +43,8 @@ def demo_flights(table: Annotated[str, typer.Option(help="table to make")] = "de
     from hardpack.demo.flights import load_flights
 
     with err.status("loading the flights"):
-        made = load_flights(connect().catalog, table)
-    out.print(f"{table}: {made.scan().count():,} records; look at it with `hardpack status {table}`.")
+        flights = load_flights(connect().catalog, table)
+    out.print(f"{table}: {flights.scan().count():,} records; look at it with `hardpack status {table}`.")
 
 
 @demo.command("git")
@@ -57,5 +57,5 @@ def demo_git(
     from hardpack.demo.git import load_git
 
     with err.status("loading the history"):
-        made = load_git(connect().catalog, table, path, partitions)
-    out.print(f"{table}: {made.scan().count():,} records; look at it with `hardpack status {table}`.")
+        topic = load_git(connect().catalog, table, path, partitions)
+    out.print(f"{table}: {topic.scan().count():,} records; look at it with `hardpack status {table}`.")

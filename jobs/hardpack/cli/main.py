@@ -220,9 +220,9 @@ def policies(
     loaded = load_policies(path)
     chosen, problems = [p for p in loaded.policies if not p.problem], loaded.problems() if table is None else []
     if table is not None:
-        here = loaded.in_catalog(Shared.catalog)
-        here.settings(table)
-        chosen = [p for p in chosen if p is here.of(table)]
+        of_catalog = loaded.in_catalog(Shared.catalog)
+        of_catalog.settings(table)
+        chosen = [p for p in chosen if p is of_catalog.of(table)]
         if not chosen:
             raise BadInput(f"{table}: no policy of {path} names this table in catalog {Shared.catalog}.")
     show(chosen, as_json, policies_table)

@@ -54,8 +54,8 @@ class Fitted(Table):
             *others, last = [fitted._measure_column(console, options, column) for column in fitted.columns]
             if sum(width.maximum for width in others) + last.minimum + fitted._extra_width <= options.max_width:
                 break
-            kept = [column for column in fitted.columns if column.header != name]
-            fitted.columns = [replace(column, _index=at) for at, column in enumerate(kept)]
+            shown = [column for column in fitted.columns if column.header != name]
+            fitted.columns = [replace(column, _index=at) for at, column in enumerate(shown)]
         yield from Table.__rich_console__(fitted, console, options)
 
 

@@ -34,14 +34,14 @@ def what_if_table(report: WhatIf) -> Group:
             f"{one.dead_share:.1%}",
             _bar(one.dead_share),
         )
-    return Group(table, Text(_told(report)))
+    return Group(table, Text(_in_words(report)))
 
 
 def _bar(share: float) -> str:
     return "█" * round(share * BAR)
 
 
-def _told(report: WhatIf) -> str:
+def _in_words(report: WhatIf) -> str:
     days = (report.end - report.begin) / DAY_MS
     own = report.bytes_written / report.bytes_appended if report.bytes_appended else 0.0
     said = [

@@ -37,13 +37,13 @@ class GatePassed:
     """Whether it has read every row, not a sample."""
 
 
-def judge_pass(session: TableSession, ledger: Ledger, known: GateKeys | None = None) -> GatePassed:
+def judge_pass(session: TableSession, ledger: Ledger, keys: GateKeys | None = None) -> GatePassed:
     """Judges the staged result of a pass, on rows that Iceberg's own reader reads.
 
     Args:
         session: the table's.
         ledger: what the pass claims to have done.
-        known: rows that were read for the gates of all its portions, None where it has but one.
+        keys: rows that were read for the gates of all its portions, None where it has but one.
 
     Raises:
         GateRefused: a guarantee does not hold.
@@ -53,7 +53,7 @@ def judge_pass(session: TableSession, ledger: Ledger, known: GateKeys | None = N
     old = ledger.choice.inputs.tasks
     vectors = zip(ledger.choice.hide, staged.java_vectors, strict=True)
     tasks |= {path: jvm.task_of(old[path].file(), [vector]) for path, vector in vectors}
-    chosen = gate_sample(staged, tasks, ledger.earlier, known.paths if known else ())
+    chosen = gate_sample(staged, tasks, ledger.earlier, keys.paths if keys else ())
     with ExitStack() as hold:
         columns = ledger.choice.work.columns
         names = [entry.partition for entry in ledger.logs]
@@ -66,9 +66,9 @@ def judge_pass(session: TableSession, ledger: Ledger, known: GateKeys | None = N
             "Partitions": partitions(names),
             "Time of the pass": moment(request.now),
         }
-        kept = known.beside(choice) if known else None
-        rows = evidence(jvm, columns, chosen.sides, hold, lineage=False, sample=chosen.sample, known=kept)
-        if kept is None:
+        read_before = keys.beside(choice) if keys else None
+        rows = evidence(jvm, columns, chosen.sides, hold, lineage=False, sample=chosen.sample, read_before=read_before)
+        if read_before is None:
             rows = at_hand(rows, chosen.sides)
         verdict = judge(rows, request.table, title, promises, session.home, about)
     if not verdict.success:

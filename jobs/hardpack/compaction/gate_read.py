@@ -111,13 +111,13 @@ def _stands(looks: _Looks, log: str, one: LastPass, after: int | None) -> bool:
     if not holds_what_was_read(files, one.did):
         return False
     if one.parent != one.base:
-        known = {file.path for file in looks.files(log, one.base)}
-        came = {file.path for file in looks.files(log, one.parent)} - known
+        before = {file.path for file in looks.files(log, one.base)}
+        came = {file.path for file in looks.files(log, one.parent)} - before
         if not came <= {file.path for file in files}:
             return False
     # an orphan removal by others, or an upload that was lost, leaves no trace in metadata
-    made = looks.table.snapshot_by_id(one.made)
-    written = (f.path for f in files if made and f.file_sequence_number == made.sequence_number)
+    commit = looks.table.snapshot_by_id(one.made)
+    written = (f.path for f in files if commit and f.file_sequence_number == commit.sequence_number)
     return all(looks.table.io.new_input(path).exists() for path in written)
 
 

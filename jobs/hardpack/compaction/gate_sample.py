@@ -53,7 +53,7 @@ def _random(seed: str) -> random.Random:
 
 
 def gate_sample(
-    staged: Staged, new: Mapping[str, Any], earlier: Sequence[PublishedPortion] = (), known: Collection[str] = ()
+    staged: Staged, new: Mapping[str, Any], earlier: Sequence[PublishedPortion] = (), read_before: Collection[str] = ()
 ) -> GateSample:
     """Chooses what the gate of a pass reads, or that of a portion of it.
 
@@ -64,7 +64,7 @@ def gate_sample(
         staged: what was written.
         new: scan tasks of the files that were written and of those of which rows are hidden, by path.
         earlier: portions of the pass that are published.
-        known: paths of files that are not to be read where they stay.
+        read_before: paths of files that are not to be read where they stay.
     """
     choice, work, tasks = staged.choice, staged.choice.work, staged.choice.inputs.tasks
     views = [log.view for log in work.logs]
@@ -72,7 +72,7 @@ def gate_sample(
     earlier = earlier if choice.is_last else ()
     gone = {path for portion in earlier for path in portion.staged.choice.removed}
     rows = {f.path: f.rows for view in views for f in view.files}
-    shared = [path for path in tasks if path not in removed and path not in gone and path not in known]
+    shared = [path for path in tasks if path not in removed and path not in gone and path not in read_before]
     sample, limit = key_sample(work), work.settings.audit_rows
     if sample is None:
         put = [task for portion in earlier for task in portion.tasks.values()]
@@ -90,18 +90,18 @@ def gate_sample(
     runs = [run for view in views for run in runs_of(view)]
     # a marker decides rows in other files, so that where there are transactions all are read
     passed = set() if work.columns.transactions else _passed(rng, runs, removed, limit, choice.is_last)
-    kept = {f.path: run for run in runs if run not in passed for f in run.files}
-    written = {p for one in staged.made for p in one.read}
-    swaps = [FileSwap(one.read, tuple(file.path for file in one.new)) for one in staged.made]
+    run_of = {f.path: run for run in runs if run not in passed for f in run.files}
+    written = {p for one in staged.rewritten for p in one.old}
+    swaps = [FileSwap(one.old, tuple(file.path for file in one.new)) for one in staged.rewritten]
     swaps += [FileSwap((p,), (p,) if p in choice.hide else ()) for p in removed if p not in written]
-    swaps = sorted((c for c in swaps if any(p in kept for p in c.read)), key=lambda swap: swap.read)
+    swaps = sorted((c for c in swaps if any(p in run_of for p in c.old)), key=lambda swap: swap.old)
     # a file of which rows are only hidden is the same file before and after
-    rewritten = [c for c in swaps if c.read != c.new]
-    full = dict.fromkeys(few(rng, rewritten, limit, lambda swap: sum(rows[p] for p in swap.read)))
+    rewritten = [c for c in swaps if c.old != c.new]
+    full = dict.fromkeys(few(rng, rewritten, limit, lambda swap: sum(rows[p] for p in swap.old)))
     # a swap may have read far more rows than are wanted, but of one offset all rows are compared or none
     compared_of: dict[Run, list[str]] = {}
-    for path in (p for c in full for p in c.read if p in kept):
-        compared_of.setdefault(kept[path], []).append(path)
+    for path in (p for c in full for p in c.old if p in run_of):
+        compared_of.setdefault(run_of[path], []).append(path)
     some = few(rng, compared_of.values(), limit, lambda paths: sum(rows[p] for p in paths))
     compared = {p for paths in some for p in paths}
     values = any(log.expired for log in work.logs)
@@ -109,13 +109,15 @@ def gate_sample(
     def side(paths: Iterable[str], of: Mapping[str, Any], stands: Stands, wide: bool = False) -> Side:
         return Side([of[p] for p in paths], stands, wide, values)
 
-    left = [p for c in swaps for p in c.read if p in kept]
+    left = [p for c in swaps for p in c.old if p in run_of]
     rest = [c for c in swaps if c not in full]
-    made = ((portion, one) for portion in earlier for one in portion.staged.made if any(p in kept for p in one.read))
-    came = {file.path: portion.tasks[file.path] for portion, one in made for file in one.new}
+    earlier_swaps = (
+        (portion, one) for portion in earlier for one in portion.staged.rewritten if any(p in run_of for p in one.old)
+    )
+    came = {file.path: portion.tasks[file.path] for portion, one in earlier_swaps for file in one.new}
     return GateSample(
         [
-            side((p for p in shared if p in kept), tasks, "both"),
+            side((p for p in shared if p in run_of), tasks, "both"),
             side(came, came, "both"),
             side((p for p in left if p not in compared), tasks, "before"),
             side(compared, tasks, "before", wide=True),
@@ -131,7 +133,7 @@ def gate_sample(
 class FileSwap:
     """Paths of the files that a pass read together, and of those that it made of them."""
 
-    read: tuple[str, ...]
+    old: tuple[str, ...]
     new: tuple[str, ...]
 
 

@@ -113,10 +113,10 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
                     until[name] = parent
                 continue
             own[name].append(LastPass(report.base, before, made, entry, report.portions))
-            _, end, known = later.get(name, (None, made, None))
+            _, end, later_entry = later.get(name, (None, made, None))
             if died:
                 until.setdefault(name, died[0])
-            (cleaned if report.phase == "one" else later)[name] = (before, end, _merged(known, entry))
+            (cleaned if report.phase == "one" else later)[name] = (before, end, _merged(later_entry, entry))
     spans: dict[Span, list[LogReport]] = defaultdict(list)
     for name, (base, end, entry) in (later | cleaned).items():
         spans[Span(base, end, until.get(name))].append(entry)

@@ -128,8 +128,8 @@ def _in_logs(error: BadInput, logs: Sequence[LogToClean]) -> UncleanableLog | No
 def _left_meanwhile(session: TableSession, error: BadInput, logs: Sequence[LogToClean]) -> str | None:
     """Returns a data file that an error names and that the table no longer has; None where it has them all."""
     named = [f.path for log in logs for f in log.view.files if f.path in str(error)]
-    there = {f.file_path for f in table_files(session.table.refresh())} if named else set[str]()
-    return next((path for path in named if path not in there), None)
+    in_table = {f.file_path for f in table_files(session.table.refresh())} if named else set[str]()
+    return next((path for path in named if path not in in_table), None)
 
 
 def phase_one_work(
@@ -154,7 +154,7 @@ def phase_one_work(
     partitions = [log.view.partition for log in logs]
     rows = LogRows(lambda: log_rows(jvm.spark, jvm.name, base, columns, partitions), repeated, columns.transactions)
     able = {ABORTED: columns.transactions, DUPLICATE: repeated is not None, SUPERSEDED: True, NULL_KEY: True}
-    causes = tuple(cause for cause, there in able.items() if there)
+    causes = tuple(cause for cause, is_able in able.items() if is_able)
     return PassWork(request, settings, session.columns(settings), tuple(_with_bounded_maps(logs, rows)), causes, rows)
 
 
@@ -194,5 +194,5 @@ def with_last_stable(
 
 
 def _bounded(view: LogView, opened: int | None) -> LogView:
-    known = [offset for offset in (view.last_stable, opened) if offset is not None]
-    return replace(view, last_stable=min(known, default=None))
+    bounds = [offset for offset in (view.last_stable, opened) if offset is not None]
+    return replace(view, last_stable=min(bounds, default=None))

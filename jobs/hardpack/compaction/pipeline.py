@@ -43,23 +43,23 @@ def run_pass(session: TableSession, work: PassWork) -> PassReport:
     *early, last = choices = portions(choose(inputs, dead))
     earlier: tuple[PublishedPortion, ...] = ()
     with ExitStack() as hold:
-        known = gate_keys(session, choices, hold)
+        keys = gate_keys(session, choices, hold)
         for portion in early:
-            earlier = (*earlier, _in_one_commit(session, portion, earlier, known, publish_portion))
-        return _in_one_commit(session, last, earlier, known, publish)
+            earlier = (*earlier, _in_one_commit(session, portion, earlier, keys, publish_portion))
+        return _in_one_commit(session, last, earlier, keys, publish)
 
 
 def _in_one_commit(
     session: TableSession,
     choice: Choice,
     earlier: tuple[PublishedPortion, ...],
-    known: GateKeys | None,
+    keys: GateKeys | None,
     commit: Callable[[TableSession, Ledger, GatePassed], T],
 ) -> T:
     staged = write(session, choice)
     with discarded_on_failure(choice.inputs.files, (file.path for file in (*staged.new, *staged.vectors))):
         ledger = ledger_of(staged, earlier)
-        passed = judge_pass(session, ledger, known)
+        passed = judge_pass(session, ledger, keys)
         faults.reach("gate passed")
         published = commit(session, ledger, passed)
     faults.reach("committed")

@@ -76,9 +76,9 @@ def wanted_logs(
         return logs
     by_name, wanted = {v.name: v for v in logs.views}, [str(p) for p in partitions]
     if (missing := [p for p in wanted if p not in by_name]) and not (logs.mixed and waiting_too):
-        there = ", ".join(v.name for v in read_logs(table, settings, memory=memory)) or "none"
+        names = ", ".join(v.name for v in read_logs(table, settings, memory=memory)) or "none"
         hidden = f"; others may be in {len(logs.mixed)} files that are to be split" if logs.mixed else ""
-        raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {there}{hidden}.")
+        raise BadInput(f"{table_name(table)}: there is no partition {missing[0]}, it has {names}{hidden}.")
     return replace(logs, views=[by_name[p] for p in wanted if p in by_name])
 
 

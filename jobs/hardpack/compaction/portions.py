@@ -74,7 +74,7 @@ def together(earlier: Sequence[PublishedPortion], last: Staged) -> Staged:
     choice = Choice(replace(inputs, seen=seen), DeadRows(dead, facts), last.choice.hide, rewrite)
     return Staged(
         choice,
-        [made for part in parts for made in part.made],
+        [one for part in parts for one in part.rewritten],
         last.vectors,
         [java for part in parts for java in part.java_files],
         last.java_vectors,

@@ -136,8 +136,8 @@ def _standing(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> dict[str
         )
     current = read_state(work.name, at_commit.properties)
     own = {log.name for log in work.logs}
-    known = {log for log in current.keys() | own if record.is_unchanged(log, state_of(current, log))}
-    if changed := sorted(own - known):
+    unchanged = {log for log in current.keys() | own if record.is_unchanged(log, state_of(current, log))}
+    if changed := sorted(own - unchanged):
         raise Conflict(
             f"{work.name}: another pass cleaned partition {changed[0]} meanwhile, or somebody paused or resumed it; "
             "plan again, what was staged was not published."
@@ -148,7 +148,7 @@ def _standing(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> dict[str
             f"{work.name}: reader {readers[early.name].name} was recorded in partition {early.name} meanwhile, where "
             "tombstones have to wait for it; plan again, what was staged was not published."
         )
-    return current | {log: state for log, state in record.trusted.items() if log in known}
+    return current | {log: state for log, state in record.trusted.items() if log in unchanged}
 
 
 def applied_before(table: Table, request: PassRequest) -> PassReport | None:
@@ -160,6 +160,6 @@ def applied_before(table: Table, request: PassRequest) -> PassReport | None:
     """
     for commit in commits(table):
         if commit.plan == request.plan_summary:
-            known = PassReport(table=request.table, phase=request.phase, plan=request.plan, now=0, base=commit.parent)
-            return PassReport.from_summary(commit.report or known.summary_json(), commit.snapshot, repeated=True)
+            bare = PassReport(table=request.table, phase=request.phase, plan=request.plan, now=0, base=commit.parent)
+            return PassReport.from_summary(commit.report or bare.summary_json(), commit.snapshot, repeated=True)
     return None

@@ -147,9 +147,9 @@ def split(session: TableSession, now: int, dry_run: bool = False) -> SplitReport
         batch = _read(session, settings, snapshot, [file.path for file in files])
         if batch.files:
             # else others took them meanwhile
-            made, page, snapshot = _split(session, settings, batch)
+            new_files, page, snapshot = _split(session, settings, batch)
             pages += [page] if page else []
-            written += made
+            written += new_files
     return report.model_copy(
         update={
             "snapshot": snapshot,
@@ -183,8 +183,8 @@ def _split(session: TableSession, settings: Settings, batch: _Batch) -> tuple[in
         return split_file(files, lambda: living(files, group), group[0].file, columns, settings.segment_bytes)
 
     faults.reach("begun")
-    made = write_anew(jvm.spark, files, groups, "splitting", write)
-    new = [file for one in made for file in one.new]
+    rewritten = write_anew(jvm.spark, files, groups, "splitting", write)
+    new = [file for one in rewritten for file in one.new]
     with discarded_on_failure(files, [file.path for file in new]):
         java_files = [jvm.java_file(file) for file in new]
         whole = WHOLE if batch.appended and not batch.deleted else ""

@@ -15,7 +15,7 @@ from hardpack.errors import CommitUnknown
 from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
 from hardpack.files.row_deletes import write_positions
-from hardpack.spark.rewrite import Made, RewriteInput, rewrite
+from hardpack.spark.rewrite import RewriteInput, Rewritten, rewrite
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Staged:
     """What a pass, or a portion of it, has written."""
 
     choice: Choice
-    made: Sequence[Made]
+    rewritten: Sequence[Rewritten]
     """Which files became which."""
     vectors: Sequence[ContentFile] = ()
     """New delete files, one for each file of `choice.hide`, in its order."""
@@ -35,16 +35,16 @@ class Staged:
     @property
     def new(self) -> list[ContentFile]:
         """The new data files."""
-        return [file for one in self.made for file in one.new]
+        return [file for one in self.rewritten for file in one.new]
 
     @property
     def new_by_log(self) -> dict[str, list[ContentFile]]:
         """The new data files of each log, none of some."""
         log_of = {file.path: log.name for log in self.choice.work.logs for file in log.view.files}
         by_log = defaultdict[str, list[ContentFile]](list)
-        for one in self.made:
+        for one in self.rewritten:
             # what became one is of one log
-            by_log[log_of[one.read[0]]] += one.new
+            by_log[log_of[one.old[0]]] += one.new
         return by_log
 
 
@@ -59,16 +59,16 @@ def write(session: TableSession, choice: Choice) -> Staged:
     """
     files, work, data_files = choice.inputs.files, choice.work, choice.inputs.data_files
     groups = [_living(choice, run) for run in choice.rewrite]
-    made = rewrite(session.jvm.spark, files, groups, work.columns.offset, work.settings.segment_bytes)
-    written = [file.path for one in made for file in one.new]
+    rewritten = rewrite(session.jvm.spark, files, groups, work.columns.offset, work.settings.segment_bytes)
+    written = [file.path for one in rewritten for file in one.new]
     with discarded_on_failure(files, written):
         faults.reach("rewritten")
         vectors = write_positions(files, choice.hide, data_files)
         written += [file.path for file in vectors]
         if vectors:
             faults.reach("vectors written")
-        java_files = [session.jvm.java_file(file) for one in made for file in one.new]
-        return Staged(choice, made, vectors, java_files, [session.jvm.java_file(file) for file in vectors])
+        java_files = [session.jvm.java_file(file) for one in rewritten for file in one.new]
+        return Staged(choice, rewritten, vectors, java_files, [session.jvm.java_file(file) for file in vectors])
 
 
 @contextmanager

@@ -89,8 +89,8 @@ def sensed(columns: LogColumns) -> dict[int, int]:
 
 def _parsed(text: str, otherwise: int) -> int:
     """Returns a mode; Iceberg takes another one for what it cannot read."""
-    if (known := {"none": NONE, "counts": COUNTS, "full": FULL}.get(text.lower())) is not None:
-        return known
+    if (mode := {"none": NONE, "counts": COUNTS, "full": FULL}.get(text.lower())) is not None:
+        return mode
     truncated = TRUNCATE.fullmatch(text)
     return int(truncated[1]) if truncated and 0 < int(truncated[1]) <= FULL else otherwise
 

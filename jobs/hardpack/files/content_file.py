@@ -97,10 +97,10 @@ class ContentFile:
 
     def column_bytes(self, field_ids: Collection[int]) -> int:
         """Returns what some columns take, bytes; the whole file's size where the table does not know."""
-        known = self.entry.get("column-sizes")
-        if not known:
+        column_sizes = self.entry.get("column-sizes")
+        if not column_sizes:
             return self.bytes
-        sizes = dict(zip(known["keys"], known["values"], strict=True))
+        sizes = dict(zip(column_sizes["keys"], column_sizes["values"], strict=True))
         return sum(sizes.get(number, 0) for number in field_ids)
 
     def tombstones(self, columns: LogColumns) -> int | None:
@@ -151,12 +151,12 @@ def of_manifest(file: DataFile, spec: PartitionSpec, schema: Schema) -> ContentF
     """
 
     def value(at: int, field: PartitionField) -> Any:
-        kept = file.partition[at]
+        cell = file.partition[at]
         # only values that may stand for a column are asked for
-        if kept is None or not isinstance(field.transform, IdentityTransform):
+        if cell is None or not isinstance(field.transform, IdentityTransform):
             return None
         kind = column_by_id(schema, field.source_id)
-        return None if kind is None else to_json(cast(PrimitiveType, kind.field_type), kept)
+        return None if kind is None else to_json(cast(PrimitiveType, kind.field_type), cell)
 
     values = [value(at, field) for at, field in enumerate(spec.fields)]
     return listed_file(

@@ -63,9 +63,9 @@ class Wanted:
         """Returns which of some keys' hashes may be among them; of those that are not, one in eight or fewer."""
         return np.asarray(self._taken[hashes >> np.uint64(64 - self._bits)])
 
-    def any_in(self, kept: Longs) -> bool:
+    def any_in(self, hashes: Longs) -> bool:
         """Returns whether one of the keys may be among those of a filter."""
-        near = kept[self._taken[kept >> np.uint64(BITS - self._bits)]]
+        near = hashes[self._taken[hashes >> np.uint64(BITS - self._bits)]]
         if not len(near):
             return False
         at = np.searchsorted(self._short, near)
@@ -94,8 +94,8 @@ class KeyFilters:
         """
         if file.rows < self.min_rows:
             return False
-        kept = self.read(file, log_name)
-        return kept is not None and not wanted().any_in(kept)
+        hashes = self.read(file, log_name)
+        return hashes is not None and not wanted().any_in(hashes)
 
     def keep(self, file: ContentFile, log_name: str, hashes: Sequence[Longs]) -> None:
         """Make the filter of a file of which every row has a key, from the hashes of all of them.

@@ -44,9 +44,9 @@ class _Projection(ArrowProjectionVisitor):
             return None
         elements = self._cast_if_needed(list_type.element_field, value_array)
         large = isinstance(list_array, pa.LargeListArray)
-        made, kind = (pa.LargeListArray, pa.large_list) if large else (pa.ListArray, pa.list_)
+        list_class, kind = (pa.LargeListArray, pa.large_list) if large else (pa.ListArray, pa.list_)
         to = kind(self._construct_field(list_type.element_field, elements.type))
-        return made.from_arrays(_offsets(list_array), elements, type=to, mask=_missing(list_array))
+        return list_class.from_arrays(_offsets(list_array), elements, type=to, mask=_missing(list_array))
 
     def map(
         self, map_type: MapType, map_array: pa.Array | None, key_result: pa.Array | None, value_result: pa.Array | None

@@ -64,8 +64,8 @@ def expect_settable(table: str, settings: Mapping[str, str], policy: Mapping[str
     """
     if reserved := sorted(k for k in settings if is_kept(k)):
         raise BadInput(f"{table}: hardpack.{reserved[0]} is kept by hardpack and not a setting; leave it alone.")
-    if kept := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
-        raise BadInput(f"{table}: {kept[0]} is locked by the table's policy; set it in the policy file.")
+    if locked := sorted(k for k, v in settings.items() if v != "" and is_locked(k, policy)):
+        raise BadInput(f"{table}: {locked[0]} is locked by the table's policy; set it in the policy file.")
 
 
 def adopt(

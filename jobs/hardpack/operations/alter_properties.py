@@ -15,12 +15,12 @@ def alter_properties(session: TableSession, wanted: Mapping[str, str], gone: Seq
         wanted: to set.
         gone: names to remove; those that are not there are passed over.
     """
-    there = [name for name in gone if name in session.table.properties]
+    to_remove = [name for name in gone if name in session.table.properties]
     try:
         with session.table.transaction() as transaction:
             transaction.set_properties(dict(wanted))
-            if there:
-                transaction.remove_properties(*there)
+            if to_remove:
+                transaction.remove_properties(*to_remove)
     except NotImplementedError:
         # pyiceberg does not write the metadata of every format
-        session.jvm.alter(lambda _: {**wanted, **dict.fromkeys(there)})
+        session.jvm.alter(lambda _: {**wanted, **dict.fromkeys(to_remove)})

@@ -143,9 +143,9 @@ class Doctor:
         return without_secrets(text, self._catalog.properties)
 
     def _reach(self) -> str:
-        known = len(self._catalog.list_namespaces())
+        namespaces = len(self._catalog.list_namespaces())
         place = self._catalog.properties.get("warehouse", "the catalog's own place")
-        return f"{type(self._catalog).__name__} with {known} namespaces, warehouse {self._safe(str(place))}"
+        return f"{type(self._catalog).__name__} with {namespaces} namespaces, warehouse {self._safe(str(place))}"
 
     def _write(self) -> str:
         if not (self.own_namespace or self._catalog.namespace_exists(self.namespace)):
@@ -184,10 +184,10 @@ class Doctor:
         return f"Python {driver[0]} and hardpack {driver[1]}, their clocks agree"
 
     def _storage_clock(self) -> str:
-        made = self.hp.jvm_table(self.name).listed(self._table().location())
-        if not made:
+        made_at = self.hp.jvm_table(self.name).listed(self._table().location())
+        if not made_at:
             return "this storage does not tell when files were made"
-        self._compare("the storage's clock", max(made.values()), self.written_at, self.clock())
+        self._compare("the storage's clock", max(made_at.values()), self.written_at, self.clock())
         return f"agrees within {CLOCK_MS // 1000} s"
 
     def _compare(self, whose: str, now: int, earliest: int, latest: int) -> None:

@@ -72,15 +72,15 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
         return report
     offsets = newest[:ROWS]
     # what else a row has is read where the key was found
-    here = o.isin(offsets)
+    at_offsets = o.isin(offsets)
     aborted, repeated = set[Place](), set[Place]()
     if columns.transactions:
         deciding = scan.where((o >= offsets[-1]) & (is_key | control.isNotNull()))
         aborted = _places(decided(deciding).where("outcome = 'abort'"))
     if repeating := [view.partition for view in views if view.may_repeat]:
-        repeated = _places(repeated_rows(jvm.spark, jvm.name, base, columns, repeating).where(here))
+        repeated = _places(repeated_rows(jvm.spark, jvm.name, base, columns, repeating).where(at_offsets))
     rows: dict[str, list[tuple[str, ExplainedRow]]] = {log.name: [] for log in logs}
-    for row in scan.where(is_key & here).orderBy("o", "file", "pos", ascending=False).collect():
+    for row in scan.where(is_key & at_offsets).orderBy("o", "file", "pos", ascending=False).collect():
         place = row["file"], row["pos"]
         rows[row["p"]].append(
             (row["file"], ExplainedRow(row["o"], row["tombstone"], place in aborted, place in repeated))

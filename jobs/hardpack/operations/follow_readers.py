@@ -84,17 +84,17 @@ def _follow(session: TableSession, source: ReaderSource, now: int) -> str:
             f"{source.table}: nothing waits for reader {source.name}, as horizon.readers is ignore; set it to wait in "
             "the policy or the table"
         )
-    known = {of.log: position for of, position in read_positions(session.name, session.table.properties)
+    recorded = {of.log: position for of, position in read_positions(session.name, session.table.properties)
              if of.reader == source.name}  # fmt: skip
-    unasked = {log for log, position in known.items() if position.source == UNASKED}
+    unasked = {log for log, position in recorded.items() if position.source == UNASKED}
     waiting = {view.name for view in logs_of(session) if _holds_deletes(view)}
     if not unasked and not waiting:
         return f"{source.table}: no tombstone waits for reader {source.name}"
-    positions = told_by(session, source)
+    positions = positions_of(session, source)
     if lost := unasked - positions.offsets.keys():
         # its topic has fewer partitions than the table, so nothing there is for it
         set_reader(session, source.name, Positions(NO_SUCH, dict.fromkeys(lost, LONG_MAX)), now)
-    counts = unasked | waiting | (positions.offsets.keys() - known.keys())
+    counts = unasked | waiting | (positions.offsets.keys() - recorded.keys())
     positions = Positions(positions.source, {log: offset for log, offset in positions.offsets.items() if log in counts})
     back = set_reader(session, source.name, positions, now)
     sentence = f"{source.table}: reader {source.name} goes on at {positions}"
@@ -109,7 +109,7 @@ def _holds_deletes(view: LogView) -> bool:
     return bool(view.state.horizons or view.state.markers)
 
 
-def told_by(session: TableSession, source: ReaderSource) -> Positions:
+def positions_of(session: TableSession, source: ReaderSource) -> Positions:
     """Returns what a reader's source tells.
 
     Args:

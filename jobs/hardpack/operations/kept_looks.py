@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KeptLook:
     """A table as it was when it was looked at last."""
 
     location: str
@@ -28,24 +28,24 @@ class Known:
     """None when it is no topic."""
 
 
-def read_looks(file: Path) -> dict[str, Known]:
+def read_looks(file: Path) -> dict[str, KeptLook]:
     """Returns by table what was found; nothing where no file is kept, or another version of hardpack kept it."""
     try:
         first, *lines = file.read_text().splitlines()
         if json.loads(first) != _head():
             return {}
         return {
-            name: Known(location, policy, Plan.model_validate_json(plan) if plan else None)
+            name: KeptLook(location, policy, Plan.model_validate_json(plan) if plan else None)
             for name, location, policy, plan in map(json.loads, lines)
         }
     except (OSError, ValueError, TypeError):  # the next look writes it anew
         return {}
 
 
-def write_looks(file: Path, known: Mapping[str, Known]) -> None:
+def write_looks(file: Path, looks: Mapping[str, KeptLook]) -> None:
     """Replaces what is kept; that it cannot be written is no reason to stop."""
     lines = [_head()] + [
-        [name, one.location, one.policy, one.plan.model_dump_json() if one.plan else ""] for name, one in known.items()
+        [name, one.location, one.policy, one.plan.model_dump_json() if one.plan else ""] for name, one in looks.items()
     ]
     try:
         replace_file(file, "".join(f"{json.dumps(line)}\n" for line in lines))

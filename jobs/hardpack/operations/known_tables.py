@@ -36,8 +36,10 @@ def find_topics(catalog: Catalog, pattern: str, unread: Container[str] | None = 
     with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
         adopted = dict(zip(names, pool.map(lambda name: _is_topic(catalog, name), names), strict=True))
     none_read = all(topic is None for topic in adopted.values())
-    kept = unread or ()
-    return [name for name, topic in adopted.items() if topic or (topic is None and (none_read or name in kept))]
+    adopted_before = unread or ()
+    return [
+        name for name, topic in adopted.items() if topic or (topic is None and (none_read or name in adopted_before))
+    ]
 
 
 def _is_topic(catalog: Catalog, table: str) -> bool | None:

@@ -125,16 +125,16 @@ def _orphan_manifests(jvm: JvmTable, table: Table, older_than: int, dry_run: boo
     if "write.metadata.path" in table.properties:
         return []
     snapshot, folder = table.current_snapshot(), f"{table.location().rstrip('/')}/metadata"
-    kept = {m.manifest_path.rpartition("/")[2] for m in snapshot.manifests(table.io)} if snapshot else set[str]()
+    in_use = {m.manifest_path.rpartition("/")[2] for m in snapshot.manifests(table.io)} if snapshot else set[str]()
     commits = {commit for s in table.snapshots() if (commit := _commit(s.manifest_list))}
     # a listing may write the folder otherwise than the table does (file:/ for file:///)
     suspects = {
-        f"{folder}/{name}": made
-        for path, made in jvm.listed(f"{folder}/").items()
-        if made < older_than
+        f"{folder}/{name}": made_at
+        for path, made_at in jvm.listed(f"{folder}/").items()
+        if made_at < older_than
         and (commit := _commit(path))
         and commit not in commits
-        and (name := path.rpartition("/")[2]) not in kept
+        and (name := path.rpartition("/")[2]) not in in_use
     }
     # older snapshots may need them all the same: Iceberg reads what each names
     return jvm.orphans_among(suspects, _timestamp(older_than), dry_run) if suspects else []
@@ -165,13 +165,13 @@ def _stale_footers(jvm: JvmTable, table: Table) -> int:
 def _stale_passes(jvm: JvmTable, table: Table, older_than: int) -> int:
     """Remove what passes wrote beside the table and no snapshot's summary names any more; how many files."""
     named = files_named(text for snapshot in table.snapshots() for text in summary_of(snapshot).values())
-    return _delete_unnamed(jvm, table, PASSES, lambda name, made: name not in named and made < older_than)
+    return _delete_unnamed(jvm, table, PASSES, lambda name, made_at: name not in named and made_at < older_than)
 
 
 def _delete_unnamed(jvm: JvmTable, table: Table, folder: str, stale: Callable[[str, int], bool]) -> int:
     """Deletes the files of a folder beside the table that are stale by name and time, ms; returns how many."""
     listed = jvm.listed(f"{table.location().rstrip('/')}/{folder}/")
-    gone = [path for path, made in listed.items() if stale(path.rpartition("/")[2], made)]
+    gone = [path for path, made_at in listed.items() if stale(path.rpartition("/")[2], made_at)]
     jvm.delete_files(gone)
     return len(gone)
 

@@ -129,7 +129,7 @@ def _there_by(view: LogView, current: Snapshot) -> tuple[int, int] | None:
 
     What was recorded stays until the last of these rows has left.
     """
-    timeless, known = view.timeless, view.state.there_by
-    if known is None or all(f.file_sequence_number > known[0] for f in timeless):
-        known = current.sequence_number or 0, current.timestamp_ms
-    return known if timeless else None
+    timeless, there_by = view.timeless, view.state.there_by
+    if there_by is None or all(f.file_sequence_number > there_by[0] for f in timeless):
+        there_by = current.sequence_number or 0, current.timestamp_ms
+    return there_by if timeless else None

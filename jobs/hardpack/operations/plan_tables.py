@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.errors import Unavailable
-from hardpack.operations.kept_looks import Known, read_looks, write_looks
+from hardpack.operations.kept_looks import KeptLook, read_looks, write_looks
 from hardpack.operations.known_tables import adopted_tables, note_adopted
 from hardpack.rules.model import Partition
 from hardpack.table.catalog import find_tables, metadata_locations, open_table
@@ -143,19 +143,19 @@ class PlanCache:
         """
         locations = metadata_locations(hp.catalog)
         patterns, now, only = look.patterns, look.now, look.only
-        there = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
-        others = _of_others(hp, there, policy)
-        names = [name for name in there if name not in others and (only is None or name in only)]
+        listed = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
+        others = _of_others(hp, listed, policy)
+        names = [name for name in listed if name not in others and (only is None or name in only)]
         adopted = adopted_tables(hp.home, hp.catalog.name)
-        seen = {name: False for name in adopted.difference(there) if look.matches(name)}
+        seen = {name: False for name in adopted.difference(listed) if look.matches(name)}
         strangers: list[tuple[str, Exception]] = []
         for name in names:
-            policy_text, known = hp.policy_text(name), self._known.get(name)
-            if known and (known.location, known.policy) == (locations.get(name), policy_text):
-                if known.plan is None and name not in patterns:
+            policy_text, before = hp.policy_text(name), self._known.get(name)
+            if before and (before.location, before.policy) == (locations.get(name), policy_text):
+                if before.plan is None and name not in patterns:
                     continue
-                if known.plan and look.usual and known.plan.now <= now < known.plan.until:
-                    yield name, known.plan.model_copy(update={"now": now, "clock": now})
+                if before.plan and look.usual and before.plan.now <= now < before.plan.until:
+                    yield name, before.plan.model_copy(update={"now": now, "clock": now})
                     continue
             try:
                 table = open_table(hp.catalog, name)
@@ -172,10 +172,10 @@ class PlanCache:
                     strangers.append((name, error))
                 continue
             if look.usual and name in locations:
-                self._known[name] = Known(table.metadata_location, policy_text, plan)
+                self._known[name] = KeptLook(table.metadata_location, policy_text, plan)
             if plan:
                 yield name, plan
-        self._forget(look, there)
+        self._forget(look, listed)
         # where nobody can read any table something else is wrong; of tables of others nobody has tried
         all_strange = len(strangers) == len(names) and (len(names) > 1 or not others)
         for name, unread in strangers:
@@ -184,7 +184,7 @@ class PlanCache:
         yield from (others if only is None else {}).items()
         note_adopted(hp.home, hp.catalog.name, seen)
 
-    def _forget(self, look: Look, there: Sequence[str]) -> None:
+    def _forget(self, look: Look, listed: Sequence[str]) -> None:
         """Forgets tables that are no longer where a look looks."""
-        for name in filter(look.matches, set(self._known).difference(there)):
+        for name in filter(look.matches, set(self._known).difference(listed)):
             del self._known[name]

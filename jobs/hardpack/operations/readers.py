@@ -77,7 +77,7 @@ def set_reader(session: TableSession, name: str, positions: Positions, now: int)
         if not 0 <= offset <= LONG_MAX:
             raise BadInput(f"{table}: reader {name} cannot go on at offset {offset}, expected 0 to {LONG_MAX}.")
         key = property_of(table, name, log)
-        before = _known(properties.get(key))
+        before = _recorded(properties.get(key))
         if before and offset < before.offset:
             if not positions.source:
                 raise BadInput(
@@ -92,7 +92,7 @@ def set_reader(session: TableSession, name: str, positions: Positions, now: int)
     return back
 
 
-def _known(text: str | None) -> Position | None:
+def _recorded(text: str | None) -> Position | None:
     """Returns a position that was recorded; none where it cannot be read, as it is recorded anew."""
     try:
         return Position.model_validate_json(text) if text else None

@@ -37,7 +37,7 @@ def checkpoint_positions(session: TableSession, path: str) -> Positions:
     """
     lineage = {s.snapshot_id: s for s in ancestors(session.table)}
     shown = redacted(path)
-    mine = [offset for offset in _told_by(path, shown) if offset["snapshot_id"] in lineage]
+    mine = [offset for offset in _offsets_in(path, shown) if offset["snapshot_id"] in lineage]
     if not mine:
         raise BadInput(
             f"{session.name}: the checkpoint {shown} tells of no kept snapshot of the table; mend its path, or keep "
@@ -48,7 +48,7 @@ def checkpoint_positions(session: TableSession, path: str) -> Positions:
     return Positions(f"checkpoint {shown}", {log: min(own[log] for own in each) for log in each[0]})
 
 
-def _told_by(path: str, shown: str) -> list[dict[str, Any]]:
+def _offsets_in(path: str, shown: str) -> list[dict[str, Any]]:
     """Returns the offsets of Iceberg's sources that the last finished batch of a stream went to."""
     try:
         system, root = _opened(path)
@@ -106,7 +106,7 @@ def _unread(table: Table, settings: Settings, read: Snapshot) -> Iterator[tuple[
             return
         if not is_append(snapshot):
             continue
-        made = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id]
-        for by_log in reader.files([m for m in made if m.content == ManifestContent.DATA]).values():
+        own_manifests = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == snapshot.snapshot_id]
+        for by_log in reader.files([m for m in own_manifests if m.content == ManifestContent.DATA]).values():
             for log, files in by_log.items():
                 yield from ((log, f.min_offset) for f in files if f.added_by == snapshot.snapshot_id)

@@ -106,29 +106,29 @@ class TableSummary(BaseModel):
     error: str = ""
 
 
-def history(table: Table, known: dict[int, PassTotals] | None = None) -> list[Moment]:
+def history(table: Table, totals: dict[int, PassTotals] | None = None) -> list[Moment]:
     """Returns the snapshots that led to the current one, the oldest first, as far as they have not expired.
 
     Whoever may write to the table writes its summaries: what is no number counts as 0, what is no report as none.
 
     Args:
         table: as it was loaded.
-        known: by snapshot what an earlier look read of the table's passes, as a report of thousands of logs takes long
+        totals: by snapshot what an earlier look read of the table's passes, as a report of thousands of logs takes long
             to read; it is brought up to date.
 
     Raises:
         OSError: a report stands in a file beside the table, and the storage does not answer.
     """
     moments: list[Moment] = []
-    made = {commit.snapshot: commit for commit in commits(table)}
-    known = {} if known is None else known
-    for gone in known.keys() - made.keys():
-        del known[gone]
+    by_snapshot = {commit.snapshot: commit for commit in commits(table)}
+    totals = {} if totals is None else totals
+    for gone in totals.keys() - by_snapshot.keys():
+        del totals[gone]
     clean = 0
     for snapshot in reversed(list(ancestors(table))):
         summary = summary_of(snapshot)
         total, added = (_bytes_in(summary, name) for name in ("total-files-size", "added-files-size"))
-        commit = made.get(snapshot.snapshot_id)
+        commit = by_snapshot.get(snapshot.snapshot_id)
         # what others rewrite or delete takes from the clean part first, as far as the summary tells
         clean = total if commit else min(clean, total)
         moments.append(
@@ -137,7 +137,7 @@ def history(table: Table, known: dict[int, PassTotals] | None = None) -> list[Mo
                 bytes=total,
                 added=added,
                 since_pass=total - clean,
-                ended=_totals(commit, known) if commit else None,
+                ended=_totals(commit, totals) if commit else None,
                 by_pass=commit is not None or is_earlier_portion(snapshot),
             )
         )
@@ -149,13 +149,13 @@ def _bytes_in(summary: Mapping[str, str], name: str) -> int:
     return min(int(text), LONG_MAX) if text.isdecimal() and len(text) < 100 else 0
 
 
-def _totals(commit: Commit, known: dict[int, PassTotals]) -> PassTotals | None:
+def _totals(commit: Commit, totals: dict[int, PassTotals]) -> PassTotals | None:
     """Returns what a pass did, None when the file that its report stood in is gone, or it is no report."""
-    if commit.snapshot not in known:
+    if commit.snapshot not in totals:
         # what cannot be read now is not noted, as it may be there again
         with suppress(ValueError):
-            known[commit.snapshot] = _read_totals(commit)
-    return known.get(commit.snapshot)
+            totals[commit.snapshot] = _read_totals(commit)
+    return totals.get(commit.snapshot)
 
 
 def _read_totals(commit: Commit) -> PassTotals:

@@ -70,13 +70,13 @@ class _OnceEach(yaml.SafeLoader):
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Returns a mapping whose fields each stand in it once; what it merges from an anchor is not in it yet."""
         node = super().compose_mapping_node(anchor)
-        known = set[str]()
+        seen = set[str]()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge" and key.value in known:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     problem=f"{key.value} is given twice", problem_mark=key.start_mark
                 )
-            known.add(str(key.value))
+            seen.add(str(key.value))
         return node
 
 
@@ -88,8 +88,8 @@ def _loaded(path: Path, *_version: int) -> Policies:
         policies = Policies.model_validate(given)
     except ValidationError as error:
         policies = _with_problems(given, path, error)
-    kept = tuple(_with_its_readers(policies, policy, path, at) for at, policy in enumerate(policies.policies))
-    return policies.model_copy(update={"policies": kept})
+    checked = tuple(_with_its_readers(policies, policy, path, at) for at, policy in enumerate(policies.policies))
+    return policies.model_copy(update={"policies": checked})
 
 
 def _with_problems(given: Any, path: Path, error: ValidationError) -> Policies:

@@ -160,9 +160,9 @@ class Policy(BaseModel):
     @field_validator("locked")
     @classmethod
     def _locks_something(cls, given: bool | tuple[str, ...]) -> bool | tuple[str, ...]:
-        known = [dotted(name) for name in Settings.model_fields]
+        names = [dotted(name) for name in Settings.model_fields]
         globs = () if isinstance(given, bool) else given
-        if wrong := [glob for glob in globs if not any(fnmatchcase(name, glob) for name in known)]:
+        if wrong := [glob for glob in globs if not any(fnmatchcase(name, glob) for name in names)]:
             raise ValueError(f"{wrong[0]!r} is no setting and matches none (`hardpack adopt --help` lists all)")
         return given
 

@@ -126,8 +126,8 @@ class SnapshotLogs:
         if name not in self._logs:
             if name not in self.names:
                 everyone = self if self._wanted is None else SnapshotLogs(self.table, self._settings)
-                there = ", ".join(everyone.names) or "none"
-                raise BadInput(f"{self.name}: there is no partition {name}, it has {there}.")
+                names = ", ".join(everyone.names) or "none"
+                raise BadInput(f"{self.name}: there is no partition {name}, it has {names}.")
             self._logs[name] = self._readable(name)
         return self._logs[name]
 

@@ -290,11 +290,13 @@ class TopicReader:
         return [self._logs.log(name) for name in names]
 
     def _chosen(self, columns: Sequence[str] | None) -> list[str]:
-        columns, there = listed(columns), [field.name for field in self.table.schema().fields]
+        columns, all_columns = listed(columns), [field.name for field in self.table.schema().fields]
         for name in columns or ():
-            if name not in there:
-                raise BadInput(f"{self._logs.name}: there is no column {name!r}, expected some of {', '.join(there)}.")
-        return there if columns is None else list(dict.fromkeys(columns))
+            if name not in all_columns:
+                raise BadInput(
+                    f"{self._logs.name}: there is no column {name!r}, expected some of {', '.join(all_columns)}."
+                )
+        return all_columns if columns is None else list(dict.fromkeys(columns))
 
     def _of_key(self, given: bytes | str | None) -> Where | None:
         """Returns what rows of a key have; None where no row can have it, as it stands for none."""

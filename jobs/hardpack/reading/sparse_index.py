@@ -41,7 +41,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ParquetFile:
     """What is known of one data file."""
 
     footer: Footer
@@ -59,7 +59,7 @@ class SparseIndex:
     columns: LogColumns
     bytes_read: int = 0
     """Bytes of footers, page indexes and pages that were read."""
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _known: dict[str, _ParquetFile] = field(default_factory=dict)
     _pages: dict[tuple[str, int, int], ColumnPages] = field(default_factory=dict)
     _deletes: dict[str, dict[str, BitMap]] = field(default_factory=dict)
     """By delete file, and by the data files that it names. Each lies on many files, so none is forgotten."""
@@ -86,7 +86,7 @@ class SparseIndex:
         with readable(f"{self.files.name}: data file {path}", lambda: self.files.read_through(path), once):
             return once()
 
-    def _of(self, file: LogFile) -> _Known:
+    def _of(self, file: LogFile) -> _ParquetFile:
         path = file.content.path
         if path not in self._known:
             footer = self.by_pieces(file, Footer)
@@ -101,7 +101,7 @@ class SparseIndex:
             asked = (self.columns.offset, self.columns.timestamp, *self.columns.log.columns)
             footer.want(numbers[column.field_id] for column in asked if column.field_id in numbers)
             begins = np.cumsum([0, *map(footer.rows, range(footer.arrow.num_row_groups))]).tolist()
-            _keep(self._known, path, _Known(footer, numbers, begins))
+            _keep(self._known, path, _ParquetFile(footer, numbers, begins))
         return self._known[path]
 
     def rows(self, file: LogFile, projected: Schema, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -130,10 +130,10 @@ class SparseIndex:
 
     def bounds(self, file: LogFile, group: int, column: LogColumn) -> tuple[Any, Any] | None:
         """Returns least and greatest value of a column in a row group, None where nothing tells them."""
-        known = self._of(file)
-        if (number := known.numbers.get(column.field_id)) is None:
+        parquet = self._of(file)
+        if (number := parquet.numbers.get(column.field_id)) is None:
             return None
-        stats = known.footer.arrow.row_group(group).column(number).statistics
+        stats = parquet.footer.arrow.row_group(group).column(number).statistics
         try:
             return (stats.min, stats.max) if stats is not None and stats.has_min_max else None
         except (ValueError, OverflowError):
@@ -161,11 +161,11 @@ class SparseIndex:
 
     def _bloom_filters(self, file: LogFile, group: int, wanted: Mapping[LogColumn, Any]) -> Iterator[tuple[int, bytes]]:
         """Yields where each begins, and what it hashes of the value that is asked for."""
-        known = self._of(file)
+        parquet = self._of(file)
         for column, value in wanted.items():
-            if (number := known.numbers.get(column.field_id)) is None:
+            if (number := parquet.numbers.get(column.field_id)) is None:
                 continue
-            chunk = known.footer.arrow.row_group(group).column(number)
+            chunk = parquet.footer.arrow.row_group(group).column(number)
             # pyarrow tells where they are from its version 25 on
             start, hashed = getattr(chunk, "bloom_filter_offset", None), hashed_bytes(value, chunk.physical_type)
             if start is not None and hashed is not None:
@@ -173,21 +173,21 @@ class SparseIndex:
 
     def latest(self, file: LogFile, group: int) -> int:
         """Returns the greatest timestamp of a row group, ms; Long.MAX where nothing tells it."""
-        known, column = self._of(file), self.columns.timestamp
-        if (number := known.numbers.get(column.field_id)) is None:
+        parquet, column = self._of(file), self.columns.timestamp
+        if (number := parquet.numbers.get(column.field_id)) is None:
             return -1
-        stats = known.footer.arrow.row_group(group).column(number).statistics
+        stats = parquet.footer.arrow.row_group(group).column(number).statistics
         raw = stats.max_raw if stats is not None and stats.has_min_max else None
         return LONG_MAX if (millis := self.in_millis(file, raw)) is None else millis
 
     def pages(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn) -> ColumnPages | None:
         """Returns the pages of a column in a row group, None where the file has no such column."""
-        known = self._of(file)
-        if (number := known.numbers.get(column.field_id)) is None:
+        parquet = self._of(file)
+        if (number := parquet.numbers.get(column.field_id)) is None:
             return None
         at = file.content.path, group, number
         if at not in self._pages:
-            _keep(self._pages, at, ColumnPages(opened, known.footer, group, number))
+            _keep(self._pages, at, ColumnPages(opened, parquet.footer, group, number))
         return self._pages[at]
 
     def values(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn, rows: Span) -> pa.Array:
@@ -213,12 +213,12 @@ class SparseIndex:
         return raw // per if isinstance(raw, int) and per else None
 
     def _per_milli(self, file: LogFile) -> int | None:
-        known, column = self._of(file), self.columns.timestamp
+        parquet, column = self._of(file), self.columns.timestamp
         if isinstance(column.field_type, LongType):
             return 1
-        if (number := known.numbers.get(column.field_id)) is None:
+        if (number := parquet.numbers.get(column.field_id)) is None:
             return None
-        kind = json.loads(known.footer.arrow.schema.column(number).logical_type.to_json())
+        kind = json.loads(parquet.footer.arrow.schema.column(number).logical_type.to_json())
         return PER_MILLI.get(kind.get("timeUnit", ""))
 
     def deleted(self, file: LogFile, positions: Span) -> NDArray[np.int64]:
@@ -247,11 +247,11 @@ class SparseIndex:
 K = TypeVar("K")
 
 
-def _keep(known: dict[K, T], at: K, what: T) -> None:
+def _keep(remembered: dict[K, T], at: K, what: T) -> None:
     """Remember something, and forget what was remembered first when there is too much."""
-    if len(known) >= REMEMBERED:
-        known.pop(next(iter(known)))
-    known[at] = what
+    if len(remembered) >= REMEMBERED:
+        remembered.pop(next(iter(remembered)))
+    remembered[at] = what
 
 
 def fulfils(column: pa.Array, wanted: pa.Scalar) -> NDArray[np.bool_]:
@@ -272,5 +272,5 @@ def as_millis(column: pa.Array, per_milli: int = 1) -> NDArray[np.int64]:
     """
     if pa.types.is_timestamp(column.type):
         column, per_milli = column.cast(pa.timestamp("us", column.type.tz)), 1000
-    there = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
-    return np.where(there, np.asarray(column.cast(pa.int64()).fill_null(0)) // per_milli, -1)
+    valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+    return np.where(valid, np.asarray(column.cast(pa.int64()).fill_null(0)) // per_milli, -1)

@@ -42,12 +42,12 @@ def as_topic_settings(given: Mapping[str, str]) -> dict[str, str]:
         if name in ELSEWHERE:
             raise ValueError(f"{name} is no setting of a log: {ELSEWHERE[name]}")
     defaults = {own: given[name] for name, own in BROKER_NAMES.items() if name in given}
-    known = set(BROKER_NAMES)
+    broker_names = set(BROKER_NAMES)
     for own, units in TIMES.items():
-        known.update(units)
+        broker_names.update(units)
         if named := next((name for name in units if name in given), None):
             defaults[own] = _millis(named, given[named], units[named])
-    return {**defaults, **{name: value for name, value in given.items() if name not in known}}
+    return {**defaults, **{name: value for name, value in given.items() if name not in broker_names}}
 
 
 def _millis(name: str, value: str, unit: int) -> str:

@@ -65,9 +65,9 @@ def with_ranges(horizons: tuple[Horizon, ...], ranges: Collection[Range], horizo
     edges = sorted({up_to for up_to, _ in horizons} | {low - 1 for low, _ in inside} | {high for _, high in inside})
     pieces = [(e, horizon_ms if in_ranges(tuple(inside), e) else _at(horizons, e)) for e in edges]
     # an entry that says what the next one says is not needed, but for those that were there
-    known = {up_to for up_to, _ in horizons}
+    before = {up_to for up_to, _ in horizons}
     following = [ms for _, ms in pieces[1:]] + [None]
-    return tuple(p for p, after in zip(pieces, following, strict=True) if p[0] in known or p[1] != after)
+    return tuple(p for p, after in zip(pieces, following, strict=True) if p[0] in before or p[1] != after)
 
 
 def _undated(horizons: tuple[Horizon, ...]) -> list[Range]:

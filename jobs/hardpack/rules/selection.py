@@ -181,9 +181,9 @@ def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
     """
     if log.state.seen is None:
         return True
-    made = log.state.seen.made or log.state.seen.read
+    last_commit = log.state.seen.made or log.state.seen.read
     full = bool(log.state.layout) and log.state.layout[-1] > dirty
-    return full and log.unseen_from is None and all(f.file_sequence_number <= made for f in segment.files)
+    return full and log.unseen_from is None and all(f.file_sequence_number <= last_commit for f in segment.files)
 
 
 def _why_stuck(log: LogView, settings: Settings, dirty: int, now: int) -> str:

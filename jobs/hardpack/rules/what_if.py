@@ -161,8 +161,8 @@ class KeyModel:
 
     def living(self, rows: int) -> float:
         """Returns how many of so many rows are the last of their key, with those clean at the beginning."""
-        here = self.at(rows)
-        return distinct(here.living, max(here.keys, here.living, 1.0), rows - here.begin)
+        stretch = self.at(rows)
+        return distinct(stretch.living, max(stretch.keys, stretch.living, 1.0), rows - stretch.begin)
 
     def missed(self, begin: int, end: int) -> float:
         """Returns the share of the tail's files that none of the rows between two counts hits."""
@@ -257,12 +257,12 @@ class _Log:
         head = [f for s in self.dirty if s.base_offset < decision.bound for f in s.files]
         head_rows = sum(f.rows for f in head)
         tail, end = (self.clean.rows if self.clean else 0), self.cleaned + head_rows
-        here, left = self.model.at(end), self.model.living(end)
-        rewritten = (1 - self.model.missed(self.cleaned, end)) * tail + here.head_share * head_rows
-        written = left * rewritten / max(1, tail + head_rows) * here.row_bytes
+        stretch, left = self.model.at(end), self.model.living(end)
+        rewritten = (1 - self.model.missed(self.cleaned, end)) * tail + stretch.head_share * head_rows
+        written = left * rewritten / max(1, tail + head_rows) * stretch.row_bytes
         files = [*head, *([self.clean] if self.clean else [])]
         self.clean = DataFile(
-            "", round(left * here.row_bytes), round(left),
+            "", round(left * stretch.row_bytes), round(left),
             min(f.min_offset for f in files), decision.bound - 1,
             min((f.min_timestamp for f in files if f.min_timestamp is not None), default=None),
             max((f.max_timestamp for f in files if f.max_timestamp is not None), default=None),

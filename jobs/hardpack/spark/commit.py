@@ -88,8 +88,8 @@ class _Ancestors:
             return False
         now = current.snapshotId()
         # the one before the oldest that is there has expired, but is no less of the past
-        known = self.util.isAncestorOf(self.table, now, snapshot)
-        return bool(known or self.util.isParentAncestorOf(self.table, now, snapshot))
+        is_ancestor = self.util.isAncestorOf(self.table, now, snapshot)
+        return bool(is_ancestor or self.util.isParentAncestorOf(self.table, now, snapshot))
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,11 @@ class _Trial:
             return
         try:
             io = self.table.io()
-            kept = set()
+            needed = set()
             if committed is not None:
                 self.table.refresh()
                 final = self.table.snapshot(committed)
-                kept = {final.manifestListLocation(), *(m.path() for m in final.allManifests(io))}
+                needed = {final.manifestListLocation(), *(m.path() for m in final.allManifests(io))}
             written = {
                 path
                 for snapshot in self.made
@@ -144,7 +144,7 @@ class _Trial:
                     *(m.path() for m in snapshot.allManifests(io) if m.snapshotId() == snapshot.snapshotId()),
                 )
             }
-            for path in written - kept:
+            for path in written - needed:
                 io.deleteFile(path)
         except Exception as error:  # what stays is a few kilobytes, and the commit is as it is
             log.warning("what tries to commit left stays behind: %s", type(error).__name__)
@@ -211,7 +211,7 @@ class Commits:
             ancestors = _Ancestors(self._java, self._jvm.org.apache.iceberg.util.SnapshotUtil)
             if trial.update is None:
                 trial.update = self._update(base, change)
-            for name, value in carried(self._told()).items():
+            for name, value in carried(self._current_summary()).items():
                 trial.update.set(name, value)
             snapshot = trial.update.apply()
             trial.made.append(snapshot)
@@ -250,7 +250,7 @@ class Commits:
                 "plan again, it finds out whether it went through."
             ) from error
 
-    def _told(self) -> dict[str, str]:
+    def _current_summary(self) -> dict[str, str]:
         """Returns what the current snapshot's summary says."""
         current = self._java.currentSnapshot()
         return {} if current is None else strings(self._jvm, current.summary())
@@ -274,11 +274,11 @@ class Commits:
         current = operations.current()
         wanted = change(strings(self._jvm, current.properties()))
         gone = self._map({name: "" for name, value in wanted.items() if value is None}).keySet()
-        kept = self._map({name: value for name, value in wanted.items() if value is not None})
+        to_set = self._map({name: value for name, value in wanted.items() if value is not None})
         changed = (
             self._jvm.org.apache.iceberg.TableMetadata.buildFrom(current)
             .removeProperties(gone)
-            .setProperties(kept)
+            .setProperties(to_set)
             .build()
         )
         try:

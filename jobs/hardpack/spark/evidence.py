@@ -74,7 +74,7 @@ def evidence(
     hold: ExitStack,
     lineage: bool,
     sample: Sample | None = None,
-    known: DataFrame | None = None,
+    read_before: DataFrame | None = None,
 ) -> DataFrame:
     """Returns one row per row and side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
 
@@ -87,10 +87,10 @@ def evidence(
         hold: keeps the staged tasks until the caller has read the frame.
         lineage: whether rows are compared by their lineage too, which format v3 tells of what is published.
         sample: which keys are looked at, None for all.
-        known: rows that `keys_of` has read, which stand on both sides.
+        read_before: rows that `keys_of` has read, which stand on both sides.
     """
     frames = [_side(table, columns, side, hold, lineage, sample) for side in sides if side.tasks]
-    frames += [_known(known, columns)] if known is not None else []
+    frames += [_as_both_sides(read_before, columns)] if read_before is not None else []
     if not frames:
         return table.spark.createDataFrame([], NOTHING)
     rows = reduce(lambda one, other: one.unionByName(other), frames)
@@ -164,7 +164,7 @@ def keys_of(table: JvmTable, columns: LogColumns, side: Side, hold: ExitStack, s
     return rows.select(*named(roles, *_roles(roles), "control"), F.col("_file").alias("file"))
 
 
-def _known(rows: DataFrame, columns: LogColumns) -> DataFrame:
+def _as_both_sides(rows: DataFrame, columns: LogColumns) -> DataFrame:
     from pyspark.sql import functions as F
 
     roles = [*_roles(rows.columns), *(["control"] if columns.transactions else [])]

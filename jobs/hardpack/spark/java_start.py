@@ -60,8 +60,8 @@ def java_options(jars: Sequence[Path], short_life: bool) -> str:
         BadInput: others may write to the archive.
     """
     options = [SHORT_LIFE] if short_life else []
-    if made := os.environ.get(MADE_AT_EXIT):
-        options += [f'"-XX:ArchiveClassesAtExit={made}"', SILENT]
+    if recording := os.environ.get(MADE_AT_EXIT):
+        options += [f'"-XX:ArchiveClassesAtExit={recording}"', SILENT]
     elif (archive := class_archive(jars)).is_file():
         options += [f'"-XX:SharedArchiveFile={trusted(archive)}"', SILENT]
     return " ".join(options)

@@ -110,8 +110,8 @@ class JvmTable(Procedures):
             after: a task of the same file at a later snapshot.
         """
         lying = self.lying_on(after)
-        known = [delete.entry for delete in self.deletes(before)] if lying else []
-        return [int(delete.fileSequenceNumber()) for delete in lying if self._json(delete) not in known]
+        earlier = [delete.entry for delete in self.deletes(before)] if lying else []
+        return [int(delete.fileSequenceNumber()) for delete in lying if self._json(delete) not in earlier]
 
     def sequence_number(self, snapshot: int) -> int:
         """Returns the sequence number of a snapshot."""

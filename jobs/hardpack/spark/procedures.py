@@ -75,8 +75,8 @@ class Procedures:
             dry_run: only return what would be removed.
         """
         view = f"hardpack_files_{uuid.uuid4().hex}"
-        made = [(path, datetime.fromtimestamp(at / 1000, UTC)) for path, at in files.items()]
-        self.spark.createDataFrame(made, "file_path string, last_modified timestamp").createTempView(view)
+        rows = [(path, datetime.fromtimestamp(at / 1000, UTC)) for path, at in files.items()]
+        self.spark.createDataFrame(rows, "file_path string, last_modified timestamp").createTempView(view)
         try:
             flags = f"dry_run => {str(dry_run).lower()}, file_list_view => {literal(view)}"
             return [row[0] for row in self.call("remove_orphan_files", f"older_than => {older_than}, {flags}")]

@@ -51,10 +51,10 @@ class RewriteInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Rewritten:
     """Paths of the files that became one, and what was made of them: one file, or several when it grew."""
 
-    read: tuple[str, ...]
+    old: tuple[str, ...]
     new: list[ContentFile]
 
 
@@ -64,7 +64,7 @@ def rewrite(
     groups: Iterable[Sequence[RewriteInput]],
     offset: LogColumn,
     target_bytes: int,
-) -> list[Made]:
+) -> list[Rewritten]:
     """Write the living rows of each group's files.
 
     Args:
@@ -86,7 +86,7 @@ def write_anew(
     groups: Iterable[Sequence[RewriteInput]],
     what: str,
     write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
-) -> list[Made]:
+) -> list[Rewritten]:
     """Write groups of files anew, in Spark's tasks but for a small step; nothing stays behind of a task that fails.
 
     Args:
@@ -102,7 +102,7 @@ def write_anew(
         return []
     if runs_here((file.file.rows, file.file.bytes) for task in tasks for file in task):
         beside = Progress(None, f"{files.name}: {what}", *_size(tasks))
-        return _made(tasks, beside.of(lambda: _write_all(files, tasks, write)))
+        return _paired(tasks, beside.of(lambda: _write_all(files, tasks, write)))
     # the longest first, so that none is left to run alone at the end
     tasks.sort(key=_bytes, reverse=True)
     packs = in_packs(tasks, _bytes, TASK_BYTES)
@@ -123,11 +123,11 @@ def write_anew(
         return done
 
     with progress.logged():
-        return _made(tasks, work.flatMap(rewritten).collect())
+        return _paired(tasks, work.flatMap(rewritten).collect())
 
 
-def _made(tasks: Iterable[Sequence[RewriteInput]], made: Iterable[list[ContentFile]]) -> list[Made]:
-    return [Made(tuple(file.file.path for file in task), new) for task, new in zip(tasks, made, strict=True)]
+def _paired(tasks: Iterable[Sequence[RewriteInput]], new_files: Iterable[list[ContentFile]]) -> list[Rewritten]:
+    return [Rewritten(tuple(file.file.path for file in task), new) for task, new in zip(tasks, new_files, strict=True)]
 
 
 def _bytes(group: Sequence[RewriteInput]) -> int:
@@ -146,7 +146,7 @@ def _write_all(
     write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
 ) -> list[list[ContentFile]]:
     """Returns the new files of each group; those of none stay behind when one fails."""
-    some, made, written = list(groups), list[list[ContentFile]](), list[list[ContentFile]]()
+    some, in_order, written = list(groups), list[list[ContentFile]](), list[list[ContentFile]]()
     # more rows would take memory, and each other's time more than a distant storage's answers do
     few = sum(file.file.rows for group in some for file in group) <= BATCH_ROWS
 
@@ -159,12 +159,12 @@ def _write_all(
     try:
         with ThreadPoolExecutor(min(GROUPS_AT_ONCE, files.threads)) as pool:
             for new in (pool.map if few else map)(noted, some):
-                made.append(new)
+                in_order.append(new)
                 faults.reach("file written")
     except BaseException:
         files.discard(file.path for new in written for file in new)
         raise
-    return made
+    return in_order
 
 
 def _rewrite(

@@ -238,8 +238,8 @@ def table_places(catalog: Catalog) -> dict[str, str]:
     Raises:
         Unavailable: the catalog does not answer.
     """
-    if known := metadata_locations(catalog):
-        return {name: location.rpartition("/metadata/")[0] or location for name, location in known.items()}
+    if locations := metadata_locations(catalog):
+        return {name: location.rpartition("/metadata/")[0] or location for name, location in locations.items()}
     names = find_tables(catalog, "*")
     with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
         places = dict(zip(names, pool.map(lambda name: _place(catalog, name), names), strict=True))

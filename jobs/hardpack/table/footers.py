@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Told = tuple[int | None, bytes | None, bytes | None]
+ColumnFacts = tuple[int | None, bytes | None, bytes | None]
 """Rows in which a column is null, and its lower and upper bound as Iceberg writes a single value; None if not told."""
 Schemas = list[tuple[Any, list[int | None]]]
 """Parquet schemas that were met, each with the field ids of its columns: a sink's files have few."""
-SILENT: Told = (None, None, None)
+SILENT: ColumnFacts = (None, None, None)
 FOLDER = "metadata/hardpack-footers"
 """Under the table's location."""
 VERSION = 3
@@ -62,7 +62,7 @@ class Footers:
     names: NameMapping | None
     columns: tuple[LogColumn, ...]
 
-    def of(self, manifest: str, paths: Iterable[str]) -> dict[str, dict[int, Told]]:
+    def of(self, manifest: str, paths: Iterable[str]) -> dict[str, dict[int, ColumnFacts]]:
         """Returns by path what footers tell, by field id; files whose footer cannot be read are missing.
 
         Args:
@@ -70,11 +70,11 @@ class Footers:
             paths: of data files.
         """
         wanted = list(paths)
-        known = self._kept(manifest)
-        if missing := [path for path in wanted if path not in known]:
-            known |= {path: columns for path, columns in self.look(missing).items() if columns}
-            self._keep(manifest, known)
-        return {path: known[path] for path in wanted if path in known}
+        by_file = self._kept(manifest)
+        if missing := [path for path in wanted if path not in by_file]:
+            by_file |= {path: columns for path, columns in self.look(missing).items() if columns}
+            self._keep(manifest, by_file)
+        return {path: by_file[path] for path in wanted if path in by_file}
 
     def _path(self, manifest: str) -> str:
         return f"{self.location.rstrip('/')}/{FOLDER}/{footers_name(manifest)}"
@@ -84,34 +84,34 @@ class Footers:
         names = self.names.model_dump_json() if self.names else ""
         return [VERSION, names, *([column.field_id, str(column.field_type)] for column in self.columns)]
 
-    def _kept(self, manifest: str) -> dict[str, dict[int, Told]]:
+    def _kept(self, manifest: str) -> dict[str, dict[int, ColumnFacts]]:
         try:
             with self.io.new_input(self._path(manifest)).open() as stream:
-                kept = json.loads(gzip.decompress(stream.read()))
-            if kept["of"] != self._identity or kept["manifest"] != manifest:
+                stored = json.loads(gzip.decompress(stream.read()))
+            if stored["of"] != self._identity or stored["manifest"] != manifest:
                 return {}
             return {
                 path: {
                     int(number): (nulls, _bytes(low), _bytes(high)) for number, (nulls, low, high) in columns.items()
                 }
-                for path, columns in kept["files"].items()
+                for path, columns in stored["files"].items()
             }
         except Exception:  # none, damaged or another's: the footers tell
             return {}
 
-    def _keep(self, manifest: str, by_file: Mapping[str, Mapping[int, Told]]) -> None:
+    def _keep(self, manifest: str, by_file: Mapping[str, Mapping[int, ColumnFacts]]) -> None:
         files = {
             path: {number: (nulls, _hex(low), _hex(high)) for number, (nulls, low, high) in columns.items()}
             for path, columns in by_file.items()
         }
-        kept = json.dumps({"of": self._identity, "manifest": manifest, "files": files})
+        text = json.dumps({"of": self._identity, "manifest": manifest, "files": files})
         try:
             with self.io.new_output(self._path(manifest)).create(overwrite=True) as stream:
-                stream.write(gzip.compress(kept.encode()))
+                stream.write(gzip.compress(text.encode()))
         except Exception as error:  # whoever only reads the table can do without
             log.info("what footers told is not kept beside %s: %s", self.location, type(error).__name__)
 
-    def look(self, paths: Iterable[str]) -> dict[str, dict[int, Told]]:
+    def look(self, paths: Iterable[str]) -> dict[str, dict[int, ColumnFacts]]:
         """Returns what footers tell, as `of` does, and keeps nothing.
 
         Args:
@@ -121,7 +121,7 @@ class Footers:
         with ThreadPoolExecutor(READERS) as pool:
             return dict(zip(wanted, pool.map(lambda path: self._read(path, schemas), wanted), strict=True))
 
-    def _read(self, path: str, schemas: Schemas) -> dict[int, Told]:
+    def _read(self, path: str, schemas: Schemas) -> dict[int, ColumnFacts]:
         import pyarrow.parquet as pq
 
         try:
@@ -133,7 +133,7 @@ class Footers:
             absent = [c for c in self.columns if places and c.field_type.is_primitive and not c.has_default]
             all_null = {c.field_id: (footer.num_rows, None, None) for c in absent}
             return all_null | {
-                c.field_id: _told(footer, places[c.field_id], c) for c in self.columns if c.field_id in places
+                c.field_id: _column_facts(footer, places[c.field_id], c) for c in self.columns if c.field_id in places
             }
         except Exception as error:  # what is wrong with a file is said where it is read
             log.info("the footer of %s cannot be read: %s", os.path.basename(path), type(error).__name__)
@@ -141,9 +141,9 @@ class Footers:
 
     def _numbers(self, footer: pq.FileMetaData, schemas: Schemas) -> list[int | None]:
         """Returns the field id of each Parquet column, None for what the table has not; `schemas` are those known."""
-        for schema, known in schemas:
+        for schema, known_numbers in schemas:
             if schema.equals(footer.schema):
-                return known
+                return known_numbers
         numbers = field_numbers(footer.schema, self.names)
         schemas.append((footer.schema, numbers))
         return numbers
@@ -183,7 +183,7 @@ def _leaves(fields: Iterable[pa.Field], around: tuple[str, ...] = ()) -> Iterato
             yield path, field
 
 
-def _told(footer: pq.FileMetaData, at: int, column: LogColumn) -> Told:
+def _column_facts(footer: pq.FileMetaData, at: int, column: LogColumn) -> ColumnFacts:
     """Returns what the row groups tell of one column; bounds only where each tells them."""
     nulls: int | None = 0
     values: list[Any] = []

@@ -116,8 +116,8 @@ class GuardedMetastore(_DeletesOwn, MetastoreCatalog):
         # staged without the property, so that what it names is not imported, and published with it
         without = (*updates, RemovePropertiesUpdate(removals=[PROVIDER]))
         staged = super()._update_and_stage_table(current_table, table_identifier, requirements, without)
-        kept = {**staged.metadata.properties, PROVIDER: provider}
-        staged.metadata = staged.metadata.model_copy(update={"properties": kept})
+        properties = {**staged.metadata.properties, PROVIDER: provider}
+        staged.metadata = staged.metadata.model_copy(update={"properties": properties})
         return staged
 
 

@@ -55,11 +55,11 @@ class Commit:
 
 def ancestors(table: Table) -> Iterator[Snapshot]:
     """Yields the current snapshot and those before it, newest first, as far as they have not expired."""
-    known = {s.snapshot_id: s for s in table.snapshots()}
+    by_id = {s.snapshot_id: s for s in table.snapshots()}
     snapshot = table.current_snapshot()
     while snapshot is not None:
         yield snapshot
-        snapshot = known.get(snapshot.parent_snapshot_id or 0)
+        snapshot = by_id.get(snapshot.parent_snapshot_id or 0)
 
 
 def commits(table: Table) -> Iterator[Commit]:
@@ -101,7 +101,7 @@ def horizons_at(table: Table, now: int) -> dict[str, frozenset[int]]:
     name, folder, past = table_name(table), PassFolder.of(table), _Past(table)
     logs, horizons = read_state(name, table.properties).keys(), dict[str, frozenset[int]]()
     for snapshot in past.with_states:
-        for log, state in (_told_by(name, folder, snapshot) or {}).items():
+        for log, state in (_states_left_by(name, folder, snapshot) or {}).items():
             if log not in horizons and (not state.last_clean or state.last_clean.now <= now):
                 horizons[log] = frozenset(ms for ms, _ in state.markers) | {ms for _, ms in state.horizons}
         if logs <= horizons.keys():
@@ -111,15 +111,15 @@ def horizons_at(table: Table, now: int) -> dict[str, frozenset[int]]:
 
 def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str, LogState]:
     name, folder = table_name(table), PassFolder.of(table)
-    if states and past.told_by_newest(name, folder, states):
-        return past.as_far_as_told(states)
+    if states and past.left_by_newest(name, folder, states):
+        return past.within_past(states)
     undone = {log for log, state in states.items() if past.lacks(state)}
     earlier: dict[str, LogState] = {}
     lost = False
     for snapshot in past.with_states:
         if states.keys() <= earlier.keys():
             break
-        if (recorded := _told_by(name, folder, snapshot)) is None:
+        if (recorded := _states_left_by(name, folder, snapshot)) is None:
             # what it told of must not come from an older one
             lost = True
             break
@@ -129,7 +129,7 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
         certain = past.whole and not lost
         unknown = LogState() if certain else LogState(expired_to=states[log].expired_to)
         states[log] = replace(earlier.get(log, unknown), paused=states[log].paused, uncleanable=states[log].uncleanable)
-    return past.as_far_as_told(states)
+    return past.within_past(states)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Record:
         return state in (state_of(self.stated, log), state_of(self.trusted, log))
 
 
-def _told_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState] | None:
+def _states_left_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState] | None:
     """Returns the states that a commit of ours left, of its logs; None when the file that they stood in is gone."""
     summary = summary_of(snapshot)
     try:
@@ -205,7 +205,7 @@ class _Past:
         self.whole = not self.lineage or (self.lineage[-1].sequence_number or 0) <= 1
         self.elsewhere = {s.snapshot_id for s in table.snapshots()} - self.ids if _began_empty(self.lineage) else set()
 
-    def told_by_newest(self, table: str, folder: PassFolder, states: Mapping[str, LogState]) -> bool:
+    def left_by_newest(self, table: str, folder: PassFolder, states: Mapping[str, LogState]) -> bool:
         """Returns whether states are what the newest commit of ours has left, as far as that tells of them."""
         if not self.with_states:
             return False
@@ -215,7 +215,7 @@ class _Past:
             return False
         if any(state.last_pass_sequence > newest for state in states.values()):
             return False
-        recorded = _told_by(table, folder, self.with_states[0])
+        recorded = _states_left_by(table, folder, self.with_states[0])
         if recorded is None:
             # nobody wrote the property since, and what it names is in the past
             return not any(self.lacks(state) for state in states.values())
@@ -235,7 +235,7 @@ class _Past:
             return states
         return {log: dated_anew(state, UNDATED) for log, state in states.items()}
 
-    def as_far_as_told(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
+    def within_past(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
         """Returns the states without what was recorded of rows that are not in the past.
 
         History is asked for these again.

@@ -57,7 +57,7 @@ EXPECTED: dict[str, tuple[type[PrimitiveType], ...]] = {
     "leader_epoch": (IntegerType, LongType),
     "batch": (LongType, IntegerType),
 }
-TOLD_BY: dict[str, tuple[type[PrimitiveType], ...]] = {
+TOMBSTONE_TYPES: dict[str, tuple[type[PrimitiveType], ...]] = {
     "equals": (StringType, BooleanType, IntegerType, LongType),
     "empty": (BinaryType, StringType),
 }
@@ -84,8 +84,8 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
     _check_log(name, mapped["partition"], schema)
     _check_key(name, mapped["key"], settings, schema)
     _check_apart(name, LogColumns.of(schema, settings))
-    if settings.tombstone_rule.kind in TOLD_BY:
-        _check_told_by(name, settings, schema)
+    if settings.tombstone_rule.kind in TOMBSTONE_TYPES:
+        _check_tombstone_column(name, settings, schema)
     _check_bound(table, settings, anew)
     for column in settings.duplicates_ignore:
         roles = [c for c in LogColumns.of(schema, settings).by_role.values() if c.path[0] == column]
@@ -263,16 +263,16 @@ def _check_key(table: str, names: str, settings: Settings, schema: Schema) -> No
         )
 
 
-def _check_told_by(table: str, settings: Settings, schema: Schema) -> None:
+def _check_tombstone_column(table: str, settings: Settings, schema: Schema) -> None:
     """See that a column that is compared is of a type whose values have one text, or can be empty."""
     rule, column = settings.tombstone_rule, find_column(schema, settings.tombstone_column or "")
     if column is None:
         return
     kind, mend = column.field_type, f"`hardpack adopt {table} --set tombstone=RULE`"
-    if not isinstance(kind, TOLD_BY[rule.kind]):
+    if not isinstance(kind, TOMBSTONE_TYPES[rule.kind]):
         raise BadInput(
             f"{table}: tombstone={rule.text} asks column {column.name!r}, which is {kind}, expected "
-            f"{_wish(TOLD_BY[rule.kind])}; name another with {mend}."
+            f"{_wish(TOMBSTONE_TYPES[rule.kind])}; name another with {mend}."
         )
     if wrong := [value for value in rule.values if not _may_be(value, kind)]:
         wish = "true or false" if isinstance(kind, BooleanType) else "a whole number"

@@ -140,8 +140,8 @@ class Lineage:
 
     def _older(self, log: Partition, snapshot: Snapshot) -> list[DataFile]:
         """Returns the files that a snapshot took from a log; one that is no older is none that could be told of."""
-        made = snapshot.sequence_number or 0
-        return [gone for gone in self.changed(snapshot, log).removed if gone.file_sequence_number < made]
+        sequence = snapshot.sequence_number or 0
+        return [gone for gone in self.changed(snapshot, log).removed if gone.file_sequence_number < sequence]
 
     def _taken_by(self, log: Partition, snapshot: Snapshot, state: LogState) -> _Taken:
         """Returns what is known of the rows that a snapshot took, all together; a commit may have taken many files."""

@@ -21,7 +21,7 @@ from hardpack.rules.model import Partition
 from hardpack.table.schema_columns import LogColumn, existing_column, separate_names
 
 if TYPE_CHECKING:
-    from hardpack.table.footers import Told
+    from hardpack.table.footers import ColumnFacts
 
 SURE_LENGTH = 16
 """Bounds of texts that are shorter than this were not cut, whichever writer wrote them."""
@@ -124,7 +124,7 @@ class LogName:
         return None not in self.places(spec)
 
 
-def value_by_bounds(column: LogColumn, metrics: Told, longest: int | None = SURE_LENGTH - 1) -> Any:
+def value_by_bounds(column: LogColumn, metrics: ColumnFacts, longest: int | None = SURE_LENGTH - 1) -> Any:
     """Returns the value that all rows of a data file have in a column, None where its bounds prove none.
 
     They do when they are equal, as every value lies between them, and no row is without one.
@@ -141,7 +141,7 @@ def value_by_bounds(column: LogColumn, metrics: Told, longest: int | None = SURE
     return None if longest is not None and isinstance(value, str) and len(value) > longest else value
 
 
-def may_be_cut(column: LogColumn, metrics: Told) -> bool:
+def may_be_cut(column: LogColumn, metrics: ColumnFacts) -> bool:
     """Returns whether bounds are of texts that their writer may have cut, so that they prove no value.
 
     Args:

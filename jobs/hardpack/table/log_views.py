@@ -70,10 +70,10 @@ class ManifestCache:
 
     def forget(self) -> None:
         """Let go of the tables looked at longest ago, as long as there are too many files; the last one stays."""
-        kept = 0
+        files = 0
         for uuid, seen in reversed(self._tables.copy().items()):
-            kept += seen.files
-            if kept > self.most_files and kept > seen.files:
+            files += seen.files
+            if files > self.most_files and files > seen.files:
                 # a thread that reads that table may have taken it out
                 self._tables.pop(uuid, None)
 
@@ -137,9 +137,9 @@ def table_logs(
         memory.forget()
     mixed = seen.waiting
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
-    known = {v.name for v in views}
+    with_rows = {v.name for v in views}
     text = reader.columns.log.is_text
-    unseen = {name: name if text else _number(name) for name in sorted(states.keys() - known)}
+    unseen = {name: name if text else _number(name) for name in sorted(states.keys() - with_rows)}
     # no row can be of a log whose name is no number
     gone = [(log, states[name]) for name, log in unseen.items() if log is not None]
     views += [LogView(log, (), _of_no_row(log, state, mixed, lineage)) for log, state in gone]
@@ -308,8 +308,8 @@ def rewritten_unseen(table: Table, view: LogView) -> bool:
     state = view.state
     # what came while the pass ran it has not seen
     seen = state.seen or SeenCommits(0)
-    known = max(seen.read, state.unseen.known_to if state.unseen else 0)
-    commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > known}
+    seen_to = max(seen.read, state.unseen.known_to if state.unseen else 0)
+    commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > seen_to}
     return any(
         (commit := commits.get(f.file_sequence_number))
         and not is_append(commit)
@@ -319,10 +319,10 @@ def rewritten_unseen(table: Table, view: LogView) -> bool:
 
 
 def _changes(
-    table: Table, reader: ManifestReader, known: dict[int, Mapping[Partition | None, Change]] | None = None
+    table: Table, reader: ManifestReader, remembered: dict[int, Mapping[Partition | None, Change]] | None = None
 ) -> Changes:
     """Returns what snapshots did to each log, each read once."""
-    changes = {} if known is None else known
+    changes = {} if remembered is None else remembered
 
     def change(snapshot: Snapshot) -> Mapping[Partition | None, Change]:
         if snapshot.snapshot_id not in changes:

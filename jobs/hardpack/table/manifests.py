@@ -31,7 +31,7 @@ from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, SENSED, LogColumns, table_name
-from hardpack.table.footers import SILENT, Footers, Told
+from hardpack.table.footers import SILENT, ColumnFacts, Footers
 from hardpack.table.log_name import FOOTER_LENGTH, may_be_cut, value_by_bounds
 from hardpack.table.read_ahead import opened_ahead
 from hardpack.table.schema_columns import LogColumn
@@ -47,14 +47,14 @@ logs in one file."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _FileFacts:
     """What is known of a data file's columns, by field id: by its manifest, and by its footer where that is mute."""
 
     nulls: Mapping[int, int]
     lows: Mapping[int, bytes]
     highs: Mapping[int, bytes]
 
-    def of(self, column: LogColumn) -> Told:
+    def of(self, column: LogColumn) -> ColumnFacts:
         """Returns what is known of one column."""
         number = column.field_id
         return self.nulls.get(number), self.lows.get(number), self.highs.get(number)
@@ -98,7 +98,7 @@ class ManifestReader:
         asked = tuple(replace(c, has_default=c.has_default or c.field_id in by_partition) for c in columns)
         self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
         self._deletes: dict[str, list[IceFile]] = {}
-        self._by_footer: dict[str, dict[int, Told]] = {}
+        self._by_footer: dict[str, dict[int, ColumnFacts]] = {}
         """By path of a file of which the manifest does not tell enough, what its footer tells."""
         self._log_at = {number: self.columns.log.places(spec) for number, spec in self.specs.items()}
         self._plain_homes = {number: str([number]) for number in self.specs}
@@ -170,15 +170,15 @@ class ManifestReader:
             self.ask_footers(manifest, entries)
             for entry in (e for e in entries if e.data_file.record_count):
                 file = entry.data_file
-                known = self._known(file)
-                log = self._log_of(file, known)
+                facts = self._facts(file)
+                log = self._log_of(file, facts)
                 if log is None and self._is_mute(file) and file.file_path not in self._by_footer:
                     raise BadInput(
                         f"{self.name}: the footer of data file {file.file_path} cannot be read, which would tell its "
                         "log, or has none of the table's columns by field id or schema.name-mapping.default; restore "
                         "the file, or try again when the storage answers."
                     )
-                by_log.setdefault(log, []).append(self._file(entry, known, log))
+                by_log.setdefault(log, []).append(self._file(entry, facts, log))
         return by_log
 
     def ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
@@ -193,25 +193,25 @@ class ManifestReader:
         untold = [c for c, at in zip(self.columns.log.columns, self._log_at[file.spec_id], strict=True) if at is None]
         if not untold and all(number in lows and number in highs for number in self._bounded):
             return False
-        known = _Known(file.null_value_counts or {}, lows, highs)
-        metrics = [known.of(column) for column in (self.columns.offset, self.columns.timestamp, *untold)]
+        facts = _FileFacts(file.null_value_counts or {}, lows, highs)
+        metrics = [facts.of(column) for column in (self.columns.offset, self.columns.timestamp, *untold)]
         bounded = all(
             low is not None and high is not None for nulls, low, high in metrics if nulls != file.record_count
         )
         counted = all(nulls is not None for nulls, _, _ in metrics[2:])
         return file.file_format == FileFormat.PARQUET and not (
-            bounded and counted and not any(may_be_cut(c, known.of(c)) for c in untold)
+            bounded and counted and not any(may_be_cut(c, facts.of(c)) for c in untold)
         )
 
-    def _known(self, file: IceFile) -> _Known:
+    def _facts(self, file: IceFile) -> _FileFacts:
         """Returns what is known of a file's columns; a manifest that speaks is believed."""
         in_manifest = file.null_value_counts or {}, file.lower_bounds or {}, file.upper_bounds or {}
         if footer := self._by_footer.get(file.file_path):
             nulls, lows, highs = (
                 {number: known[at] for number, known in footer.items() if known[at] is not None} for at in range(3)
             )
-            return _Known({**nulls, **in_manifest[0]}, {**lows, **in_manifest[1]}, {**highs, **in_manifest[2]})  # type: ignore[dict-item]
-        return _Known(*in_manifest)
+            return _FileFacts({**nulls, **in_manifest[0]}, {**lows, **in_manifest[1]}, {**highs, **in_manifest[2]})  # type: ignore[dict-item]
+        return _FileFacts(*in_manifest)
 
     def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
         """Reads log, value of another identity partition column, by its field id, and file of each live entry."""
@@ -244,9 +244,9 @@ class ManifestReader:
         Args:
             entry: of a manifest whose mute files' footers were asked for.
         """
-        known = self._known(entry.data_file)
-        log = self._log_of(entry.data_file, known)
-        return log, self._file(entry, known, log)
+        facts = self._facts(entry.data_file)
+        log = self._log_of(entry.data_file, facts)
+        return log, self._file(entry, facts, log)
 
     def named_log(self, file: IceFile) -> Partition | None:
         """Returns the log that a file's spec names, None where it names none."""
@@ -260,25 +260,25 @@ class ManifestReader:
         """Returns what a file's spec tells of the columns that name its log, None where it tells nothing."""
         return [None if at is None else file.partition[at] for at in self._log_at[file.spec_id]]
 
-    def _log_of(self, file: IceFile, known: _Known) -> Partition | None:
+    def _log_of(self, file: IceFile, facts: _FileFacts) -> Partition | None:
         """Returns the log that a file belongs to, None where nothing proves one."""
         if (named := self.named_log(file)) is not None:
             return named
         footer, log = self._by_footer.get(file.file_path, {}), self.columns.log
         values = list[Any]()
         for column, value in zip(log.columns, self._spec_values(file), strict=True):
-            metrics = known.of(column)
+            metrics = facts.of(column)
             value = value_by_bounds(column, metrics) if value is None else value
             if value is None and may_be_cut(column, metrics):
                 value = value_by_bounds(column, footer.get(column.field_id, SILENT), FOOTER_LENGTH - 1)
             values.append(value)
         return log.of(values)
 
-    def _file(self, entry: ManifestEntry, known: _Known, log: Partition | None) -> tuple[Any, ...]:
+    def _file(self, entry: ManifestEntry, facts: _FileFacts, log: Partition | None) -> tuple[Any, ...]:
         file = entry.data_file
-        low, high = _bounds(known, self.columns.offset)
-        early, late = _bounds(known, self.columns.timestamp)
-        trouble = self._trouble(file, known, log, (low, high, early))
+        low, high = _bounds(facts, self.columns.offset)
+        early, late = _bounds(facts, self.columns.timestamp)
+        trouble = self._trouble(file, facts, log, (low, high, early))
         return (
             file.file_path,
             file.file_size_in_bytes,
@@ -287,8 +287,8 @@ class ManifestReader:
             0 if trouble else high,
             self._millis(early),
             self._millis(late),
-            self._tombstones(file, known),
-            self._without_key(file, known),
+            self._tombstones(file, facts),
+            self._without_key(file, facts),
             # a snapshot that expired is older than those still known
             self.times.get(entry.snapshot_id or 0, self.oldest),
             entry.sequence_number or 0,
@@ -312,21 +312,21 @@ class ManifestReader:
             return self._plain_homes[file.spec_id]
         return str([file.spec_id, *(file.partition[at] for at in range(len(fields)))])
 
-    def _tombstones(self, file: IceFile, known: _Known) -> int | None:
+    def _tombstones(self, file: IceFile, facts: _FileFacts) -> int | None:
         value = self.columns.value
-        return self.columns.tombstones(file.record_count, *(known.of(value) if value else (0, None, None)))
+        return self.columns.tombstones(file.record_count, *(facts.of(value) if value else (0, None, None)))
 
-    def _without_key(self, file: IceFile, known: _Known) -> int | None:
+    def _without_key(self, file: IceFile, facts: _FileFacts) -> int | None:
         """Returns how many rows have no key: one of several columns is null in all of these, but may be in others."""
         first, *others = self.columns.keys
-        nulls = known.nulls.get(first.field_id)
+        nulls = facts.nulls.get(first.field_id)
         if not others:
             return nulls
-        counts = {nulls, *(known.nulls.get(column.field_id) for column in others)}
+        counts = {nulls, *(facts.nulls.get(column.field_id) for column in others)}
         return 0 if 0 in counts else file.record_count if counts == {file.record_count} else None
 
     def _trouble(
-        self, file: IceFile, known: _Known, log: Partition | None, bounds: tuple[int | None, int | None, int | None]
+        self, file: IceFile, facts: _FileFacts, log: Partition | None, bounds: tuple[int | None, int | None, int | None]
     ) -> str:
         """Returns why a file's rows cannot be placed in their log; empty when they can.
 
@@ -340,11 +340,11 @@ class ManifestReader:
                 f"{file.record_count:,} rows have no {str(self.columns.log)!r}, expected the number or name of "
                 "their log; set or delete them"
             )
-        if without := known.nulls.get(self.columns.offset.field_id):
+        if without := facts.nulls.get(self.columns.offset.field_id):
             missing = f"{without:,} rows have no {self.columns.offset.name!r}"
             return f"{missing}, expected their offset in the log; set or delete them"
         missing = self.columns.offset.name if low is None or high is None else ""
-        if early is None and known.nulls.get(self.columns.timestamp.field_id) != file.record_count:
+        if early is None and facts.nulls.get(self.columns.timestamp.field_id) != file.record_count:
             missing = missing or self.columns.timestamp.name
         if missing or low is None or high is None:
             return (
@@ -362,8 +362,8 @@ class ManifestReader:
         return value if value is None or isinstance(self.columns.timestamp.field_type, LongType) else value // 1000
 
 
-def _bounds(known: _Known, column: LogColumn) -> tuple[Any, Any]:
-    _, lower, upper = known.of(column)
+def _bounds(facts: _FileFacts, column: LogColumn) -> tuple[Any, Any]:
+    _, lower, upper = facts.of(column)
     if lower is None or upper is None:
         return None, None
     kind = cast(PrimitiveType, column.field_type)

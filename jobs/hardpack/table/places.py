@@ -76,5 +76,7 @@ def why_not(location: str, allowed: Iterable[str]) -> str:
         return f"its location {location} is no folder"
     if any(inside(location, folder) and place(location) != place(folder) for folder in folders):
         return ""
-    known = " or ".join(folders) or "any folder, as the catalog names no warehouse"
-    return f"its location {location} does not lie inside {known}; allow it by the catalog's property hardpack.locations"
+    expected = " or ".join(folders) or "any folder, as the catalog names no warehouse"
+    return (
+        f"its location {location} does not lie inside {expected}; allow it by the catalog's property hardpack.locations"
+    )

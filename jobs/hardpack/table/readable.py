@@ -70,9 +70,9 @@ def _check_names(table: str, names: Collection[str], reserved: Collection[str]) 
             f"{table}: column {taken!r} has a name that Iceberg keeps for itself, expected another; rename it with "
             f"ALTER TABLE … RENAME COLUMN {taken} TO NAME."
         )
-    known: dict[str, str] = {}
+    by_lower: dict[str, str] = {}
     for name in names:
-        if (twin := known.setdefault(name.lower(), name)) != name:
+        if (twin := by_lower.setdefault(name.lower(), name)) != name:
             raise BadInput(
                 f"{table}: columns {twin!r} and {name!r} differ by the case of letters alone, which Spark does not "
                 "tell apart, expected names that do not; rename one of them."

@@ -184,8 +184,8 @@ def _deleted(reader: ManifestReader, deletes: Collection[ManifestEntry]) -> Coun
         log = reader.named_log(file)
         before = counts.get(log, 0)
         if came:
-            known = file.content == DataFileContent.POSITION_DELETES and before is not None
-            counts[log] = (before or 0) + file.record_count if known else None
+            counted = file.content == DataFileContent.POSITION_DELETES and before is not None
+            counts[log] = (before or 0) + file.record_count if counted else None
         elif entry.status != ManifestEntryStatus.DELETED or before is None:
             continue
         elif _is_vector(file) or _only_path(file) in again:

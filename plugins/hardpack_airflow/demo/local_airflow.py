@@ -55,8 +55,8 @@ class LocalAirflow:
         if not file.exists():
             file.touch(mode=0o600)
             file.write_text(json.dumps({user: secrets.token_urlsafe(9) for user in self.roles}))
-        known: dict[str, str] = json.loads(file.read_text())
-        return known
+        passwords: dict[str, str] = json.loads(file.read_text())
+        return passwords
 
     def _env(self, home: Path, settings: dict[str, str], config_folder: Path) -> dict[str, str]:
         path = [str(Path(sys.executable).parent), os.environ["PATH"]]

@@ -117,15 +117,15 @@ def _dropped(
 
 
 def _horizons(
-    known: Mapping[int, int], rows: tuple[Row, ...], gone: frozenset[int], emptied: frozenset[int], horizon: int
+    before: Mapping[int, int], rows: tuple[Row, ...], gone: frozenset[int], emptied: frozenset[int], horizon: int
 ) -> dict[int, int]:
     """Set once, at the first recopy, for every tombstone and for the markers of emptied transactions."""
     fresh = {
         r.offset: horizon
         for r in rows
-        if (r.offset in emptied if r.control is not None else r.value is None) and r.offset not in known
+        if (r.offset in emptied if r.control is not None else r.value is None) and r.offset not in before
     }
-    return {offset: ms for offset, ms in {**known, **fresh}.items() if offset not in gone}
+    return {offset: ms for offset, ms in {**before, **fresh}.items() if offset not in gone}
 
 
 def _merged(
@@ -153,12 +153,12 @@ def last_of_round(rows: tuple[Row, ...], bound: int) -> tuple[int, int] | None:
 def retain(log: Log, settings: Settings, now: int) -> tuple[Log, int]:
     """Returns one run of retention; gives the number of segments deleted too."""
     view = replace(view_of(log), last_stable=log.high_watermark)
-    kept = expired_segments(view, settings, now)
-    left = log.segments[len(kept.deleted) :] or (LogSegment(kept.log_start, (), now),)
-    after = replace(log, segments=left, log_start=kept.log_start)
+    retained = expired_segments(view, settings, now)
+    left = log.segments[len(retained.deleted) :] or (LogSegment(retained.log_start, (), now),)
+    after = replace(log, segments=left, log_start=retained.log_start)
     still = {r.offset for r in after.rows}
     horizons = {o: ms for o, ms in log.horizons.items() if o in still}
-    return replace(after, horizons=horizons), len(kept.deleted)
+    return replace(after, horizons=horizons), len(retained.deleted)
 
 
 def append_segment(log: Log, segment: LogSegment) -> Log:

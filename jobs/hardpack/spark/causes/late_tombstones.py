@@ -46,8 +46,8 @@ def late_tombstones(
     for left in (s.snapshot_id for s in table.snapshots() if seen_to and s.sequence_number == seen_to):
         # others may have copied tombstones that the last pass saw into these files
         with suppress(BadInput):
-            known = log_rows(spark, name, left, columns_at(table, settings, left), [view.partition])
-            tombstones = tombstones.join(known.where("tombstone").select("o", "k"), ["o", "k"], "left_anti")
+            earlier = log_rows(spark, name, left, columns_at(table, settings, left), [view.partition])
+            tombstones = tombstones.join(earlier.where("tombstone").select("o", "k"), ["o", "k"], "left_anti")
     offsets = sorted({row["o"] for row in tombstones.limit(MOST_LATE + 1).collect()})
     if len(offsets) > MOST_LATE:
         return sorted((f.min_offset, f.max_offset) for f in late)

@@ -61,13 +61,13 @@ def find_superseded(
     """
     head, tail = [k for k in scanned if not k.tail], [k for k in scanned if k.tail]
     few = bool(tail) and _rows(head) <= FEW_KEYS
-    here = runs_here(map(_moved, scanned))
-    pieces = _meet_keys(spark.sparkContext, files, columns, head if few else scanned, few, here)
+    in_driver = runs_here(map(_moved, scanned))
+    pieces = _meet_keys(spark.sparkContext, files, columns, head if few else scanned, few, in_driver)
     dead = [piece for piece in pieces if piece[0][0] >= 0]
     if few:
         keys = HeadKeys.merged([piece for (number, _), piece in pieces if number < 0])
         del pieces
-        dead += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys, here)
+        dead += _scan_tail(spark.sparkContext, files, columns, filters, tail, keys, in_driver)
     out: dict[str, KeyScanResult] = {}
     paths = {k.number: k.file.path for k in scanned}
     for (number, kind), positions in dead:
@@ -80,7 +80,7 @@ def _moved(file: KeyScanFile) -> tuple[int, int]:
 
 
 def _meet_keys(
-    sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeyScanFile], few: bool, here: bool
+    sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeyScanFile], few: bool, in_driver: bool
 ) -> list[Piece]:
     """Returns what is found when all rows of a key meet; with `few` the distinct keys too, under negative numbers."""
     if not scanned:
@@ -88,7 +88,7 @@ def _meet_keys(
     buckets = max(1, min(-(-_rows(scanned) // ROWS_PER_BUCKET), 65_536))
     # what another task's tombstone deletes must be told from what is superseded
     settle = not any(k.tombstones for k in scanned)
-    if here:
+    if in_driver:
         progress = _progress(None, files, READING, scanned)
         return progress.of(lambda: list(_meet(_send(files, columns, scanned, 1, settle), few)))
     progress = _progress(sc, files, READING, scanned)
@@ -108,10 +108,10 @@ def _scan_tail(
     filters: KeyFilters,
     tail: Sequence[KeyScanFile],
     keys: HeadKeys,
-    here: bool,
+    in_driver: bool,
 ) -> list[Piece]:
     """Returns the rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
-    if here:
+    if in_driver:
         return _progress(None, files, LOOKING, tail).of(lambda: list(_probe(files, columns, filters, tail, keys)))
     held = sc.broadcast(keys)
     progress = _progress(sc, files, LOOKING, tail)
@@ -130,9 +130,9 @@ def _progress(sc: Any, files: DataFiles, what: str, scanned: Sequence[KeyScanFil
     return Progress(sc, f"{files.name}: {what}", len(scanned), sum(k.file.bytes for k in scanned))
 
 
-def _counted(progress: Progress, task: Sequence[KeyScanFile], made: Iterator[Any]) -> Iterator[Any]:
+def _counted(progress: Progress, task: Sequence[KeyScanFile], pieces: Iterator[Any]) -> Iterator[Any]:
     keep_to_one_core()
-    yield from made
+    yield from pieces
     progress.did(len(task), sum(k.file.bytes for k in task))
 
 
@@ -211,11 +211,11 @@ def _probe(
             return pool.submit(filters.read, file.file, file.log)
 
         for file, reading in files_ahead(large, begin, lambda file: file.file.rows * 8):
-            kept = reading.result()
-            if kept is not None and not keys.wanted.any_in(kept):
+            filter_hashes = reading.result()
+            if filter_hashes is not None and not keys.wanted.any_in(filter_hashes):
                 continue
             # else it stays in memory while the file is read
-            del kept, reading
+            del filter_hashes, reading
             dead, hashes = _held_against(files, columns, [file], keys)
             # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
             if not (file.skipped or dead):
