@@ -119,6 +119,33 @@ def test_a_deleted_key_leaves_the_files_where_it_was_hidden(hp, lazy):
     assert table.offsets == [*range(2, 10), 11, 12, 13]
 
 
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("lazy", [3], indirect=True)
+def test_a_deleted_key_leaves_the_files_where_it_was_hidden_also_behind_a_late_row(hp, lazy, monkeypatch, few):
+    """A late row puts the files that it lies before into the head, and rows that were deleted are no key's last."""
+    monkeypatch.setattr(find, "FEW_KEYS", 10**6 if few else 0)
+    table = lazy(deletion_vector_max_ratio=1)
+    table.append([row(o, f"k{o}") for o in range(1, 10)])
+    table.append([row(10, "k1"), row(11, "z")])
+    table.append([row(12, "z")])
+    cleaned(hp, table)
+    assert ("k1", 1) in table.stored
+    table.append([row(0, "late")])
+    table.append([row(13, "k1", None), row(14, "y")])
+    table.append([row(15, "y")])
+    cleaned(hp, table)
+    assert {o for k, o in table.stored if k == "k1"} == {13}
+    # others deleted what was never cleaned, a row behind the tombstone of its key among it
+    table.append([row(16, "a"), row(17, "b"), row(18, "b", None), row(19, "b"), row(20, "c")])
+    table.sql(f"DELETE FROM hardpack.{table.name} WHERE offset IN (16, 17, 19)")
+    table.append([row(21, "a", None)])
+    table.append([row(22, "d")])
+    cleaned(hp, table)
+    assert {o for k, o in table.stored if k in "ab"} == {18, 21}
+    assert table.offsets == [0, *range(2, 10), 12, 13, 15, 18, 20, 21, 22]
+    assert hp.verify(table.name, now=T0).success
+
+
 @pytest.mark.parametrize(
     ("few", "sampled", "lazy"), [(True, False, 2), (True, False, 3), (False, True, 3)], indirect=["lazy"]
 )

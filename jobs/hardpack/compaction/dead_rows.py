@@ -163,8 +163,9 @@ def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[Key
 
     Rows that were found dead before are left out.
 
-    Where rows stay in the storage though they were deleted, tombstones are told from other rows, and the tail's deleted
-    rows are looked at too: a key that is deleted now has to leave the files where it is only hidden (invariant 5).
+    Where rows stay in the storage though they were deleted, tombstones are told from other rows, and deleted rows are
+    looked at too: a key that is deleted now has to leave the files where it is only hidden (invariant 5). The tail's
+    are read with its other rows, the head's by themselves, as a row that was deleted is no key's last.
     """
     scanned: list[KeyScanFile] = []
     merge_on_read, deleted = inputs.files.merge_on_read, inputs.deleted
@@ -176,20 +177,22 @@ def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[Key
         telling = {f.path for f in near if f.path not in tail and f.tombstones != 0} if stays else set[str]()
         for file in near:
             skipped = dead[file.path].positions if file.path in dead else BitMap()
-            if file.path in deleted and not (telling and file.path in tail):
-                skipped = skipped | deleted[file.path]
-            scanned.append(
-                KeyScanFile(
-                    number=len(scanned),
-                    file=inputs.data_files[file.path],
-                    log=log.name,
-                    first_dirty=reach.first_dirty,
-                    map_end=reach.map_end,
-                    tail=file.path in tail,
-                    skipped=skipped.serialize() if skipped else b"",
-                    tombstones=file.path in telling,
-                )
+            hidden = deleted.get(file.path, BitMap())
+            if not (telling and file.path in tail):
+                skipped = skipped | hidden
+            scan = KeyScanFile(
+                number=len(scanned),
+                file=inputs.data_files[file.path],
+                log=log.name,
+                first_dirty=reach.first_dirty,
+                map_end=reach.map_end,
+                tail=file.path in tail,
+                skipped=skipped.serialize() if skipped else b"",
+                tombstones=file.path in telling,
             )
+            scanned.append(scan)
+            if hidden and telling and not scan.tail:
+                scanned.append(scan.of_hidden(hidden, len(scanned)))
     return scanned
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,11 +48,24 @@ class KeyScanFile:
     first_dirty: int
     map_end: int
     tail: bool
-    """Whether every row of the file lies below the first dirty offset."""
+    """Whether no row of the file that is read can be the last of its key in the head."""
     skipped: bytes = b""
     """Bitmap of rows that are not in the log: deleted, aborted, or stood for by another."""
     tombstones: bool = False
     """Whether to tell which of its rows are tombstones, for which the value is read."""
+    hidden: bool = False
+    """Whether only rows are read that were deleted before; wherever they stand, every other row of their key counts."""
+
+    def of_hidden(self, positions: BitMap, number: int) -> KeyScanFile:
+        """Returns the same file to be read once more, for the rows that were deleted before.
+
+        Args:
+            positions: of these rows.
+            number: in the place of the file's own.
+        """
+        others = BitMap(range(self.file.rows)) - positions
+        skipped = others.serialize() if others else b""
+        return replace(self, number=number, tail=True, skipped=skipped, tombstones=False, hidden=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,7 @@ def read_keys(
 ) -> Iterator[tuple[HashedRows, dict[int, BitMap]]]:
     """Yields rows before the offset map's end part by part, and by file the positions of those without a key.
 
-    Without offsets, all 0, when `near` is given: that is for files of the tail.
+    Without offsets, all 0, when `near` is given, which is for files of the tail, and of rows that were deleted before.
 
     Args:
         files: reads the table's files.
@@ -141,7 +154,8 @@ def _chosen(
     value = _telling(columns, file)
     for batch in batches:
         keys, without = keys_of(batch, names)
-        offsets = longs(batch[offset.name]) if offset else np.zeros(len(batch), np.int64)
+        # before all others, so that none of them is superseded by a row that was deleted
+        offsets = longs(batch[offset.name]) if offset and not file.hidden else np.zeros(len(batch), np.int64)
         inside = readable[at : at + len(batch)] & (offsets < file.map_end)
         if names.control:
             inside &= nulls_of(batch[names.control.name])
@@ -149,7 +163,8 @@ def _chosen(
         at += len(batch)
         keyless = bitmap(positions[inside & without])
         place = (np.uint64(file.number) << FILE_SHIFT) | positions
-        place[offsets >= file.first_dirty] |= HEAD
+        if not file.hidden:
+            place[offsets >= file.first_dirty] |= HEAD
         if value:
             place[deleting(batch[value.name], names.tombstone)] |= TOMBSTONE
         chosen = inside & ~without
