@@ -36,6 +36,10 @@ class UncleanableLog(BadInput):
         self.partitions, self.reason = partitions, reason
 
 
+class UnfitFile(BadInput):
+    """A sound data file whose columns cannot become the table's."""
+
+
 class Unreadable(BadInput):
     """A table that is not there or that nobody can read before it is mended; whether it was adopted is not known."""
 

@@ -1,4 +1,4 @@
-"""Control rows that somebody deleted: no transaction's outcome is guessed."""
+"""Control rows that somebody deleted, that Kafka cut off or that name no producer: no outcome is guessed."""
 
 import pyarrow as pa
 import pytest
@@ -22,13 +22,13 @@ def topic(hp, catalog):
     return table
 
 
-def write(table, *logs):
+def write(table, *logs, epoch=1):
     """One commit of rows of logs 0, 1 and on."""
     rows = [(log, *row) for log, found in enumerate(logs) for row in found]
     columns = ("partition", "offset", "key", "producer", "tx", "control")
     schema = table.refresh().schema().as_arrow()
     data = dict(zip(columns, zip(*rows, strict=True), strict=True))
-    data |= {"timestamp": [T0 * 1000] * len(rows), "value": ["v"] * len(rows)}
+    data |= {"timestamp": [T0 * 1000] * len(rows), "value": ["v"] * len(rows), "epoch": [epoch] * len(rows)}
     table.append(pa.table({n: pa.array(data[n], schema.field(n).type) for n in schema.names}, schema=schema))
 
 
@@ -71,3 +71,29 @@ def test_a_limit_where_the_marker_of_an_abort_was_deleted_its_rows_pass_for_the_
     write(topic, [(6, b"z", 1, False, None)])
     hp.clean(hp.plan(name, T0))
     assert offsets(topic, 0) == [0, 2, 3, 4, 6]
+
+
+def test_a_marker_that_kafka_cut_off_decides_nothing(hp, topic):
+    """Unclean elections cut off rows; without its marker the transaction is open until its producer says more."""
+    with topic.update_schema() as update:
+        update.add_column("epoch", LongType())
+    name = name_of(topic)
+    hp.adopt(name, {"column.leader.epoch": "epoch"})
+    write(topic, [(0, b"a", 7, True, None), (1, b"p", 1, False, None), (2, None, 7, True, "commit")])
+    write(topic, [(2, b"c", 1, False, None), (3, b"p", 1, False, None), (4, b"q", 1, False, None)], epoch=2)
+    report = hp.clean(hp.plan(name, T0, force=True))
+    assert offsets(topic, 0) == [0, 1, 2, 2, 3, 4]
+    assert "open transaction" in report.notes[0]
+    write(topic, [(5, None, 7, True, "abort"), (6, b"y", 1, False, None)], epoch=2)
+    write(topic, [(7, b"z", 1, False, None)], epoch=2)
+    hp.clean(hp.plan(name, T0))
+    assert offsets(topic, 0) == [2, 3, 4, 5, 6, 7]
+
+
+def test_rows_without_a_producer_are_of_one(hp, topic):
+    """As where the column was added to a table that had transactions before."""
+    write(topic, [(0, b"a", None, True, None), (1, None, None, True, "commit"), (2, b"a", None, True, None)])
+    write(topic, [(3, None, None, True, "commit"), (4, b"b", 1, False, None)])
+    write(topic, [(5, b"z", 1, False, None)])
+    hp.clean(hp.plan(name_of(topic), T0))
+    assert offsets(topic, 0) == [1, 2, 3, 4, 5]

@@ -13,13 +13,13 @@ from hardpack.compaction.publish import applied_before
 from hardpack.compaction.report import PassReport
 from hardpack.compaction.session import TableSession
 from hardpack.compaction.work import LogToClean, PassRequest, PassWork
-from hardpack.errors import BadInput, Conflict, UncleanableLog
+from hardpack.errors import BadInput, Conflict, UncleanableLog, UnfitFile
 from hardpack.rules.causes import ABORTED, DUPLICATE, NULL_KEY, SUPERSEDED
 from hardpack.rules.model import LogView
 from hardpack.rules.selection import first_dirty_offset
 from hardpack.rules.settings import Settings
 from hardpack.spark.causes.dead_positions import live_rows
-from hardpack.spark.causes.duplicates import repeated_rows
+from hardpack.spark.causes.duplicates import repeated_rows, truncated_rows
 from hardpack.spark.causes.transactions import first_open
 from hardpack.spark.log_rows import Bounds, LogRows, log_rows, with_bounds
 from hardpack.spark.map_end import BoundedMap, bounded_maps
@@ -122,7 +122,9 @@ def _in_logs(error: BadInput, logs: Sequence[LogToClean]) -> UncleanableLog | No
     if isinstance(error, UncleanableLog):
         return error
     named = tuple(log.name for log in logs if any(f.path in str(error) for f in log.view.files))
-    return UncleanableLog(str(error), named, "a data file is damaged or missing") if named else None
+    unfit = "a data file cannot be read in the table's columns"
+    reason = unfit if isinstance(error, UnfitFile) else "a data file is damaged or missing"
+    return UncleanableLog(str(error), named, reason) if named else None
 
 
 def _left_meanwhile(session: TableSession, error: BadInput, logs: Sequence[LogToClean]) -> str | None:
@@ -187,9 +189,13 @@ def with_last_stable(
     columns = columns_at(session.table, settings, base)
     if not columns.transactions:
         return list(logs)
-    scan = log_rows(session.jvm.spark, session.jvm.name, base, columns, [log.view.partition for log in logs])
+    spark, name = session.jvm.spark, session.jvm.name
+    repeating = [log.view.partition for log in logs if log.view.may_repeat] if columns.leader_epoch else []
+    # a row that Kafka cut off decides nothing, and is open for nobody
+    cut_off = truncated_rows(spark, name, base, columns, repeating) if repeating else None
+    rows = LogRows(lambda: log_rows(spark, name, base, columns, [log.view.partition for log in logs]), cut_off)
     starts = [Bounds(log.view.partition, first_dirty_offset(log.view), 0, 0, 0) for log in logs]
-    opened = first_open(with_bounds(scan, starts).where("o >= first_dirty"))
+    opened = first_open(with_bounds(rows.deduplicated, starts).where("o >= first_dirty"))
     return [replace(log, view=_bounded(log.view, opened.get(log.name))) for log in logs]
 
 

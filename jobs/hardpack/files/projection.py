@@ -25,7 +25,8 @@ from pyiceberg.schema import Schema, prune_columns, visit_with_partner
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import ListType, MapType
 
-from hardpack.errors import BadInput
+from hardpack.errors import UnfitFile
+from hardpack.files.foreign_schema import own_fields, plain_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,9 @@ class FileColumns:
             spec: the spec that the file was written under, None if the table has it no more.
             partition: the file's partition values as Iceberg's JSON: what a column has that is not in the file.
         """
-        in_file = pyarrow_to_schema(parquet, names, version <= 2, version)
+        plain = plain_types(parquet)
+        self._plain = {field.name: to.type for field, to in zip(parquet, plain, strict=True) if field.type != to.type}
+        in_file = pyarrow_to_schema(own_fields(plain, names), names, version <= 2, version)
         constant = _partition_values(spec, partition, wanted, in_file)
         leaves = {i for i in wanted.field_ids if not isinstance(wanted.find_type(i), ListType | MapType)}
         self._found = prune_columns(in_file, leaves, select_full_types=False)
@@ -127,6 +130,8 @@ class FileColumns:
 
     def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the columns asked for, in the same Arrow types whatever the file."""
+        for name in self._plain.keys() & set(batch.schema.names):
+            batch = batch.set_column(batch.schema.get_field_index(name), name, batch[name].cast(self._plain[name]))
         got = project(batch, self._found, self._wanted, **self._options)
         typed = [column if column.type == to else column.cast(to) for column, to in zip(got, self._types, strict=True)]
         return pa.RecordBatch.from_arrays(typed, names=got.schema.names)
@@ -153,7 +158,7 @@ def fitting(table: str, path: str) -> Iterator[None]:
     """Tells a sound file whose columns cannot become the table's from a damaged one.
 
     Raises:
-        BadInput: they cannot.
+        UnfitFile: they cannot.
     """
     try:
         yield
@@ -161,7 +166,7 @@ def fitting(table: str, path: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, UnsupportedPyArrowTypeException, ResolveError, *NOT_FORESEEN) as error:
         reason = str(error).partition("\n")[0]
-        raise BadInput(
+        raise UnfitFile(
             f"{table}: data file {path} cannot be read in the table's columns ({reason}); have Iceberg write it anew "
             "(rewrite_data_files), or restore it if Iceberg cannot read it either. Nothing was changed."
         ) from error

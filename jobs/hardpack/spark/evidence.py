@@ -128,9 +128,12 @@ def _with_kind(rows: DataFrame, columns: LogColumns) -> DataFrame:
     if columns.leader_epoch:
         newest = F.max("epoch").over(Window.partitionBy("p", "o"))
         truncated = F.when(newest > F.coalesce("epoch", F.lit(-1)), "truncated")
-        rows = rows.withColumn("truncated", truncated).drop("epoch")
-        kinds = _with_kind(rows, replace(columns, leader_epoch=None))
-        return kinds.withColumn("kind", F.coalesce("truncated", "kind")).drop("truncated")
+        rows, others = rows.withColumn("kind", truncated).drop("epoch"), replace(columns, leader_epoch=None)
+        if not columns.transactions:
+            return rows.withColumn("kind", F.coalesce("kind", F.lit("data")))
+        # a control row that was cut off decides about no row
+        standing = _with_kind(rows.where("kind is null").drop("kind"), others)
+        return standing.unionByName(rows.where("kind is not null").select(*standing.columns))
     if not columns.transactions:
         return rows.withColumn("kind", F.lit("data"))
     own = [c for c in rows.columns if c not in ("pid", "tx", "control")]

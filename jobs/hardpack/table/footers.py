@@ -156,8 +156,33 @@ def field_numbers(schema: pq.ParquetSchema, names: NameMapping | None) -> list[i
         schema: of a data file.
         names: how the table's columns without ids are called.
     """
-    numbers = {".".join(path): _number(path, field, names) for path, field in _leaves(schema.to_arrow_schema())}
+    arrow = schema.to_arrow_schema()
+    # as Iceberg has it, names count only where no field has an id
+    counting = None if has_ids(arrow) else names
+    numbers = {".".join(path): _number(path, field, counting) for path, field in _leaves(arrow)}
     return [numbers.get(schema.column(at).path) for at in range(len(schema))]
+
+
+def has_id(field: pa.Field) -> bool:
+    """Returns whether a field of a Parquet file has a field id."""
+    return b"PARQUET:field_id" in (field.metadata or {})
+
+
+def has_ids(fields: Iterable[pa.Field]) -> bool:
+    """Returns whether one of some fields, or of those that lie in them, has a field id (ParquetSchemaUtil.hasIds)."""
+    return any(has_id(field) or has_ids(inner_fields(field.type)) for field in fields)
+
+
+def inner_fields(kind: pa.DataType) -> list[pa.Field]:
+    """Returns the fields of a struct, the element of a list, key and value of a map; none of any other type."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        return [kind.field(at) for at in range(kind.num_fields)]
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    lists = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    return [kind.value_field] if any(is_one(kind) for is_one in lists) else []
 
 
 def _number(path: tuple[str, ...], field: pa.Field, names: NameMapping | None) -> int | None:

@@ -36,25 +36,9 @@ def repeated_rows(
     Raises:
         UncleanableLog: rows with one offset differ and no leader epoch decides between them.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    table = spark.read.option("versionAsOf", snapshot).table(quoted(name))
-    roles = role_columns(columns)
-    roles.setdefault("epoch", F.lit(0).cast("long"))
-    rows = table.where(in_logs(columns, partitions)).select(
-        *named(roles, "p", "o", "epoch"),
-        content_hash(table.drop(*columns.ignored)).alias("content"),
-        F.col("_file").alias("file"),
-        F.col("_pos").alias("pos"),
-    )
-    same = Window.partitionBy("p", "o").orderBy(F.col("epoch").desc_nulls_last(), "file", "pos")
-    others = (
-        rows.withColumn("rank", F.row_number().over(same))
-        .withColumn("first_epoch", F.first("epoch").over(same))
-        .withColumn("first_content", F.first("content").over(same))
-        .where("rank > 1")
-    )
+    others = _others(spark, name, snapshot, columns, partitions)
     disputed = others.where("epoch <=> first_epoch and content <> first_content")
     by_log = disputed.groupBy("p").agg(F.count("o").alias("rows"), F.min("o").alias("o")).collect()
     if by_log:
@@ -68,3 +52,46 @@ def repeated_rows(
             reason,
         )
     return others.select("p", "o", "file", "pos")
+
+
+def truncated_rows(
+    spark: SparkSession, name: str, snapshot: int, columns: LogColumns, partitions: Iterable[Partition]
+) -> DataFrame:
+    """Returns the rows that Kafka cut off: at their offset stands one of a greater leader epoch; p, o, file, pos.
+
+    Whether others are in dispute is not asked.
+
+    Args:
+        spark: the session.
+        name: `catalog.namespace.table`.
+        snapshot: its id.
+        columns: as the snapshot's schema calls them, a leader epoch among them.
+        partitions: the logs to look at.
+    """
+    others = _others(spark, name, snapshot, columns, partitions)
+    return others.where("not epoch <=> first_epoch").select("p", "o", "file", "pos")
+
+
+def _others(
+    spark: SparkSession, name: str, snapshot: int, columns: LogColumns, partitions: Iterable[Partition]
+) -> DataFrame:
+    """Returns the rows that are not the first of their offset, each beside the epoch and the content of that one."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    table = spark.read.option("versionAsOf", snapshot).table(quoted(name))
+    roles = role_columns(columns)
+    roles.setdefault("epoch", F.lit(0).cast("long"))
+    rows = table.where(in_logs(columns, partitions)).select(
+        *named(roles, "p", "o", "epoch"),
+        content_hash(table.drop(*columns.ignored)).alias("content"),
+        F.col("_file").alias("file"),
+        F.col("_pos").alias("pos"),
+    )
+    same = Window.partitionBy("p", "o").orderBy(F.col("epoch").desc_nulls_last(), "file", "pos")
+    return (
+        rows.withColumn("rank", F.row_number().over(same))
+        .withColumn("first_epoch", F.first("epoch").over(same))
+        .withColumn("first_content", F.first("content").over(same))
+        .where("rank > 1")
+    )

@@ -25,6 +25,8 @@ def first_open(rows: DataFrame) -> dict[str, int]:
     """
     from pyspark.sql import functions as F
 
+    # rows without a producer are of one, as everywhere
+    rows = rows.withColumn("pid", F.coalesce("pid", F.lit(-1).cast("long")))
     last = rows.where("control is not null").groupBy("p", "pid").agg(F.max("o").alias("decided"))
     undecided = rows.where("tx").join(last, ["p", "pid"], "left").where("decided is null or o > decided")
     firsts = undecided.groupBy("p").agg(F.min("o").alias("o")).collect()
