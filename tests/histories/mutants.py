@@ -318,6 +318,7 @@ MUTANTS = [
     Mutant("portions are never rolled back", publish, "_standing", _no_rollback, ("I1",)),
     Mutant("what comes between portions is seen", model.SeenCommits, "holds", _all_between, ("I9", "I9-risen")),
     Mutant("the trust of one is of all", pause, "waits_for_trust", _always(True), ("I9", "I9-risen")),
+    Mutant("late rows leave with what hid them", Lineage, "_late_and_left", _always(None), ("I9", "I9-risen")),
     Mutant("a pause hides a mark", selection, "_why_broken", _none_under_a_pause, ("held",)),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]

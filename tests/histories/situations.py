@@ -143,6 +143,17 @@ def trusted(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[
 
 
 @situation
+def changed(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A row comes whose tombstone is gone, others change it merge-on-read, and the file that it came in leaves."""
+    key, expire = rng.choice(ADDED), Step("expire_tombstones", {"t": t})
+    wants = {"idle.tombstones": "expire", "delete.retention.ms": str(HOUR)}
+    rows = [_append(t, log, [key]), _append(t, log, [key], "tombstone"), _append(t, log, [rng.choice(ADDED)])]
+    gone = [*rows, _clean(t), Step("advance", {"ms": 2 * HOUR}), expire]
+    update = Step("update_on_read", {"t": t, "across": rng.random() < 0.3, "by_file": rng.random() < 0.5})
+    return wants, [*gone, _late(t, log, rng.choice([0, 5, 10]), key), update, Step("drop_hidden", {"t": t}), _clean(t)]
+
+
+@situation
 def taken(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
     """Rows come while a pass runs, are taken or changed right after it, and somebody asks who broke the guarantee."""
     key, gone = rng.choice(ADDED), rng.choice(ADDED)

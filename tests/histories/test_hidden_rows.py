@@ -4,7 +4,7 @@ import pytest
 from pyiceberg.manifest import ManifestContent
 
 from tests.histories import foreign
-from tests.histories.known import T, _do
+from tests.histories.known import T, _do, _late
 from tests.histories.manifests import delete_file
 from tests.histories.test_edges import expired, hide, merged_on_read, merged_on_write, play, said
 
@@ -67,4 +67,17 @@ def test_deletes_may_leave_with_their_data_file(world, drops):
     made = [*seen, foreign._row(world, tab, 0, 6, "x", "value", seen[0].ts)]
     file = tab.file(sorted(made, key=lambda row: row.offset), world.clock)
     tab.commit(world.clock, "overwrite", add=[file], remove=[path, *left])
+    assert is_refused(world)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_late_row_stays_late_when_the_file_that_an_update_hid_it_in_leaves(world, version, packed):
+    """A merge-on-read UPDATE leaves the old files in place, and a compaction of others takes them (invariant 9)."""
+    expired(world, version=version)
+    play(world, _late(20, "x"), _do("update_on_read", across=False, by_file=False))
+    assert is_refused(world)
+    play(world, _do("drop_hidden"))
+    if packed:
+        play(world, _do("binpack", mode="replace", share=100, by_key=False))
     assert is_refused(world)

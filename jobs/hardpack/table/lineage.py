@@ -86,6 +86,7 @@ class Lineage:
         self.changes = changes
         self._looked_up: dict[_Question, Origin] = {}
         self._taken: dict[_Question, _Taken] = {}
+        self._left_later: dict[tuple[Partition, int], list[DataFile]] = {}
         self._changed_no_row: dict[int, bool] = {}
 
     def origin(self, log: Partition, file: DataFile, state: LogState) -> Origin:
@@ -136,12 +137,28 @@ class Lineage:
             return []
         if _question("", file.file_sequence_number, log, state) in self._taken:
             return []
-        return [gone for gone in self._older(log, snapshot) if self._known(log, gone, state) is None]
+        older = self._older(log, snapshot) or self._older_that_left_later(log, snapshot)
+        return [gone for gone in older if self._known(log, gone, state) is None]
 
     def _older(self, log: Partition, snapshot: Snapshot) -> list[DataFile]:
         """Returns the files that a snapshot took from a log; one that is no older is none that could be told of."""
         sequence = snapshot.sequence_number or 0
         return [gone for gone in self.changed(snapshot, log).removed if gone.file_sequence_number < sequence]
+
+    def _older_that_left_later(self, log: Partition, snapshot: Snapshot) -> list[DataFile]:
+        """Returns the files of a log that a snapshot found, whether or not it hid rows of them, and later ones took."""
+        sequence = snapshot.sequence_number or 0
+        if (log, sequence) not in self._left_later:
+            later = [s for number, s in self.commits.items() if number > sequence and not is_append(s)]
+            gone = [file for s in later for file in self.changed(s, log).removed]
+            self._left_later[log, sequence] = [file for file in gone if file.file_sequence_number < sequence]
+        return self._left_later[log, sequence]
+
+    def _late_and_left(self, log: Partition, snapshot: Snapshot, state: LogState) -> int | None:
+        """Returns the lowest offset of late rows in files that left behind a snapshot; None where there were none."""
+        gone = [(f, self.origin(log, f, state)) for f in self._older_that_left_later(log, snapshot)]
+        late = (f.min_offset if f.trouble else origin.late_from for f, origin in gone)
+        return min((offset for offset in late if offset is not None), default=None)
 
     def _taken_by(self, log: Partition, snapshot: Snapshot, state: LogState) -> _Taken:
         """Returns what is known of the rows that a snapshot took, all together; a commit may have taken many files."""
@@ -178,7 +195,12 @@ class Lineage:
             return self._of_no_one_log(log, file, state, snapshot)
         if snapshot.summary.operation == Operation.REPLACE:
             return _in_file(before, file) if before and change.is_no_larger else new
-        return _of_update(file, change, before) or new
+        if not before and change.rewrites(file):
+            # the files in which the rows were may have left since, and whether they were late would leave with them
+            known, on_read = ON_READ
+            late_from = _within(file, self._late_and_left(log, snapshot, state))
+            return Origin(known, file.min_offset, late_from, True, file.file_sequence_number, on_read)
+        return (_of_update(file, change, before) if before else None) or new
 
     def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, made_by: Snapshot) -> Origin:
         """Tells how rows came to be of a file into which a rewrite may have put those of several logs."""
@@ -268,13 +290,10 @@ def _in_file(before: Origin, file: DataFile) -> Origin:
     return replace(before, unseen_from=_within(file, before.unseen_from), late_from=_within(file, before.late_from))
 
 
-def _of_update(file: DataFile, change: Change, before: Origin | None) -> Origin | None:
+def _of_update(file: DataFile, change: Change, before: Origin) -> Origin | None:
     """Tells of a file of a commit that changes rows; None where they are held to be others than were there."""
     if not change.rewrites(file):
-        return _of_grown(file, change, before) if before and change.grows else None
-    if before is None:
-        known, on_read = ON_READ
-        return Origin(known, file.min_offset, None, True, file.file_sequence_number, on_read)
+        return _of_grown(file, change, before) if change.grows else None
     late_from = file.min_offset if change.may_bring_more else _within(file, before.late_from)
     return replace(before, unseen_from=file.min_offset, late_from=late_from, fresh=True)
 
