@@ -275,6 +275,21 @@ def test_columns_added_renamed_and_moved(hp, spark, topic):
     assert hp.verify(name, now=T0 + 1).success
 
 
+def test_passes_from_before_the_logs_column_was_renamed_are_verified(hp, spark, topic):
+    """A look at an old snapshot goes by the names that columns had then."""
+    name = name_of(topic)
+    with topic.update_schema() as update:
+        update.rename_column("partition", "part")
+    hp.adopt(name, {"column.partition": "part"})
+    assert hp.verify(name, now=T0 + 1).success
+    spark.sql(f"INSERT INTO hardpack.{name} VALUES (0, 11L, timestamp '2020-09-13', cast('a' as binary), 'v')")
+    spark.sql(f"INSERT INTO hardpack.{name} VALUES (0, 12L, timestamp '2020-09-13', cast('y' as binary), 'v')")
+    cleaned(hp, topic, T0 + 1)
+    left = spark.sql(f"SELECT offset FROM hardpack.{name} ORDER BY offset").collect()
+    assert [r.offset for r in left] == [1, 3, 10, 11, 12]
+    assert hp.verify(name, now=T0 + 1).success
+
+
 def test_a_changed_partition_spec(hp, spark, topic):
     name = name_of(topic)
     with topic.update_spec() as update:

@@ -2,21 +2,26 @@
 
 from itertools import count
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hardpack import BadInput
 from hardpack.files.content_file import listed_file
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.reference.cleaner import Row
+from hardpack.rules.times import LONG_MAX
 from hardpack.spark import split
+from hardpack.spark.rewrite import by_offset
 from hardpack.table.columns import LogColumns
 from hardpack.table.log_name import value_by_bounds
-from pyiceberg.types import StringType
+from hardpack.table.schema_columns import LogColumn
+from pyiceberg.types import LongType, StringType
 
 from tests.layouts import MIXED, PLAIN, mapped, written
 from tests.topics import T0
 
 _names = count()
+OFFSET = LogColumn(2, LongType(), ("offset",))
 
 
 def one_file(catalog, layout, logs):
@@ -59,3 +64,14 @@ def test_a_name_that_bounds_do_not_tell_is_refused_before_anything_is_written(ca
     files, columns, file = one_file(catalog, layout, {"a" * 64: [0], "b": [1]})
     with pytest.raises(BadInput, match="has 64 characters, and a file's metadata tells no more than 63"):
         taken_apart(files, columns, file)
+
+
+@pytest.mark.parametrize("held", [1, 40, 2**30])
+def test_rows_of_the_last_offset_there_can_be_and_of_none_are_no_less_there(monkeypatch, held):
+    """They are their own log's trouble, and must keep nobody from taking a file of several apart."""
+    monkeypatch.setattr("hardpack.spark.rewrite.SORT_BYTES", held)
+    given = [[5, None, LONG_MAX, 1], [LONG_MAX, 0, None, 5]]
+    batches = [pa.record_batch({"offset": pa.array(offsets, pa.int64())}) for offsets in given]
+    ordered = [row for batch in by_offset(lambda: iter(batches), OFFSET) for row in batch["offset"].to_pylist()]
+    assert ordered[:4] == [0, 1, 5, 5]
+    assert sorted(ordered[4:], key=str) == [LONG_MAX, LONG_MAX, None, None]

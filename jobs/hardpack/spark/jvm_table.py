@@ -65,7 +65,10 @@ class JvmTable(Procedures):
 
     def scan_tasks(self, snapshot: int, among: Among) -> dict[str, Any]:
         """Scan tasks of whole data files by path, of those that may hold rows of some logs."""
-        scan = self._java.newScan().useSnapshot(snapshot).filter(self._in_logs(among)).planFiles()
+        # Iceberg binds names by the schema of that time, but for the current snapshot by the present one
+        is_current = int(self._java.currentSnapshot().snapshotId()) == snapshot
+        schema = None if is_current else self._ice.util.SnapshotUtil.schemaFor(self._java, snapshot)
+        scan = self._java.newScan().useSnapshot(snapshot).filter(self._in_logs(among, schema)).planFiles()
         try:
             return {str(task.file().location()): task for task in items(self.spark._jvm, scan)}
         finally:
@@ -81,16 +84,26 @@ class JvmTable(Procedures):
         finally:
             scan.close()
 
-    def _in_logs(self, among: Among) -> Any:
+    def _in_logs(self, among: Among, schema: Any = None) -> Any:
+        """Returns Iceberg's expression of columns and the values that they may have.
+
+        Args:
+            among: the columns, with their values.
+            schema: of the time whose names the columns are called by; None for the present ones.
+        """
         of = self._ice.expressions.Expressions
         in_any = of.alwaysFalse()
         for one in among:
             alternative = of.alwaysTrue()
             for column, values in one:
+                name = column.name if schema is None else schema.findColumnName(column.field_id)
+                if name is None:
+                    # a file of that time may be of any log
+                    continue
                 wanted = self._list()
                 for value in values:
                     wanted.add(value)
-                alternative = getattr(of, "and")(alternative, getattr(of, "in")(column.name, wanted))
+                alternative = getattr(of, "and")(alternative, getattr(of, "in")(name, wanted))
             in_any = getattr(of, "or")(in_any, alternative)
         return in_any
 

@@ -19,6 +19,7 @@ from hardpack.files.data_files import BATCH_ROWS, DataFiles, ahead_bytes, leaf
 from hardpack.files.key_hash import living_mask, longs
 from hardpack.files.writer import write_files
 from hardpack.rules.grouping import in_packs
+from hardpack.rules.times import LONG_MAX
 from hardpack.spark.nearby import keep_to_one_core, runs_here
 from hardpack.spark.progress import Progress
 from hardpack.table.read_ahead import files_ahead
@@ -208,25 +209,31 @@ def _rising(batches: Iterable[pa.RecordBatch], offset: LogColumn) -> Iterator[pa
 def by_offset(read: Callable[[], Iterator[pa.RecordBatch]], offset: LogColumn) -> Iterator[pa.RecordBatch]:
     """Yields rows by offset, in as many rounds over them as it takes to hold a slice of the offsets at a time.
 
+    Rows without an offset come last.
+
     Args:
         read: yields the rows, from the first on each time.
         offset: the column of offsets.
     """
     import pyarrow as pa
 
+    def offsets_of(batch: pa.RecordBatch) -> np.ndarray:
+        return longs(leaf(batch, offset).fill_null(LONG_MAX))
+
     bytes_seen, seen = 0, []
     for batch in read():
         bytes_seen += batch.nbytes
-        seen.append(longs(leaf(batch, offset)))
+        seen.append(offsets_of(batch))
     offsets = np.sort(np.concatenate(seen))
     rounds = -(-bytes_seen // SORT_BYTES)
-    bounds = [*offsets[:: -(-len(offsets) // rounds)], offsets[-1] + 1]
-    for start, end in pairwise(bounds):
+    starts = [*offsets[:: -(-len(offsets) // rounds)], None]
+    for start, end in pairwise(starts):
         parts = []
         for batch in read():
-            inside = longs(leaf(batch, offset))
-            parts.append(batch.filter(pa.array((inside >= start) & (inside < end))))
-        slice_offsets = np.concatenate([longs(leaf(part, offset)) for part in parts])
+            own = offsets_of(batch)
+            # the last offset there can be has none behind it
+            parts.append(batch.filter(pa.array((own >= start) & (True if end is None else own < end))))
+        slice_offsets = np.concatenate([offsets_of(part) for part in parts])
         yield from (
             pa.Table.from_batches(parts).take(np.argsort(slice_offsets, kind="stable")).combine_chunks().to_batches()
         )
