@@ -84,8 +84,12 @@ def test_a_marker_that_kafka_cut_off_decides_nothing(hp, topic):
     report = hp.clean(hp.plan(name, T0, force=True))
     assert offsets(topic, 0) == [0, 1, 2, 2, 3, 4]
     assert "open transaction" in report.notes[0]
+    (undecided,) = hp.explain(name, b"a", T0, [0]).rows
+    assert "aborted" not in undecided.reason
     write(topic, [(5, None, 7, True, "abort"), (6, b"y", 1, False, None)], epoch=2)
     write(topic, [(7, b"z", 1, False, None)], epoch=2)
+    (aborted,) = hp.explain(name, b"a", T0, [0]).rows
+    assert "aborted" in aborted.reason
     hp.clean(hp.plan(name, T0))
     assert offsets(topic, 0) == [2, 3, 4, 5, 6, 7]
 

@@ -16,9 +16,9 @@ from hardpack.compaction.work import LogToClean
 from hardpack.errors import BadInput
 from hardpack.rules.model import Partition
 from hardpack.rules.row_verdicts import ExplainedRow, row_verdicts
-from hardpack.spark.causes.duplicates import repeated_rows
+from hardpack.spark.causes.duplicates import repeated_rows, truncated_rows
 from hardpack.spark.columns import key_as_json
-from hardpack.spark.log_rows import log_rows
+from hardpack.spark.log_rows import LogRows, log_rows
 from hardpack.spark.outcomes import decided
 from hardpack.table.columns import LogColumns, columns_at
 from hardpack.table.given_key import given_values
@@ -74,10 +74,14 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     # what else a row has is read where the key was found
     at_offsets = o.isin(offsets)
     aborted, repeated = set[Place](), set[Place]()
+    repeating = [view.partition for view in views if view.may_repeat]
     if columns.transactions:
-        deciding = scan.where((o >= offsets[-1]) & (is_key | control.isNotNull()))
+        cuts = columns.leader_epoch and repeating
+        cut_off = truncated_rows(jvm.spark, jvm.name, base, columns, repeating) if cuts else None
+        standing = LogRows(lambda: scan, cut_off).deduplicated
+        deciding = standing.where((o >= offsets[-1]) & (is_key | control.isNotNull()))
         aborted = _places(decided(deciding).where("outcome = 'abort'"))
-    if repeating := [view.partition for view in views if view.may_repeat]:
+    if repeating:
         repeated = _places(repeated_rows(jvm.spark, jvm.name, base, columns, repeating).where(at_offsets))
     rows: dict[str, list[tuple[str, ExplainedRow]]] = {log.name: [] for log in logs}
     for row in scan.where(is_key & at_offsets).orderBy("o", "file", "pos", ascending=False).collect():
