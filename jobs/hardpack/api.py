@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -139,7 +139,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
         """Id of the Spark application, empty while none runs."""
         return str(self._spark.sparkContext.applicationId) if self._spark else ""
 
-    def tables(self, pattern: str, unread: Container[str] | None = None) -> list[str]:
+    def tables(self, pattern: str, unread: Collection[str] | None = None) -> list[str]:
         """Adopted tables that a glob matches; a plain name is returned whether adopted or not.
 
         A table whose catalog or storage does not answer is among them, so that its error is seen where it is used; a

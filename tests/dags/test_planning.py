@@ -271,7 +271,7 @@ def test_a_look_that_is_cut_off_leaves_what_it_has_seen_to_the_next(catalog, mon
     tables = [new_topic(catalog) for _ in range(4)]
     for table in tables:
         append(table, {0: [row(0, "a")]})
-    monkeypatch.setattr(plan_tables, "find_tables", lambda *_: list(map(name_of, tables)))
+    monkeypatch.setattr(plan_tables, "known_tables", lambda *_: list(map(name_of, tables)))
     real, opened = plan_tables.open_table, []
 
     def slow(catalog, name):

@@ -114,3 +114,20 @@ def test_late_rows_that_a_split_brings_to_light_pin_nothing():
             Step("late", {"t": "t.a", "log": 0, "rows": [[39, "d", "tombstone"]], "beside": True}),
         ]
     )
+
+
+def test_trust_counts_also_while_nobody_can_look_at_the_table():
+    """The oracle took late rows for untrusted where a column had been replaced when somebody trusted them."""
+    settings = {"cleanup.policy": "compact", "active.segment": "none", "delete.retention.ms": "3600000"}
+    play(
+        [
+            Step("create", {"t": "t.a", "version": 3, "settings": settings}),
+            Step("append", {"t": "t.a", "logs": {"0": [["v", "tombstone", 1, "now"]]}}),
+            Step("clean", {"t": "t.a", "force": False}),
+            Step("advance", {"ms": 7200000}),
+            Step("expire_tombstones", {"t": "t.a"}),
+            Step("late", {"t": "t.a", "log": 0, "rows": [[0, "v", "value"]]}),
+            Step("evolve", {"t": "t.a", "what": "replace"}),
+            Step("resume", {"t": "t.a", "log": None, "trust": True}),
+        ]
+    )

@@ -201,7 +201,9 @@ def pause(world: Any, tab: Tab, log: int) -> None:
 def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) -> None:
     oracle = world.oracles[tab.name]
     known = set(oracle.said) if log is None else {log} & oracle.said.keys()
-    trusted = known & world.hp.waiting_for_trust(tab.name) if trust else set()
+    # also where nobody can look at the table as it is now
+    waiting = world.hp.waiting_for_trust(tab.name) if trust else set()
+    trusted = waiting if log is None else {log} & waiting
     held = [at for at in known if at in trusted or oracle.paused.get(at) or oracle.said[at].uncleanable]
     if not held and log is not None:
         return
@@ -209,8 +211,8 @@ def resume(world: Any, tab: Tab, log: int | None = None, trust: bool = False) ->
     world.look(tab.name)
     for at in held:
         oracle.paused[at] = max(0, oracle.paused.get(at, 0) - 1)
-        if at in trusted:
-            oracle.trust(tab.meta.current_snapshot_id, at)
+    for at in trusted:
+        oracle.trust(tab.meta.current_snapshot_id, at)
     if world.interrupted:
         # of a pause and a resume at the same time either may be the later one
         oracle.paused = {at: int(now.reason.startswith("paused")) for at, now in world.hp.said(tab.name).items()}

@@ -167,7 +167,7 @@ def test_tables_of_another_policy_are_not_opened_and_prove_no_outage(catalog, op
     path = tmp_path / "policies.yaml"
     path.write_text(f"policies: [{{name: first, tables: [{theirs}]}}, {{name: rest, tables: ['*.*']}}]")
     monkeypatch.setenv("HARDPACK_POLICIES", str(path))
-    monkeypatch.setattr(module, "find_tables", lambda *_: [theirs, broken])
+    monkeypatch.setattr(module, "known_tables", lambda *_: [theirs, broken])
     found = dict(PlanCache().plans(Hardpack(catalog), Look(["*.*"], T0), "rest"))
     assert opened == [broken]
     assert (type(found[broken]), found[theirs].policy) == (NotAdopted, "first")

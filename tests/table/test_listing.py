@@ -1,15 +1,17 @@
 """Which tables there are and where they lie: nested namespaces, views, what cannot be read, what is asked how often."""
 
 import logging
+import time
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 
 import pytest
 from botocore.exceptions import ClientError
 from hardpack import Hardpack
 from hardpack.compaction.plan import Plan
 from hardpack.errors import BadInput, Unavailable, Unreadable
-from hardpack.operations.known_tables import find_topics
+from hardpack.operations import plan_tables
+from hardpack.operations.known_tables import adopted_tables, find_topics, note_adopted
 from hardpack.operations.plan_tables import Look, NotAdopted, PlanCache
 from hardpack.policy import Policy
 from hardpack.table import catalog as door
@@ -261,7 +263,7 @@ def test_when_no_table_can_be_read_the_look_fails(lakehouse):
     assert Hardpack(lakehouse).tables("*.*") == sorted(names)
 
 
-def test_an_outage_is_never_passed_over(catalog):
+def test_an_outage_of_what_may_be_adopted_is_never_passed_over(catalog, tmp_path):
     answers = {
         "/v1/config": config(),
         "/v1/namespaces": (200, {"namespaces": [["db"]]}),
@@ -272,8 +274,66 @@ def test_an_outage_is_never_passed_over(catalog):
         "/v1/namespaces/db/tables/u": (503, error("Busy", 503)),
     }  # fmt: skip
     with rest_server(answers) as uri:
-        found = dict(PlanCache().plans(Hardpack(GuardedRestCatalog("r", uri=uri)), Look(["*.*"], T0)))
-    assert isinstance(found["db.u"], Unavailable)
+        hp = Hardpack(GuardedRestCatalog("r", uri=uri), home=tmp_path)
+        found = dict(PlanCache().plans(hp, Look(["*.*"], T0)))
+        assert isinstance(found["db.u"], Unavailable)
+        # by now it is known which tables are adopted, and that this one is not among them
+        assert isinstance(dict(PlanCache().plans(hp, Look(["*.*"], T0)))["db.u"], NotAdopted)
+        note_adopted(tmp_path, "r", {"db.u": True})
+        assert isinstance(dict(PlanCache().plans(hp, Look(["*.*"], T0)))["db.u"], Unavailable)
+
+
+def test_adopted_tables_of_a_namespace_that_may_no_longer_be_listed_are_not_forgotten(catalog, tmp_path):
+    answers = {
+        "/v1/config": config(),
+        "/v1/namespaces": (200, {"namespaces": [["crm"], ["shop"]]}),
+        "/v1/namespaces/crm/tables": (200, {"identifiers": [{"namespace": ["crm"], "name": "a"}]}),
+        "/v1/namespaces/crm/tables/a": loaded(new_topic(catalog), {}, {}),
+        "/v1/namespaces/shop/tables": (403, error("Forbidden", 403)),
+        "/v1/namespaces/shop/tables/denied": (403, error("Forbidden", 403)),
+        "/v1/namespaces/shop/tables/gone": (404, error("NoSuchTable", 404)),
+        "/v1/namespaces/shop/tables/readable": loaded(new_topic(catalog), {}, {}),
+    }  # fmt: skip
+    adopted = {"crm.a", "shop.denied", "shop.gone", "shop.readable"}
+    note_adopted(tmp_path, "r", dict.fromkeys(adopted, True))
+    with rest_server(answers) as uri:
+        hp = Hardpack(GuardedRestCatalog("r", uri=uri), home=tmp_path)
+        found = dict(PlanCache().plans(hp, Look(["*.*"], T0)))
+        assert hp.tables("*.*", adopted) == ["crm.a", "shop.denied", "shop.readable"]
+    assert isinstance(found["shop.denied"], Unreadable)
+    assert isinstance(found["shop.readable"], Plan)
+    assert found.keys() == {"crm.a", "shop.denied", "shop.readable"}
+    assert adopted_tables(tmp_path, "r") == adopted - {"shop.gone"}
+
+
+def test_while_a_table_is_planned_the_next_ones_are_opened(lakehouse, monkeypatch):
+    busy(lakehouse)
+    busy(lakehouse)
+    both, real = Barrier(2), plan_tables.open_table
+
+    def meeting(catalog, name):
+        both.wait(timeout=10)
+        return real(catalog, name)
+
+    monkeypatch.setattr(plan_tables, "open_table", meeting)
+    assert all(isinstance(plan, Plan) for _, plan in PlanCache().plans(Hardpack(lakehouse), Look(["*.*"], T0)))
+
+
+def test_a_look_that_is_cut_off_does_not_wait_for_tables_that_are_being_opened(lakehouse, monkeypatch):
+    for _ in range(3):
+        busy(lakehouse)
+    let_go, real = Event(), plan_tables.open_table
+    first = sorted(find_tables(lakehouse, "*.*"))[0]
+    monkeypatch.setattr(
+        plan_tables, "open_table", lambda c, name: (name == first or let_go.wait(timeout=30), real(c, name))[1]
+    )
+    monkeypatch.setattr(plan_tables, "OPENED_AT_ONCE", 2)
+    looking = PlanCache().plans(Hardpack(lakehouse), Look(["*.*"], T0))
+    began = time.monotonic()
+    next(looking)
+    looking.close()
+    assert time.monotonic() - began < 10
+    let_go.set()
 
 
 def test_a_warning_says_which(lakehouse, caplog):

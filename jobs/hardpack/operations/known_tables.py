@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def find_topics(catalog: Catalog, pattern: str, unread: Container[str] | None = None) -> list[str]:
+def find_topics(catalog: Catalog, pattern: str, unread: Collection[str] | None = None) -> list[str]:
     """Returns the adopted tables that a glob matches; see `hardpack.Hardpack.tables`.
 
     Args:
@@ -30,7 +31,7 @@ def find_topics(catalog: Catalog, pattern: str, unread: Container[str] | None = 
         pattern: a name or glob; a plain name is returned whether adopted or not.
         unread: of the tables that cannot be opened these are returned too; None where nobody knows which were adopted.
     """
-    names = find_tables(catalog, pattern)
+    names = known_tables(catalog, pattern, unread or ())
     if names == [pattern]:
         return names
     with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
@@ -40,6 +41,33 @@ def find_topics(catalog: Catalog, pattern: str, unread: Container[str] | None = 
     return [
         name for name, topic in adopted.items() if topic or (topic is None and (none_read or name in adopted_before))
     ]
+
+
+def known_tables(catalog: Catalog, pattern: str, adopted: Collection[str]) -> list[str]:
+    """Returns the names of the tables that a glob matches, sorted; see `hardpack.table.catalog.find_tables`.
+
+    A catalog passes over a namespace that may not be listed (any more). Its adopted tables are named all the same, so
+    that they are read, or it is said that they cannot be.
+
+    Args:
+        catalog: where they are.
+        pattern: a name or glob.
+        adopted: names of the tables that were adopted when they were seen last.
+
+    Raises:
+        Unavailable: the catalog does not answer, or lets nothing be listed.
+    """
+    listed = find_tables(catalog, pattern)
+    unlisted = [name for name in set(adopted).difference(listed) if fnmatchcase(name, pattern)]
+    return sorted([*listed, *(name for name in unlisted if _may_be_there(catalog, name))])
+
+
+def _may_be_there(catalog: Catalog, table: str) -> bool:
+    try:
+        return catalog.table_exists(table)
+    except Exception as error:  # whatever it is, reading the table says it
+        log.info("%s", of_table(table, error))
+        return True
 
 
 def _is_topic(catalog: Catalog, table: str) -> bool | None:

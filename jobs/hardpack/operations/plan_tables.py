@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
@@ -11,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.errors import Unavailable
 from hardpack.operations.kept_looks import KeptLook, read_looks, write_looks
-from hardpack.operations.known_tables import adopted_tables, note_adopted
+from hardpack.operations.known_tables import adopted_tables, known_tables, note_adopted
 from hardpack.rules.model import Partition
-from hardpack.table.catalog import find_tables, metadata_locations, open_table
+from hardpack.table.catalog import OPENED_AT_ONCE, metadata_locations, open_table
 from hardpack.table.columns import is_topic
 from hardpack.table.log_views import ManifestCache
 
@@ -95,6 +97,21 @@ def _of_others(hp: Planner, tables: Sequence[str], policy: str | None) -> dict[s
     return {table: OthersTable(owner.name) for table, owner in owners.items() if owner and owner.name != policy}
 
 
+def _opened_ahead(catalog: Catalog, names: Iterable[str]) -> Iterator[Future[Table]]:
+    """Yields tables in order; while one is planned the next ones are opened, which takes as long with some catalogs."""
+    pool = ThreadPoolExecutor(OPENED_AT_ONCE)
+    try:
+        waiting: deque[Future[Table]] = deque()
+        for name in names:
+            waiting.append(pool.submit(open_table, catalog, name))
+            if len(waiting) > OPENED_AT_ONCE:
+                yield waiting.popleft()
+        yield from waiting
+    finally:
+        # a look that is cut off does not wait for them
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 class PlanCache:
     """What earlier looks at the tables of one catalog left. For one thread at a time.
 
@@ -123,7 +140,8 @@ class PlanCache:
         """Yields a plan for each adopted table that a name or glob matches, or why there is none.
 
         A table that cannot be read is an error when it is named plainly or was adopted when it was last seen, by this
-        process or another with the same home; else it is a stranger.
+        process or another with the same home; else it is a stranger. Where nobody has noted which are adopted, one
+        whose storage or catalog does not answer is an error too.
 
         A table is read only when its metadata is new, or when the time has come at which a decision may change. That
         takes a catalog that tells where all tables' metadata lies; with others every table is loaded, of which only
@@ -143,36 +161,35 @@ class PlanCache:
         """
         locations = metadata_locations(hp.catalog)
         patterns, now, only = look.patterns, look.now, look.only
-        listed = sorted({name for pattern in patterns for name in find_tables(hp.catalog, pattern)})
+        adopted = adopted_tables(hp.home, hp.catalog.name)
+        listed = sorted({name for pattern in patterns for name in known_tables(hp.catalog, pattern, adopted)})
         others = _of_others(hp, listed, policy)
         names = [name for name in listed if name not in others and (only is None or name in only)]
-        adopted = adopted_tables(hp.home, hp.catalog.name)
         seen = {name: False for name in adopted.difference(listed) if look.matches(name)}
         strangers: list[tuple[str, Exception]] = []
+        stale = dict.fromkeys(name for name in names if not self._holds(hp, look, name, locations.get(name)))
+        opened = _opened_ahead(hp.catalog, stale)
         for name in names:
-            policy_text, before = hp.policy_text(name), self._known.get(name)
-            if before and (before.location, before.policy) == (locations.get(name), policy_text):
-                if before.plan is None and name not in patterns:
-                    continue
-                if before.plan and look.usual and before.plan.now <= now < before.plan.until:
-                    yield name, before.plan.model_copy(update={"now": now, "clock": now})
-                    continue
+            if name not in stale:
+                if plan := self._known[name].plan:
+                    yield name, plan.model_copy(update={"now": now, "clock": now})
+                continue
             try:
-                table = open_table(hp.catalog, name)
+                table = next(opened).result()
                 seen[name] = is_topic(table)
                 topic = name in patterns or seen[name]
                 plan = hp.plan_of(table, look.request) if topic else None
             except Exception as error:  # one broken table must not hide the others
                 self._known.pop(name, None)
                 known_topic = name in patterns or only is not None or seen.get(name, name in adopted)
-                if known_topic or isinstance(error, Unavailable):
-                    # an outage is told, whoever's the table is
+                # where nobody noted which are adopted, an outage is told, whoever's the table is
+                if known_topic or (isinstance(error, Unavailable) and not adopted):
                     yield name, error
                 else:
                     strangers.append((name, error))
                 continue
             if look.usual and name in locations:
-                self._known[name] = KeptLook(table.metadata_location, policy_text, plan)
+                self._known[name] = KeptLook(table.metadata_location, hp.policy_text(name), plan)
             if plan:
                 yield name, plan
         self._forget(look, listed)
@@ -183,6 +200,15 @@ class PlanCache:
         # a look at some tables was told of the others before
         yield from (others if only is None else {}).items()
         note_adopted(hp.home, hp.catalog.name, seen)
+
+    def _holds(self, hp: Planner, look: Look, name: str, location: str | None) -> bool:
+        """Returns whether what an earlier look found of a table answers this one too."""
+        before = self._known.get(name)
+        if before is None or (before.location, before.policy) != (location, hp.policy_text(name)):
+            return False
+        if before.plan is None:
+            return name not in look.patterns
+        return look.usual and before.plan.now <= look.now < before.plan.until
 
     def _forget(self, look: Look, listed: Sequence[str]) -> None:
         """Forgets tables that are no longer where a look looks."""
