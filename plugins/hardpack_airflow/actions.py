@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +24,7 @@ MEANINGS = {
 }
 """What stands on the button, and what it does."""
 WITH_THEM = ("authorization", "cookie")
+MOST_DAGS = 50
 
 
 def run_of(action: str, catalog: str, table: str, cleaning_dag: str) -> tuple[str, dict[str, Any]]:
@@ -78,6 +82,26 @@ async def state(request: Request, dag: str, run: str) -> str:
     about = await _ask(request, "GET", f"dags/{quote(dag, safe='')}")
     paused = about.status_code == 200 and about.json()["is_paused"]
     return f"{answer.json()['state']}{', and waits until somebody unpauses the DAG' if paused else ''}"
+
+
+async def next_runs(request: Request, dags: Iterable[str]) -> dict[str, int | str | None]:
+    """Returns by DAG when its schedule starts a run again, ms.
+
+    `paused` where it starts none before somebody unpauses the DAG; None where there is no schedule, or no such DAG that
+    who asked may see.
+
+    Args:
+        request: theirs, with their credentials.
+        dags: the DAGs' ids; more than a page has policies for are not asked for.
+    """
+    found: dict[str, int | str | None] = {}
+    for dag in islice(dict.fromkeys(dags), MOST_DAGS):
+        answer = await _ask(request, "GET", f"dags/{quote(dag, safe='')}")
+        about = answer.json() if answer.status_code == 200 else {}
+        after = about.get("next_dagrun_run_after")
+        moment = int(datetime.fromisoformat(after).timestamp() * 1000) if after else None
+        found[dag] = "paused" if about.get("is_paused") else moment
+    return found
 
 
 def _is_of_another_site(request: Request) -> bool:

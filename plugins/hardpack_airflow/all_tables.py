@@ -14,7 +14,7 @@ from hardpack_airflow.config import catalogs, globs, setting
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator, table_of
-from hardpack_airflow.planning import kind_of, run_time, see_that_the_form_counts, shortened
+from hardpack_airflow.planning import is_by_hand, run_time, see_that_the_form_counts, shortened
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -99,7 +99,7 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
                 # the task of a table that is in none says so
                 lost = [name for name in asked[0] if not has_magic(name) and name not in named]
                 requests += requests_or_error(all_catalogs[0], lost, *asked[1:], most, last) if lost else []
-            if not requests and kind_of(run) == "manual":
+            if not requests and is_by_hand(run):
                 raise AirflowFailException(f"{params['tables']}: no adopted table matches; mend the name or glob.")
             return plans_handed_on(requests, run.dag_id, run.run_id)
 

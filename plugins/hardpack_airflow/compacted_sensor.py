@@ -49,6 +49,7 @@ class CompactedSensor(BaseSensorOperator):
         """Looks once, and logs which logs are not there yet."""
         from hardpack import Hardpack
         from hardpack.clock import clock, time_of
+        from hardpack.operations.status import MIXED
 
         now = clock()
         try:
@@ -56,10 +57,14 @@ class CompactedSensor(BaseSensorOperator):
             logs = Hardpack.connect(self.catalog or usual_catalog()).status(self.table, now)
         except Exception as error:  # whatever it is, the task fails with its sentence
             raise task_failure(error) from error
-        chosen = [log for log in logs if not self.partitions or str(log.partition) in self.partitions]
-        if lost := sorted(set(self.partitions) - {str(log.partition) for log in logs}):
+        names = {str(log.partition) for log in logs}
+        # files that have to be split may hold rows of any log
+        wanted = {*self.partitions, MIXED} if self.partitions else names
+        if (lost := sorted(set(self.partitions) - names)) and MIXED not in names:
             raise AirflowFailException(f"{self.table}: there is no log {lost[0]}; expected one that `status` lists.")
-        waiting = list(_behind(chosen, now, until, self.offset))
+        waiting = list(_behind([log for log in logs if str(log.partition) in wanted], now, until, self.offset))
+        if not logs and self.offset is not None:
+            waiting.append("it has no row yet")
         for line in waiting:
             self.log.info("%s/%s", self.table, line)
         return not waiting
@@ -70,7 +75,11 @@ def _behind(logs: Iterable[LogStatus], now: int, until: int | None, offset: int 
     from hardpack.clock import moment
 
     for log in logs:
-        if offset is not None and (log.checkpoint is None or log.checkpoint < offset):
-            yield f"{log.partition}: the checkpoint is {log.checkpoint}, {log.reason}"
-        elif until is not None and log.dirty_age_ms and now - log.dirty_age_ms < until:
-            yield f"{log.partition}: rows from {moment(now - log.dirty_age_ms)} on wait for a pass, {log.reason}"
+        age = log.dirty_age_ms
+        # late rows lie below the checkpoint
+        if offset is not None and (log.checkpoint is None or min(log.checkpoint, log.first_dirty) < offset):
+            yield f"{log.partition}: passes have covered the rows below {log.first_dirty}, {log.reason}"
+        elif until is not None and age is None and log.first_dirty < log.first_uncleanable:
+            yield f"{log.partition}: rows of which no time is told wait for a pass, {log.reason}"
+        elif until is not None and age and now - age < until:
+            yield f"{log.partition}: rows from {moment(now - age)} on wait for a pass, {log.reason}"

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hardpack_airflow.config import setting
+from hardpack_airflow.failures import task_failure
 from hardpack_airflow.planning import shortened
-from hardpack_airflow.s3_copy import download, upload
+from hardpack_airflow.s3_copy import MANY, download, upload_or_warn
 
 MOST_XCOM = 64_000
 """Characters that a task hands on through XCom."""
@@ -31,7 +33,7 @@ def plans_handed_on(units: Sequence[dict[str, Any]], dag: str, run: str) -> list
     if _is_little(units):
         return list(units)
     files = [_written(PLANS, dag, run, f"{number}", unit["plans"]) for number, unit in enumerate(units)]
-    upload(files)
+    upload_or_warn(files, MANY)
     return [
         {name: value for name, value in unit.items() if name != "plans"}
         | {"label": shortened(unit["label"], SHORT_LABEL), "file": _place(file)}
@@ -44,6 +46,7 @@ def plans_of(unit: Mapping[str, Any]) -> list[str]:
 
     Raises:
         AirflowFailException: its file is neither in this machine's home nor on S3.
+        AirflowException: S3 does not answer.
     """
     return list(unit["plans"]) if "plans" in unit else _read(unit["file"])
 
@@ -60,7 +63,8 @@ def results_handed_on(results: list[dict[str, Any]], dag: str, run: str, task: s
     if _is_little(results):
         return results
     file = _written(RESULTS, dag, run, task, results)
-    upload([file])
+    # the work is done, and whoever shares this home needs no copy
+    upload_or_warn([file], MANY)
     return {"file": _place(file)}
 
 
@@ -69,6 +73,7 @@ def results_of(returned: Any) -> list[dict[str, Any]]:
 
     Raises:
         AirflowFailException: its file is neither in this machine's home nor on S3.
+        AirflowException: S3 does not answer.
     """
     return _read(returned["file"]) if isinstance(returned, dict) else list(returned or ())
 
@@ -101,10 +106,17 @@ def _read(place: str) -> list[Any]:
     from hardpack_airflow.airflow_names import AirflowFailException
 
     file = default_home() / place
-    if not file.is_file() and not download(file):
+    try:
+        there = file.is_file() or download(file)
+    except Exception as error:  # whatever it is, the task fails with its sentence
+        raise task_failure(error) from error
+    if not there:
+        copied = setting("reports_s3")
+        where = f"neither here nor in {copied}" if copied else "not here"
+        mend = "" if copied else "; let HARDPACK_HOME be one folder for all workers, or name a place in reports_s3"
         raise AirflowFailException(
-            f"{file} is not here, which an earlier task of the run has written; let HARDPACK_HOME be one folder for "
-            "all workers, or name a place on S3 in [hardpack] reports_s3."
+            f"{file} is {where}, which an earlier task of the run has written{mend}. If it was there and is gone by "
+            "now, clear the run from its task plan on."
         )
     content: list[Any] = json.loads(file.read_text())
     return content

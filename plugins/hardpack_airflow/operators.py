@@ -80,6 +80,8 @@ class HardpackOperator(SparkSubmitOperator):
         kwargs |= {"conn_id": conn_id or setting("spark_conn_id")}
         kwargs |= {"driver_memory": driver_memory or setting("driver_memory")}
         kwargs.setdefault("name", f"hardpack-{verb}")
+        # a driver elsewhere could not be watched by its task, whatever the connection says
+        kwargs.setdefault("deploy_mode", "client")
         if verb == VERIFY:
             kwargs.setdefault("outlets", [COMPACTED])
         super().__init__(**kwargs)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import cache
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -29,16 +30,21 @@ class Asked:
         self.name = name
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
-    async def answer(self, question: Callable[[], T]) -> T:
+    async def answer(self, question: Callable[[], T], seconds: float | None = None) -> T:
         """Returns what a blocking function returns, or raises what it raises.
 
         The threads are daemons, so that the server ends although one of them waits.
+
+        Args:
+            question: asks.
+            seconds: how long to wait for the answer; None for as long as usual.
 
         Raises:
             Unavailable: too many questions are under way, or the answer does not come.
         """
         from hardpack.errors import Unavailable
 
+        seconds = PATIENCE_SECONDS if seconds is None else seconds
         deadline = time.monotonic() + IN_LINE_SECONDS
         while not self._places.acquire(blocking=False):
             if time.monotonic() > deadline:
@@ -49,10 +55,10 @@ class Asked:
         answer.set_running_or_notify_cancel()
         threading.Thread(target=self._work, args=(question, answer), daemon=True, name="hardpack-question").start()
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(answer), PATIENCE_SECONDS)
+            return await asyncio.wait_for(asyncio.wrap_future(answer), seconds)
         except TimeoutError:
             raise Unavailable(
-                f"{self.name} did not answer in {PATIENCE_SECONDS:g} s; see that it is up and try again."
+                f"{self.name} did not answer in {seconds:g} s; see that it is up and try again."
             ) from None
 
     def _work(self, question: Callable[[], T], answer: Future[T]) -> None:
@@ -64,8 +70,12 @@ class Asked:
             self._places.release()
 
 
-CATALOG = Asked("the catalog")
-"""And the storage of the tables, of which it tells."""
+@cache
+def catalog_of(name: str) -> Asked:
+    """Returns a catalog, by its name in the policies, and the storage of its tables."""
+    return Asked(f"catalog {name}")
+
+
 POLICIES = Asked("the disk of the policy file")
 REPORTS = Asked("the place of the reports")
 """This disk, and S3 where `[hardpack] reports_s3` names it."""

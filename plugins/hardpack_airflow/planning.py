@@ -49,6 +49,11 @@ def kind_of(run: Any) -> str:
     return str(getattr(run.run_type, "value", run.run_type))
 
 
+def is_by_hand(run: Any) -> bool:
+    """Returns whether somebody, or a task of another DAG, started a run and named what it is for."""
+    return kind_of(run) not in ("scheduled", "backfill", "asset_triggered")
+
+
 def see_that_the_form_counts(context: Mapping[str, Any], all_ours: bool = False) -> None:
     """See that a run does what it was asked for.
 

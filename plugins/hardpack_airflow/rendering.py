@@ -61,7 +61,7 @@ def _templates() -> Any:
     )
     templates.globals |= {"at": page_path, "airflow": airflow_path, "price": _price, "in_catalog": catalog_query}
     templates.filters |= {
-        "size": _size, "moment": _moment, "when": when, "span": _span, "value": _value,
+        "size": _size, "moment": _moment, "when": when, "next_run": _next_run, "span": _span, "value": _value,
         "count": lambda n: "?" if n is None else f"{n:,}", "money": _money,
     }  # fmt: skip
     return templates
@@ -83,6 +83,11 @@ def when(ms: int | None, now: int) -> Any:
     said = next((f"{abs(ms - now) / length:.0f} {unit}" for unit, length in UNITS if abs(ms - now) >= length), "")
     said = (f"in {said}" if ms > now else f"{said} ago") if said else "now"
     return Markup('<time datetime="{0}" title="{0}">{1}</time>').format(exact, said)
+
+
+def _next_run(at: int | str | None, now: int) -> Any:
+    """Returns when a run starts again, of a paused DAG that it starts none."""
+    return at if isinstance(at, str) else when(at, now)
 
 
 def _span(ms: int) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hardpack.compaction.report import RunReport
 
 router = APIRouter()
+KEPT_SECONDS = 5.0
+"""How long the page of a table waits for what is kept of it; the table itself can be shown without."""
 BRIEFS = 500
 """Runs of which a server remembers what lists say, some kilobytes for each that cleaned a hundred tables."""
 
@@ -42,7 +44,7 @@ async def report(request: Request, name: str) -> HTMLResponse:
     return await said_of("Report", REPORTS, lambda: _report_page(name, is_framed(request)))
 
 
-def kept_of(catalog: str, table: str) -> dict[str, Any]:
+async def kept_of(catalog: str, table: str) -> dict[str, Any]:
     """Returns what is kept of a table, as its page shows it; of a place that does not answer, why.
 
     Returns:
@@ -51,7 +53,14 @@ def kept_of(catalog: str, table: str) -> dict[str, Any]:
         else empty.
     """
     try:
-        return {"runs": _runs_of(catalog, table), "validations": stored.newest_docs(PER_PAGE, table), "problem": ""}
+        return await REPORTS.answer(
+            lambda: {
+                "runs": _runs_of(catalog, table),
+                "validations": stored.newest_docs(PER_PAGE, table),
+                "problem": "",
+            },
+            KEPT_SECONDS,
+        )
     except Exception as error:  # whatever it is, the table itself can be shown
         return {"runs": [], "validations": [], "problem": f"{error}"}
 

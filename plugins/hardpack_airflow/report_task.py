@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 
-from hardpack_airflow.airflow_names import AirflowFailException
+from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
 from hardpack_airflow.config import globs, setting, usual_catalog
 from hardpack_airflow.handover import plans_of, results_of
 from hardpack_airflow.links import ReportLink
@@ -50,12 +50,13 @@ class ReportOperator(BaseOperator):
         ti = context["ti"]
         units = ti.xcom_pull(task_ids="plan")
         numbers = list(range(len(units or ())))
-        pulled = {v: [*map(results_of, ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=numbers))] for v in VERBS}
+        pulled = {v: [*map(_results, ti.xcom_pull(task_ids=f"unit.{v}", map_indexes=numbers))] for v in VERBS}
         results = {v: [one for unit in of_verb for one in unit if "error" not in one] for v, of_verb in pulled.items()}
         errors = list(ti.xcom_pull(task_ids="plan", key="errors") or ())
         if units is None and not errors:
             errors.append("nothing was planned, see the tasks sense and plan")
-        errors += unit_errors(pulled)
+        unread = [one["error"] for of_verb in pulled.values() for unit in of_verb for one in unit if one.get("unread")]
+        errors = list(dict.fromkeys([*errors, *unit_errors(pulled), *unread]))
         run = context["dag_run"]
         path = write_report(
             run.dag_id, run.run_id, self.catalog or usual_catalog(), run_time(context), results, errors,
@@ -65,8 +66,9 @@ class ReportOperator(BaseOperator):
         for line in lines(results):
             self.log.info("%s", line)
         sent = gauges(results, units_that_died(pulled))
-        # units of a run over some tables tell nothing of the others'
-        send(self.policy, sent if self._is_whole(context) else {k: v for k, v in sent.items() if k not in died(0)})
+        # units of a run over some tables tell nothing of the others', nor does a run that could not even look
+        whole = units is not None and self._is_whole(context)
+        send(self.policy, sent if whole else {k: v for k, v in sent.items() if k not in died(0)})
         upload_or_warn([path])
         self._forget(default_home())
         if errors:
@@ -81,7 +83,7 @@ class ReportOperator(BaseOperator):
         for unit in units:
             try:
                 plans += plans_of(unit)
-            except AirflowFailException as error:
+            except AirflowException as error:
                 self.log.warning("the report does not say why %s was planned: %s", unit["label"], error)
         return plans
 
@@ -102,6 +104,14 @@ class ReportOperator(BaseOperator):
         now = time.time()
         if gone := forget_reports(home, now - days * DAY_SECONDS, now - _longest_run_seconds()):
             self.log.info("%d files of reports older than %g days are gone", gone, days)
+
+
+def _results(returned: Any) -> list[dict[str, Any]]:
+    """Returns what a verb found, or of a file that cannot be read why: the other units have their report."""
+    try:
+        return results_of(returned)
+    except AirflowException as error:
+        return [{"error": f"{error}", "unread": True}]
 
 
 def _longest_run_seconds() -> float:

@@ -103,6 +103,11 @@ class TableOfRun:
         return all(one.success for one in self.verified)
 
     @property
+    def was_cleaned(self) -> bool:
+        """Whether a pass published something; another may have found that there was nothing left to do."""
+        return any(one.snapshot for one in self.passes)
+
+    @property
     def notes(self) -> list[str]:
         """Why planned logs were not cleaned after all, and what else there is to say."""
         return [note for one in self.passes for note in one.notes] + [one.note for one in self.verified if one.note]
@@ -135,10 +140,12 @@ def verdict(report: RunReport, tables: Sequence[TableOfRun]) -> str:
         report: the run's.
         tables: what `tables_of` finds in it.
     """
-    broken = sum(not table.holds for table in tables)
-    said = [f"{len(tables)} table{'s' * (len(tables) != 1)} cleaned"] if tables else ["Nothing was cleaned"]
+    broken, errors = sum(not table.holds for table in tables), len(report.errors)
+    cleaned = sum(table.was_cleaned for table in tables)
+    said = [f"{cleaned} table{'s' * (cleaned != 1)} cleaned"] if cleaned else ["Nothing was cleaned"]
     said += [f"{broken} with a broken guarantee"] if broken else []
-    return ", ".join([*said, f"{len(report.errors)} could not be worked on"] if report.errors else said) + "."
+    said += [f"{errors} problem{'s' * (errors != 1)}"] if errors else []
+    return ", ".join(said) + "."
 
 
 @dataclass(frozen=True)

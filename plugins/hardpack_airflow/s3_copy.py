@@ -14,6 +14,7 @@ from hardpack_airflow.config import setting
 log = logging.getLogger(__name__)
 FEW, MANY = 2, 5
 """Tries of a request: of one that somebody waits for, or that can be done without, and of one that a run needs."""
+NOT_THERE = ("404", "NoSuchKey")
 
 
 def pages_of(report: dict[str, Any]) -> list[Path]:
@@ -54,10 +55,11 @@ def download(file: Path) -> bool:
     """Bring a file of the home back from S3, where another machine has copied it.
 
     Returns:
-        Whether it is here now.
+        Whether it is here now; not where no place is set, or S3 has it not.
 
     Raises:
         ValueError: the setting is not an address on S3.
+        Unavailable: S3 refuses, or does not answer.
     """
     place = _place()
     if not place:
@@ -67,9 +69,12 @@ def download(file: Path) -> bool:
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         _client(MANY).download_file(place[0], _key(place[1], file), str(file))
-    except (BotoCoreError, ClientError) as error:
-        log.warning("%s was not found on S3: %s", file.name, type(error).__name__)
-        return False
+    except ClientError as error:
+        if error.response.get("Error", {}).get("Code") in NOT_THERE:
+            return False
+        raise _unavailable(error) from error
+    except BotoCoreError as error:
+        raise _unavailable(error) from error
     return True
 
 
@@ -106,19 +111,34 @@ def uploaded(beginning: str) -> dict[str, float]:
     Raises:
         Unavailable: S3 refuses, or does not answer.
     """
+    return {name: one["LastModified"].timestamp() for name, one in _listed(beginning, "Contents", "Key")}
+
+
+def folders(beginning: str) -> list[str]:
+    """Returns the folders of the home that S3 has inside one, as paths within the home that end with `/`.
+
+    Args:
+        beginning: that folder's path within the home, which ends with `/`.
+
+    Raises:
+        Unavailable: S3 refuses, or does not answer.
+    """
+    return [name for name, _ in _listed(beginning, "CommonPrefixes", "Prefix", Delimiter="/")]
+
+
+def _listed(beginning: str, what: str, name: str, **options: str) -> list[tuple[str, Any]]:
+    """Returns what S3 lists by its name within the home, with all that it says of each; nothing where none is set."""
     place = _place()
     if not place:
-        return {}
+        return []
     from botocore.exceptions import BotoCoreError, ClientError
 
     inside = _joined(place[1], "")
-    pages = _client(FEW).get_paginator("list_objects_v2")
+    pages = (
+        _client(FEW).get_paginator("list_objects_v2").paginate(Bucket=place[0], Prefix=inside + beginning, **options)
+    )
     try:
-        return {
-            one["Key"].removeprefix(inside): one["LastModified"].timestamp()
-            for page in pages.paginate(Bucket=place[0], Prefix=inside + beginning)
-            for one in page.get("Contents", ())
-        }
+        return [(one[name].removeprefix(inside), one) for page in pages for one in page.get(what, ())]
     except (BotoCoreError, ClientError) as error:
         raise _unavailable(error) from error
 
@@ -159,13 +179,18 @@ def _joined(prefix: str, name: str) -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-def upload_or_warn(files: Iterable[Path]) -> None:
-    """Copy files to S3; that they cannot be copied is no reason to stop or to do the work again."""
+def upload_or_warn(files: Iterable[Path], tries: int = FEW) -> None:
+    """Copy files to S3; that they cannot be copied is no reason to stop or to do the work again.
+
+    Args:
+        files: inside the home.
+        tries: of each request.
+    """
     for file in files:
         try:
-            upload([file], FEW)
+            upload([file], tries)
         except Exception as error:  # whatever it is, the work is done
-            log.warning("reports and pages were not copied: %s: %s", type(error).__name__, error)
+            log.warning("%s was not copied: %s: %s", file.name, type(error).__name__, error)
             if not isinstance(error, (OSError, ValueError)):
                 # S3 does not answer for the others either, and the task keeps its place in the pool
                 return

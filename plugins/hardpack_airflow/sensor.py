@@ -13,7 +13,7 @@ from hardpack_airflow.airflow_names import AirflowException, AirflowFailExceptio
 from hardpack_airflow.config import globs, usual_catalog
 from hardpack_airflow.failures import within
 from hardpack_airflow.metrics import send
-from hardpack_airflow.planning import kind_of, plan_units, run_interval, run_time, see_that_the_form_counts
+from hardpack_airflow.planning import is_by_hand, kind_of, plan_units, run_interval, run_time, see_that_the_form_counts
 from hardpack_airflow.trigger import DirtyLogsTrigger, event_of, failed, patient
 
 MOST_SAID = 20
@@ -72,7 +72,7 @@ class DirtyLogsSensor(BaseSensorOperator):
         if event["errors"] and not event["due"]:
             raise (AirflowFailException if event.get("lasting", True) else AirflowException)("; ".join(event["errors"]))
         run = context["dag_run"]
-        if not event["due"] and not event["reasons"] and kind_of(run) == "manual":
+        if not event["due"] and not event["reasons"] and is_by_hand(run):
             raise AirflowFailException(f"{self.tables}: no adopted table matches; mend the name or glob.")
         if not event["due"]:
             first = "; ".join(event["reasons"][:MOST_SAID]) or "no adopted table matches"

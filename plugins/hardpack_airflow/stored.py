@@ -43,10 +43,12 @@ def newest_docs(number: int, table: str = "") -> list[tuple[str, str]]:
         number: so many at most.
         table: its pages alone; empty for all.
     """
-    from hardpack.compaction.data_docs import is_of, newest_first, newest_pages
+    from hardpack.compaction.data_docs import beginning_of, is_of, newest_first, newest_pages
 
-    paths = {path for _, path in newest_pages(_home() / DOCS, number, table)}
-    elsewhere = (name.removeprefix(f"{DOCS}/") for name in s3_copy.uploaded(f"{DOCS}/validations/"))
+    paths, all_pages = {path for _, path in newest_pages(_home() / DOCS, number, table)}, f"{DOCS}/validations/"
+    # there may be hundreds of thousands, of which S3 lists a thousand at a time
+    listed = [f"{suite}{beginning_of(table)}" for suite in s3_copy.folders(all_pages)] if table else [all_pages]
+    elsewhere = (name.removeprefix(f"{DOCS}/") for beginning in listed for name in s3_copy.uploaded(beginning))
     paths |= {path for path in elsewhere if path.endswith(".html") and is_of(path, table)}
     return newest_first(paths)[:number]
 

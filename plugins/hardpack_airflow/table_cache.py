@@ -69,7 +69,9 @@ class TableCache:
     problem: str = ""
     """Why the last look failed."""
     looked: float = 0.0
-    """When the last look ended, by `time.time`."""
+    """When the last look ended that came to its end, by `time.time`."""
+    tried: float = 0.0
+    """When the last look ended, however it did."""
 
     def __post_init__(self) -> None:
         from hardpack.table.log_views import ManifestCache
@@ -94,7 +96,7 @@ class TableCache:
 
     def begin_look(self) -> threading.Thread | None:
         """Begins a look when the last one is long ago and none goes on; returns what to wait for."""
-        if time.time() - self.looked <= FRESH_SECONDS or not self._busy.acquire(blocking=False):
+        if time.time() - self.tried <= FRESH_SECONDS or not self._busy.acquire(blocking=False):
             return None
         looking = threading.Thread(target=self._look, daemon=True, name="hardpack-lookout")
         looking.start()
@@ -113,24 +115,25 @@ class TableCache:
     def _look(self) -> None:
         try:
             self._look_at_all()
-            self.problem = ""
+            self.problem, self.looked = "", time.time()
         except Exception as error:  # the page says it; the next request tries again
             from hardpack.failures import as_hardpack_error
 
             self.problem = f"{as_hardpack_error(error)}"
             log.warning("the tables could not be looked at: %s", self.problem)
         finally:
-            self.looked = time.time()
+            self.tried = time.time()
             self._busy.release()
 
     def _look_at_all(self) -> None:
         from hardpack.failures import of_table
+        from hardpack.operations.known_tables import adopted_tables, known_tables
         from hardpack.operations.summary import TableSummary
-        from hardpack.table.catalog import find_tables, metadata_locations
+        from hardpack.table.catalog import metadata_locations
 
         hp = self._open()
         locations = metadata_locations(hp.catalog)
-        names = find_tables(hp.catalog, "*.*")
+        names = known_tables(hp.catalog, "*.*", adopted_tables(hp.home, hp.catalog.name))
         self.tables = len(names)
         for gone in set(self.seen) - set(names):
             del self.seen[gone]

@@ -9,29 +9,27 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import quote
-from zoneinfo import ZoneInfo
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 
 from hardpack_airflow import actions, report_pages
 from hardpack_airflow.by_hand import ACTIONS as BY_HAND
 from hardpack_airflow.config import page_path, shown_catalogs
-from hardpack_airflow.patience import CATALOG, POLICIES
+from hardpack_airflow.patience import POLICIES, catalog_of
 from hardpack_airflow.rendering import PAGES, PER_PAGE, is_framed, page, part, said_of, status_of
 from hardpack_airflow.table_cache import TableCache, summaries_of
 
 if TYPE_CHECKING:
     from hardpack.operations.status import LogStatus
     from hardpack.operations.summary import TableSummary
-    from hardpack.policy import Policy
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -129,25 +127,30 @@ async def refused(request: Request, error: HTTPException) -> Response:
 
 
 @app.get("/")
-def overview(
-    sort: str = "due", find: Annotated[str, Query(max_length=200)] = "", at: Annotated[int, Query(ge=1)] = 1
+async def overview(
+    request: Request,
+    sort: str = "due",
+    find: Annotated[str, Query(max_length=200)] = "",
+    at: Annotated[int, Query(ge=1)] = 1,
 ) -> HTMLResponse:
     """Shows all tables: how dirty, how late, what the passes did."""
-    caches = _caches()
-    tables = [s for s in summaries_of(caches) if find.lower() in s.table.lower()]
+    caches = await _from_policies(_caches)
+    summaries = await run_in_threadpool(summaries_of, caches)
+    tables = [s for s in summaries if find.lower() in s.table.lower()]
     tables.sort(key=SORTS["table"])
     sort = _sorted(tables, SORTS, sort, "due")
     shown, at, last = part(tables, at, PER_PAGE)
     return page(
         "overview.html", tables=shown, all=tables, sort=sort, find=find, number=at, last=last, caches=caches,
-        next_runs=_next_runs([(s.catalog, s.table) for s in shown]),
+        next_runs=await _next_runs(request, [(s.catalog, s.table) for s in shown]),
     )  # fmt: skip
 
 
 @app.get("/api/tables")
-def tables() -> JSONResponse:
+async def tables() -> JSONResponse:
     """Returns the overview as JSON."""
-    return JSONResponse([s.model_dump() for s in summaries_of(_caches())])
+    summaries = await run_in_threadpool(summaries_of, await _from_policies(_caches))
+    return JSONResponse([s.model_dump() for s in summaries])
 
 
 @app.get("/tables/{name:path}")
@@ -162,13 +165,40 @@ async def table(
 ) -> HTMLResponse:
     """Returns one table: its logs, its history, its settings; and how a run stands that was started here."""
     started = await actions.state(request, dag, run) if dag and run else ""
+    where = await _from_policies(lambda: _meant(catalog))
+    kept = await report_pages.kept_of(where, name)
+    ran, next_run = (dag, run, started), (await _next_runs(request, [(where, name)]))[where, name]
     return await said_of(
-        name, CATALOG, lambda: _table_page(_meant(catalog), name, sort, at, (dag, run, started), is_framed(request))
+        name, catalog_of(where), lambda: _table_page(where, name, sort, at, ran, next_run, is_framed(request), kept)
     )
 
 
+async def _from_policies(question: Callable[[], T]) -> T:
+    """Returns what the policy file tells, whose disk may hang.
+
+    Args:
+        question: reads it.
+
+    Raises:
+        HTTPException: of the question, or the disk does not answer.
+    """
+    try:
+        return await POLICIES.answer(question)
+    except HTTPException:
+        raise
+    except Exception as error:  # the disk does not answer
+        raise HTTPException(status_of(error), f"{error}") from None
+
+
 def _table_page(
-    catalog: str, name: str, sort: str, at: int, started: tuple[str, str, str], framed: bool
+    catalog: str,
+    name: str,
+    sort: str,
+    at: int,
+    started: tuple[str, str, str],
+    next_run: int | str | None,
+    framed: bool,
+    kept: dict[str, Any],
 ) -> HTMLResponse:
     from hardpack.rules.causes import removed_by_cause
 
@@ -187,20 +217,15 @@ def _table_page(
     return page(
         "table.html", page=table_page, logs=logs, sort=sort, number=at, last=last, summary=table_page.summary,
         charts=charts(table_page.moments), settings=settings, passes=passes, causes=causes, started=started,
-        framed=framed, next_run=_next_runs([(catalog, name)])[catalog, name], actions=actions.MEANINGS,
-        **report_pages.kept_of(catalog, name),
+        framed=framed, next_run=next_run, actions=actions.MEANINGS,
+        **kept,
     )  # fmt: skip
 
 
 @app.post("/tables/{name:path}/{action}")
 async def act(request: Request, name: str, action: str, catalog: str = "") -> RedirectResponse:
     """Starts a run of the DAG that does what was asked, with the rights of who asked, and shows the table again."""
-    try:
-        where, cleaning_dag = await POLICIES.answer(lambda: _asked_of(catalog, name, action))
-    except HTTPException:
-        raise
-    except Exception as error:  # the disk does not answer
-        raise HTTPException(status_of(error), f"{error}") from None
+    where, cleaning_dag = await _from_policies(lambda: _asked_of(catalog, name, action))
     dag, form = actions.run_of(action, where, name, cleaning_dag)
     run = await actions.start(request, dag, form)
     query = {"dag": dag, "run": run} | ({"catalog": catalog} if catalog else {})
@@ -225,8 +250,9 @@ async def table_json(name: str, catalog: str = "") -> JSONResponse:
     """Returns one table as JSON."""
     from hardpack.failures import of_table
 
+    where = await _from_policies(lambda: _meant(catalog))
     try:
-        table_page = await CATALOG.answer(lambda: table_cache(catalog).table(name))
+        table_page = await catalog_of(where).answer(lambda: table_cache(where).table(name))
     except HTTPException:
         raise
     except Exception as error:  # whatever it is, the answer says it
@@ -258,8 +284,8 @@ def _sorted(rows: list[T], by: dict[str, Callable[[T], Any]], asked: str, usual:
     return asked
 
 
-def _policies_of(tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Policy | None]:
-    """Returns the policy of each table, which is given with its catalog before it; None where none names it.
+def _dag_of(catalog: str, table: str) -> str:
+    """Returns the id of the DAG that cleans a table, empty when none does.
 
     Raises:
         BadInput: the policy file is wrong.
@@ -267,39 +293,29 @@ def _policies_of(tables: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Pol
     from hardpack.policy.file import policies_in_force
 
     from hardpack_airflow.config import default_policy
-
-    policies = policies_in_force()
-    return {
-        (catalog, name): policies.in_catalog(catalog).of(name) if policies else default_policy()
-        for catalog, name in tables
-    }
-
-
-def _dag_of(catalog: str, table: str) -> str:
-    """Returns the id of the DAG that cleans a table, empty when none does."""
     from hardpack_airflow.factory import dag_id
 
-    policy = _policies_of([(catalog, table)])[catalog, table]
+    if policies := policies_in_force():
+        policy = policies.in_catalog(catalog).of(table)
+    else:
+        only = default_policy()
+        policy = only if only.names(table) else None
     return dag_id(policy.name) if policy else ""
 
 
-def _next_runs(tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int | None]:
-    """Returns when the schedules of the tables' policies start a run again, ms.
+async def _next_runs(request: Request, tables: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int | str | None]:
+    """Returns when the DAG of each table's policy starts a run again; see `actions.next_runs`.
 
-    None by hand, when no policy is theirs, and when the policy file is wrong, which Airflow shows at its DAGs.
+    None too where no policy names it, and where the policy file is wrong, which Airflow shows at its DAGs.
     """
-    from croniter import CroniterBadDateError, croniter
 
-    def next_run(policy: Policy | None) -> int | None:
-        if not policy or not policy.schedule or policy.problem:
-            return None
+    def dags() -> dict[tuple[str, str], str]:
         try:
-            return int(croniter(policy.schedule, datetime.now(ZoneInfo(policy.timezone))).get_next(float) * 1000)
-        except CroniterBadDateError:  # nothing is to come
-            return None
+            return {table: _dag_of(*table) for table in tables}
+        except Exception as error:  # the page has more to say than this
+            log.warning("no next run can be told: %s", error)
+            return {}
 
-    try:
-        return {table: next_run(policy) for table, policy in _policies_of(tables).items()}
-    except Exception as error:  # the page has more to say than this
-        log.warning("no next run can be told: %s", error)
-        return dict.fromkeys(tables)
+    of_tables = await _from_policies(dags)
+    found = await actions.next_runs(request, filter(None, of_tables.values()))
+    return {table: found.get(of_tables.get(table, "")) for table in tables}

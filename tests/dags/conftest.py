@@ -38,11 +38,14 @@ def own_homes(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def pages(own_homes):
+def pages(own_homes, monkeypatch):
     """Our pages, open to anybody, of which nothing is remembered."""
+    from fastapi import FastAPI
     from fastapi.testclient import TestClient
-    from hardpack_airflow import web
+    from hardpack_airflow import actions, web
 
+    # in the place of Airflow's own API, which knows no DAG here
+    monkeypatch.setattr(actions, "_airflow", FastAPI)
     web._table_cache.cache_clear()
     for dependency in web.app.router.dependencies:
         web.app.dependency_overrides[dependency.dependency] = lambda: None

@@ -1,5 +1,7 @@
 """What the buttons of a table's page start, in whose name, and how refusals are said."""
 
+import re
+
 import pytest
 
 pytestmark = pytest.mark.dags
@@ -12,6 +14,7 @@ class Airflow:
         from fastapi import FastAPI, Request
 
         self.app, self.asked, self.allowed = FastAPI(), [], True
+        self.about = {"is_paused": True, "next_dagrun_run_after": None}
 
         @self.app.post("/api/v2/dags/{dag}/dagRuns")
         async def start(dag: str, request: Request):
@@ -28,7 +31,7 @@ class Airflow:
 
         @self.app.get("/api/v2/dags/{dag}")
         def about(dag: str):
-            return {"is_paused": True}
+            return self.about
 
 
 @pytest.fixture
@@ -117,3 +120,24 @@ def test_what_is_done_by_hand_asks_no_policy(client, topics, airflow, tmp_path, 
 def test_a_button_means_the_one_table(client, airflow):
     client.post("/tables/shop.t[1]/clean", follow_redirects=False)
     assert airflow.asked[0][1]["tables"] == "shop.t[[]1]"
+
+
+def next_run_of(page):
+    return re.search(r"<dt>next run</dt><dd>(.*?)</dd>", page)[1]
+
+
+def test_the_next_run_is_what_airflow_says_of_the_policys_dag(client, topics, airflow, monkeypatch):
+    """Not what a cron expression would: DAGs begin paused, and on some nights clocks go back."""
+    name = topics[1]
+    assert next_run_of(client.get(f"/tables/{name}").text) == "paused"
+    assert "<td>paused</td>" in client.get("/", params={"find": name}).text
+    airflow.about = {"is_paused": False, "next_dagrun_run_after": "2100-01-02T03:04:05Z"}
+    assert "2100-01-02 03:04" in next_run_of(client.get(f"/tables/{name}").text)
+    assert "2100-01-02 03:04" in client.get("/", params={"find": name}).text
+    airflow.about = {"is_paused": False, "next_dagrun_run_after": None}
+    assert next_run_of(client.get(f"/tables/{name}").text) == "-"
+    # a table that the one policy of Airflow's section does not name
+    airflow.about = {"is_paused": False, "next_dagrun_run_after": "2100-01-02T03:04:05Z"}
+    monkeypatch.setenv("AIRFLOW__HARDPACK__TABLES", "shop.*")
+    assert next_run_of(client.get(f"/tables/{name}").text) == "-"
+    assert client.post(f"/tables/{name}/clean").status_code == 409

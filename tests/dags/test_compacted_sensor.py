@@ -30,6 +30,7 @@ def looks(catalog, tmp_path, monkeypatch):
             change.set_properties({STATE_PROPERTY: write_state(states)})
 
     def look(**arguments):
+        look.table = table
         return CompactedSensor(task_id="any", **{"table": name_of(table)} | arguments).poke({})
 
     return covered, look
@@ -67,3 +68,49 @@ def test_what_cannot_be_waited_for_is_refused(looks):
         look(up_to="soon")
     with pytest.raises(AirflowFailException, match="no such table"):
         look(table="t.nowhere", offset=1)
+
+
+def test_rows_that_came_late_are_not_covered(looks):
+    covered, look = looks
+    covered(4, 4)
+    assert look(offset=4)
+    append(look.table, {0: [row(1, "late")]})
+    assert not look(offset=4)
+    assert look(offset=1)
+    assert look(offset=4, partitions=["1"])
+
+
+def test_a_table_without_a_row_has_no_offset_yet(looks, catalog):
+    _, look = looks
+    empty = name_of(new_topic(catalog))
+    assert not look(table=empty, offset=1)
+    assert look(table=empty, up_to=str(T0))
+
+
+def test_rows_of_which_nothing_tells_a_time_may_be_older(looks, monkeypatch):
+    from hardpack.operations import status
+
+    covered, look = looks
+    covered(2, 4)
+    assert look(up_to=str(T0 + 1))
+    monkeypatch.setattr(status, "is_time", lambda ms: False)
+    assert not look(up_to=str(T0 + 1))
+    assert look(up_to=str(T0 + 1), partitions=["1"])
+
+
+def test_files_of_several_logs_may_have_rows_of_any(looks, monkeypatch):
+    from hardpack import Hardpack
+    from hardpack.operations.status import MIXED
+
+    covered, look = looks
+    covered(4, 4)
+    real = Hardpack.status
+
+    def with_mixed(self, table, now):
+        logs = real(self, table, now)
+        return [*logs, logs[0].model_copy(update={"partition": MIXED, "checkpoint": None, "first_dirty": 0})]
+
+    monkeypatch.setattr(Hardpack, "status", with_mixed)
+    assert not look(offset=4, partitions=["1"])
+    # which logs there are is not known before they are split
+    assert not look(offset=4, partitions=["7"])

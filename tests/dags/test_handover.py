@@ -54,7 +54,7 @@ def test_a_worker_without_the_folder_gets_them_from_s3_or_says_what_is_missing(h
         there = plans_handed_on(UNITS, "hardpack", "second")
         monkeypatch.setenv("HARDPACK_HOME", str(tmp_path / "elsewhere"))
         assert plans_of(there[7]) == UNITS[7]["plans"]
-        with pytest.raises(AirflowFailException, match="is not here"):
+        with pytest.raises(AirflowFailException, match=r"is neither here nor in s3://reports/some/place"):
             plans_of(here[7])
 
 
@@ -71,3 +71,28 @@ def test_results_are_handed_on_likewise(home):
     again = results_handed_on(many[2:], "hardpack", "run", "unit.verify.0")
     assert again != handed[0]
     assert (results_of(again), results_of(handed[0])) == (many[2:], many)
+
+
+def test_a_storage_that_does_not_answer_is_asked_again_and_ends_no_work_that_is_done(home, monkeypatch, tmp_path):
+    """A pass is published by then; and what a refused one has to say must not be lost."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+    from hardpack_airflow import s3_copy
+    from hardpack_airflow.handover import plans_handed_on, plans_of, results_handed_on, results_of
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://reports/some/place")
+    monkeypatch.setattr(s3_copy, "MANY", 1)
+    s3_copy._client.cache_clear()
+    many = [{"table": f"db.t{n}", "rest": "x" * 3000} for n in range(50)]
+    plans, results = plans_handed_on(UNITS, "d", "r"), results_handed_on(many, "d", "r", "unit.verify.0")
+    # on the same disk nobody needs a copy
+    assert plans_of(plans[0]) == UNITS[0]["plans"]
+    assert results_of(results) == many
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path / "elsewhere"))
+    with pytest.raises(AirflowException, match="reports_s3 cannot be read") as told:
+        plans_of(plans[0])
+    assert not isinstance(told.value, AirflowFailException)
+    s3_copy._client.cache_clear()

@@ -1,6 +1,7 @@
 """Our pages: what they show, what they refuse, and that nothing hostile gets through. Logins: tests/end_to_end."""
 
 import re
+import time
 
 import pytest
 from hardpack.compaction.report import LogReport, PassReport
@@ -35,7 +36,7 @@ def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, t
     append(catalog.load_table(busy), {0: [row(2, "a")]})
     client.get("/")
     assert read == []
-    web.table_cache().looked = 0.0
+    web.table_cache().tried = 0.0
     client.get("/")
     assert busy in read
     assert quiet not in read
@@ -107,7 +108,7 @@ def test_a_wrong_policy_file_is_said_beside_what_is_known(client, topics, tmp_pa
     path = tmp_path / "policies.yaml"
     path.write_text("policies: [{nme: x}]")
     monkeypatch.setenv("HARDPACK_POLICIES", str(path))
-    web.table_cache().looked = 0.0
+    web.table_cache().tried = 0.0
     answer = client.get("/", params={"find": "t.topic"})
     assert answer.status_code == 200
     assert topics[0] in answer.text
@@ -219,3 +220,15 @@ def test_addresses_lie_behind_the_path_of_airflows_own(client, topics, monkeypat
     assert f'href="/airflow/hardpack/tables/{topics[0]}"' in page
     assert '"/hardpack' not in page
     assert framed_path("/reports") == "/airflow/plugin/hardpack/airflow/hardpack/reports"
+
+
+def test_numbers_of_a_look_that_failed_are_told_as_those_of_the_last_that_did_not(client, topics, monkeypatch):
+    from hardpack_airflow import web
+    from hardpack_airflow.table_cache import TableCache
+
+    assert "Looked at" in client.get("/").text
+    monkeypatch.setattr(TableCache, "_look_at_all", lambda self: 1 / 0)
+    web.table_cache().tried, web.table_cache().looked = 0.0, time.time() - 7200
+    page = client.get("/").text
+    assert re.search(r"The numbers are of the last look that came to its end,\s+<time[^>]*>2 h ago", page)
+    assert "Looked at" not in page

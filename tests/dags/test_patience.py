@@ -34,8 +34,9 @@ def site(tmp_path, monkeypatch):
     """The application with a catalog that hangs, and questions that are given up soon."""
     monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    from fastapi import FastAPI
     from hardpack.table import catalog as module
-    from hardpack_airflow import patience, web
+    from hardpack_airflow import actions, patience, web
 
     hanging = Hanging()
 
@@ -45,6 +46,8 @@ def site(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "open_catalog", open_catalog)
     monkeypatch.setattr(patience, "PATIENCE_SECONDS", 3.0)
+    # in the place of Airflow's own API, which knows no DAG here
+    monkeypatch.setattr(actions, "_airflow", FastAPI)
     web._table_cache.cache_clear()
     for dependency in web.app.router.dependencies:
         web.app.dependency_overrides[dependency.dependency] = lambda: None
@@ -80,7 +83,7 @@ def test_a_hanging_catalog_holds_up_no_other_page(site):
     assert max(seconds for _, _, seconds in found) < 15
     said = {text for _, text, _ in found[:-2]}
     assert any("did not answer in 3 s" in text for text in said)
-    assert any("pages wait for the catalog" in text for text in said)
+    assert any("pages wait for catalog hardpack" in text for text in said)
 
 
 def test_all_pages_share_one_catalog_and_go_on_when_it_answers_again(site):

@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+import time
 
 import pytest
 from hardpack.compaction.report import LogReport, PassReport, PlannedLog, RunReport, VerifyReport
@@ -58,7 +59,7 @@ def test_a_report_is_read_by_people(client, tmp_path, monkeypatch):
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "hardpack_orders.manual__1.json").write_text(run_report().model_dump_json())
     page = client.get("/reports/hardpack_orders.manual__1").text
-    assert "<h1>1 table cleaned, 1 with a broken guarantee, 1 could not be worked on.</h1>" in page
+    assert "<h1>1 table cleaned, 1 with a broken guarantee, 1 problem.</h1>" in page
     assert "db.late: &lt;b&gt;no&lt;/b&gt; such table." in page
     cells = re.findall(r"<td[^>]*>(.*?)</td>", page)
     text = [re.sub(r"<[^>]*>", "", cell).strip() for cell in cells]
@@ -110,6 +111,49 @@ def test_pages_show_what_lies_on_s3_alone(client, bucket, tmp_path, monkeypatch)
     assert client.get(f"/docs/{place.removeprefix('data_docs/')}").text == "<p>fine</p>"
     assert client.get("/docs/..%2fsecret.txt").status_code == 404
     assert client.get("/reports/nothing").status_code == 404
+
+
+def test_a_tables_pages_are_listed_without_those_of_others(own_homes, bucket, monkeypatch):
+    """There may be hundreds of thousands, of which S3 lists a thousand at a time."""
+    from hardpack_airflow import s3_copy, stored
+
+    titles = ["db.orders_partition_0_published_7", "db.orders_partition_1_published_8", "db.other_partition_0_gate"]
+    for suite in ("log_guarantees", "own_expectations"):
+        for title in titles:
+            page = f"data_docs/validations/{suite}/{title}/20260102T030405.000000Z/x.html"
+            bucket.put_object(Bucket="audit", Key=f"lake/{page}", Body="<p>fine</p>")
+    monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://audit/lake/")
+    listed, real = [], s3_copy._listed
+
+    def noted(*asked, **more):
+        listed.extend(found := real(*asked, **more))
+        return found
+
+    monkeypatch.setattr(s3_copy, "_listed", noted)
+    assert len(stored.newest_docs(50, "db.orders")) == 4
+    assert not [name for name, _ in listed if "db.other" in name]
+    assert len(stored.newest_docs(50)) == 6
+
+
+def test_what_is_kept_of_a_table_comes_too_late_and_the_table_is_shown(client, topics, monkeypatch):
+    from hardpack_airflow import report_pages, stored
+
+    monkeypatch.setattr(report_pages, "KEPT_SECONDS", 0.2)
+    monkeypatch.setattr(stored, "newest_reports", lambda: time.sleep(2) or {})
+    answer = client.get(f"/tables/{topics[1]}")
+    assert answer.status_code == 200
+    assert "the place of the reports did not answer in 0.2 s" in answer.text
+
+
+def test_what_no_pass_published_was_not_cleaned():
+    from hardpack_airflow.run_view import tables_of, verdict
+
+    report = run_report(errors=["3 of 3 units did not reach the end, see their tasks"])
+    unpublished = report.model_copy(
+        update={"phase_one": [one.model_copy(update={"snapshot": None}) for one in report.phase_one], "phase_two": []}
+    )
+    assert verdict(unpublished, tables_of(unpublished)).startswith("Nothing was cleaned, 1 with a broken guarantee")
+    assert verdict(report, tables_of(report)).startswith("1 table cleaned")
 
 
 def test_s3_that_refuses_is_a_sentence(client, topics, bucket, monkeypatch):

@@ -3,7 +3,9 @@
 import json
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hardpack.compaction.report import LogReport, PassReport, RunReport
@@ -160,6 +162,59 @@ def test_every_unit_that_did_not_reach_the_end_is_told_of(units, stopped):
     assert gauges({"phase_one": [], "phase_two": []}, units_that_died(pulled)) == {"DeadThreadCount": stopped}
 
 
+class Ti:
+    """What the tasks before have returned."""
+
+    def __init__(self, **returned):
+        self.returned, self.pushed = returned, {}
+
+    def xcom_pull(self, task_ids, key="return_value", map_indexes=None):
+        found = self.returned.get(task_ids if key == "return_value" else key)
+        return [found] * len(map_indexes) if map_indexes is not None else found
+
+    def xcom_push(self, key, value):
+        self.pushed[key] = value
+
+
+@pytest.fixture
+def reported(home, monkeypatch):
+    """Runs the task, and gives how it failed and the gauges that it sent."""
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow import report_task
+
+    def run(**returned):
+        sent = {}
+        monkeypatch.setattr(report_task, "send", lambda policy, gauges: sent.update(gauges))
+        run_of = SimpleNamespace(
+            dag_id="hardpack", run_id="r", run_type="scheduled", run_after=datetime(2026, 1, 1, tzinfo=UTC), conf={}
+        )
+        context = {"ti": Ti(**returned), "dag_run": run_of, "params": {"tables": "db.*", "partitions": []}}
+        operator = report_task.ReportOperator(task_id="report", policy="all", tables=["db.*"])
+        with pytest.raises(AirflowFailException) as failed:
+            operator.execute(context)
+        return str(failed.value), sent
+
+    return run
+
+
+def test_a_run_that_could_not_even_look_tells_nothing_of_units_that_died(reported):
+    """An alert that waits for two hours would begin anew with each catalog's hiccup."""
+    assert reported() == ("nothing was planned, see the tasks sense and plan", {})
+    unit = {"label": "db.t", "plans": []}
+    said, sent = reported(plan=[unit])
+    assert said == "1 of 1 units did not reach the end, see their tasks"
+    assert sent["DeadThreadCount"] == 1
+
+
+def test_results_that_cannot_be_read_keep_no_other_from_its_report(reported, home):
+    unit, lost = {"label": "db.t", "plans": []}, {"file": "results/gone.json"}
+    said, sent = reported(**{"plan": [unit], "unit.phase_one": lost, "unit.phase_two": lost, "unit.verify": lost})
+    assert said.startswith(f"{home}/results/gone.json is not here")
+    assert said.count("is not here") == 1
+    assert sent["DeadThreadCount"] == 0
+    assert (home / "reports" / "hardpack.r.json").is_file()
+
+
 def test_reports_are_copied_to_s3_when_a_place_is_named(home, bucket, monkeypatch):
     from hardpack_airflow.s3_copy import pages_of, upload, upload_or_warn
 
@@ -178,4 +233,4 @@ def test_reports_are_copied_to_s3_when_a_place_is_named(home, bucket, monkeypatc
     said = []
     monkeypatch.setattr("hardpack_airflow.s3_copy.log.warning", lambda *words: said.append(words[0] % words[1:]))
     upload_or_warn([page])
-    assert said[0].startswith("reports and pages were not copied: ValueError: [hardpack] reports_s3")
+    assert said[0].startswith("page.html was not copied: ValueError: [hardpack] reports_s3")

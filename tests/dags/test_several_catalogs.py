@@ -132,7 +132,7 @@ def test_pages_of_all_catalogs_stay_while_the_file_cannot_be_read(pages, tmp_pat
     assert "db.far" in pages.get("/").text
     (tmp_path / "hardpack.yaml").write_text("policies: [")
     for name in ("east", "west"):
-        web.table_cache(name).looked = 0.0
+        web.table_cache(name).tried = 0.0
     page = pages.get("/").text
     assert "db.far" in page
     assert page.count("this is no YAML") == 2

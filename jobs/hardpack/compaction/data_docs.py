@@ -58,8 +58,13 @@ def is_of(path: str, table: str) -> bool:
     return len(parts) == 5 and _names(parts[2], table)
 
 
+def beginning_of(table: str) -> str:
+    """Returns how the titles of a table's pages begin, as they stand in paths."""
+    return f"{file_name(table, also=PARTITION)}{PARTITION}"
+
+
 def _names(title: str, table: str) -> bool:
-    return not table or title.startswith(f"{file_name(table, also=PARTITION)}{PARTITION}")
+    return not table or title.startswith(beginning_of(table))
 
 
 def _inside(folder: Path, pattern: str) -> Iterator[Path]:

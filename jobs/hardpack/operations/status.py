@@ -35,8 +35,8 @@ class LogStatus(BaseModel):
     first_uncleanable: int
     log_end: int
     overdue_ms: int
-    dirty_age_ms: int
-    """Age of the oldest row that no pass has covered."""
+    dirty_age_ms: int | None
+    """Age of the oldest row that no pass has covered, 0 where there is none, None where nothing tells it."""
     tombstones_waiting: int | None
     """None when the table's metadata does not count them."""
     next_horizon: int | None
@@ -87,8 +87,9 @@ def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
 
 def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:
     decision = decide(view, settings, now)
-    dirty = (f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty)
+    dirty = [f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty]
     head = list(filter(is_time, dirty))
+    untold = None if dirty else 0
     horizons = [ms for _, ms in view.state.horizons] if view.tombstones_waiting != 0 else []
     return LogStatus(
         table=table,
@@ -104,7 +105,7 @@ def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogS
         first_uncleanable=decision.first_uncleanable,
         log_end=view.log_end,
         overdue_ms=decision.overdue_ms,
-        dirty_age_ms=max(0, now - min(head)) if head else 0,
+        dirty_age_ms=max(0, now - min(head)) if head else untold,
         tombstones_waiting=view.tombstones_waiting,
         next_horizon=min([*horizons, *(ms for ms, _ in view.state.markers)], default=None),
         uncleanable=bool(view.state.uncleanable),
