@@ -98,3 +98,9 @@ def test_what_is_no_time_is_refused(library, text):
     with pytest.raises(BadInput, match="is no time, expected ms"):
         time_of(text)
     assert isinstance(run("db.a", f"--now={text}").exception, BadInput)
+
+
+@pytest.mark.parametrize("more", [["-p", "1"], ["--now", "2020-01-01"], ["--force"]])
+def test_a_plan_says_which_logs_when_and_how(library, tmp_path, more):
+    said = CliRunner().invoke(app, ["clean", "--plan", str(tmp_path / "plan.json"), *more])
+    assert "a plan says which logs, when and how" in str(said.exception)

@@ -21,11 +21,12 @@ def doctor(monkeypatch):
     """What the process that exercises Java leaves, and how often it was started."""
     started = []
 
-    def plant(leaves):
+    def plant(leaves, code=0):
         def run(command, env, **_):
-            started.append(command)
+            started.append(env)
             if leaves:
                 open(env[MADE_AT_EXIT], "w").close()
+            return subprocess.CompletedProcess(command, code)
 
         monkeypatch.setattr(module.subprocess, "run", run)
         return started
@@ -48,6 +49,21 @@ def test_a_java_that_makes_none_is_no_error(jars, doctor):
     doctor(leaves=False)
     assert make_class_archive() is None
     assert [path.name for path in jars[0].parent.iterdir()] == ["driver.jar"]
+
+
+def test_what_is_left_by_one_that_failed_half_way_is_no_archive(jars, doctor):
+    doctor(leaves=True, code=2)
+    assert make_class_archive() is None
+    assert [path.name for path in jars[0].parent.iterdir()] == ["driver.jar"]
+
+
+def test_a_home_that_is_named_from_the_current_folder_is_found_from_another(jars, doctor, tmp_path, monkeypatch):
+    """The archive would be of Spark's classes alone, and nobody would be told."""
+    monkeypatch.chdir(tmp_path.parent)
+    monkeypatch.setenv("HARDPACK_HOME", tmp_path.name)
+    started = doctor(leaves=True)
+    make_class_archive()
+    assert started[0]["HARDPACK_HOME"] == str(tmp_path)
 
 
 def test_a_java_that_hangs_is_no_error(jars, monkeypatch):

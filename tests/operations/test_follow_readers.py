@@ -190,4 +190,11 @@ def test_the_command_asks_those_that_policies_name(catalog, lake, broker, tmp_pa
     assert f"{name_of(one)}: reader billing goes on at 1 of 0" in both.stdout
     assert "the broker does not answer. Reader crm could not be asked." in both.stdout
     assert said(name_of(one)).exit_code == 0
+    # a wrong policy keeps nobody else's readers from being asked, and does not concern the tables of others
+    wrong = {"name": "b", "tables": ["crm.*"], "schedule": "never"}
+    path.write_text(json.dumps({"policies": [policy | {"readers": policy["readers"][:1]}, wrong]}))
+    assert said(name_of(one)).exit_code == 0
+    every = said()
+    assert every.stdout.startswith(f"{name_of(one)}: ")
+    assert "'never' is no cron expression" in str(every.exception)
     assert "no policy names a reader of t.none" in str(said("t.none").exception)

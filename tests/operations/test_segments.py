@@ -101,3 +101,10 @@ def test_what_a_pass_cleaned_is_clean(catalog, hp):
     table = superseded_once(catalog)
     hp.clean(hp.plan(name_of(table), now=T0, force=True))
     assert parts(hp, table) == [(0, 3, 3, "clean"), (4, 4, 1, "active")]
+
+
+def test_a_log_that_is_named_twice_is_meant_once(catalog, cold):
+    """Its rows would leave twice in a plan's sums, and its files be written anew twice."""
+    table = superseded_once(catalog)
+    assert parts(cold, table, partitions=[0, "0"]) == parts(cold, table)
+    assert len(cold.plan(name_of(table), T0, partitions=[0, 0]).logs) == 1

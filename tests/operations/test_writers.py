@@ -7,62 +7,28 @@ tiered-storage-for-apache-kafka@8fb1581 `RowSchema.java`; Debezium Server memiis
 """
 
 import time
-from itertools import count
 
 import pytest
 from hardpack import BadInput
 from hardpack.cli.main import app
 from hardpack.operations.writers import recognise
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import HourTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
     DoubleType,
     IntegerType,
-    ListType,
     LongType,
     MapType,
-    NestedField,
     StringType,
-    StructType,
     TimestampType,
     TimestamptzType,
 )
 from typer.testing import CliRunner
 
 from tests.layouts import TOPICS, commit
+from tests.sink_tables import META, VALUE, next_id, redpanda, struct, table_of
 from tests.topics import T0, name_of
-
-_names, _ids = count(), count(1)
-
-
-def field(name, kind, required=False):
-    return NestedField(next(_ids), name, kind, required=required)
-
-
-def struct(**fields):
-    return StructType(*(field(name, kind) for name, kind in fields.items()))
-
-
-def table_of(catalog, fields, keys=(), spec=None, properties=None):
-    """A table of these columns: name -> type."""
-    catalog.create_namespace_if_not_exists("sink")
-    listed = [field(n, t, required=n in keys) for n, t in fields.items()]
-    schema = Schema(*listed, identifier_field_ids=[f.field_id for f in listed if f.name in keys])
-    partitioned = PartitionSpec()
-    if spec:
-        partitioned = PartitionSpec(PartitionField(schema.find_field(spec).field_id, 1000, HourTransform(), "hour"))
-    return catalog.create_table(
-        f"sink.t{next(_names)}", schema, partition_spec=partitioned,
-        properties={"format-version": "2", **(properties or {})},
-    )  # fmt: skip
-
-
-VALUE = {"id": StringType(), "name": StringType(), "amount": DoubleType()}
-META = {"topic": StringType(), "partition": IntegerType(), "offset": LongType(), "timestamp": LongType()}
 
 
 def connect(catalog):
@@ -81,17 +47,6 @@ def connect_debezium(catalog):
     return table_of(catalog, VALUE | {"_cdc": cdc} | {f"_kafka_metadata_{n}": t for n, t in META.items()})
 
 
-def headers():
-    return ListType(next(_ids), struct(key=BinaryType(), value=BinaryType()))
-
-
-def redpanda(catalog, **value):
-    system = struct(
-        partition=IntegerType(), offset=LongType(), timestamp=TimestampType(), headers=headers(), key=BinaryType()
-    )
-    return table_of(catalog, {"redpanda": system, **(value or {"value": BinaryType()})}, spec="redpanda.timestamp")
-
-
 def redpanda_by_schema(catalog):
     return redpanda(catalog, **VALUE)
 
@@ -102,7 +57,7 @@ def redpanda_by_schema_with_a_value(catalog):
 
 def automq(catalog, **value):
     meta = struct(**{n: t for n, t in META.items() if n != "topic"})
-    header = MapType(next(_ids), StringType(), next(_ids), BinaryType())
+    header = MapType(next_id(), StringType(), next_id(), BinaryType())
     rest = {"_kafka_key": StringType(), "_kafka_header": header, "_kafka_metadata": meta}
     return table_of(catalog, {**(value or {"_kafka_value": BinaryType()}), **rest})
 
@@ -364,7 +319,7 @@ def test_several_topics_in_a_table(cold, catalog, files, bounds):
      ("topic,partition,offset", "names a log by string, int, long"), ("topic,shard", "there is no column 'shard'")],
 )  # fmt: skip
 def test_a_log_is_named_by_a_topic_and_its_partition_in_this_order(cold, catalog, columns, wrong):
-    table = TOPICS.create(catalog, f"sinks.named{next(_names)}")
+    table = TOPICS.create(catalog, f"sinks.named{next_id()}")
     settings = TOPICS.settings | {"column.partition": ",".join(f"_kafka.{name}" for name in columns.split(","))}
     assert wrong.replace("'shard'", "'_kafka.shard'") in refusal(cold.adopt, name_of(table), settings)
     assert not any(key.startswith("hardpack.") for key in catalog.load_table(name_of(table)).properties)

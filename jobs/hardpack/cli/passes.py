@@ -37,6 +37,8 @@ def clean(
     hp = console.connect()
     if (plan_file is None) == (not tables):
         raise BadInput("give either tables or --plan FILE, as in `hardpack clean db.t`.")
+    if plan_file and (partition or force or now is not None):
+        raise BadInput("a plan says which logs, when and how; leave --partition, --now and --force out, or plan anew.")
     plans: dict[str, Plan] = {}
 
     def work(table: str) -> PassReport:

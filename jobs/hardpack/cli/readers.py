@@ -75,16 +75,19 @@ def follow(
     """
     hp = console.connect()
     policies = hp.policies.policies if hp.policies else ()
+    asked = [policy for policy in policies if table is None or policy.names(table)]
+    wrong = [policy.problem for policy in asked if policy.problem]
     sources = [source for policy in policies for source in policy.readers if table in (None, source.table)]
-    if wrong := hp.policies.problems() if hp.policies else []:
-        raise BadInput("; ".join(wrong))
-    if not sources:
+    if not sources and not wrong:
         of = f" of {table}" if table else ""
         raise BadInput(f"no policy names a reader{of}; give one under `readers` in the policy file.")
     code = 0
     for one in hp.follow_readers(sources, now):
         out.print(plain(one.said), style="red" if one.exit_code else None)
         code = max(code, one.exit_code)
+    if wrong:
+        # those of the other policies have been asked
+        raise BadInput("; ".join(wrong))
     if code:
         raise typer.Exit(code)
 

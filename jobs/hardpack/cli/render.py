@@ -83,8 +83,14 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], s
             min_width=min(widest, LEAST_WIDTH) if at == last else None,
         )
     for row in cells:
-        out.add_row(*(f"{c:,}" if isinstance(c, int) else _shown(str(c)) for c in row))
+        out.add_row(*map(_cell, row))
     return out
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else _shown(str(value))
 
 
 def _shown(text: str) -> str:

@@ -6,20 +6,23 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hardpack.cli import console
 from hardpack.cli.arguments import settings_of
-from hardpack.cli.console import out
+from hardpack.cli.console import err, out
 from hardpack.cli.options import AsJson, Partitions, TableName, print_json
 from hardpack.cli.render import settings_table, split_table, writer_table
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, plain
 from hardpack.operations.like_topic import topic_settings
 from hardpack.operations.writers import RECOGNISERS
 from hardpack.rules.model import LogState
-from hardpack.rules.settings import Settings
+from hardpack.rules.settings import Settings, is_locked
+
+if TYPE_CHECKING:
+    from hardpack.api import Hardpack
 
 app = typer.Typer()
 LikeTopic = Annotated[
@@ -54,7 +57,8 @@ def adopt(
     as_json: AsJson = False,
 ) -> None:
     """Check a table and set its properties."""
-    pairs, taken, hp = settings_of(settings), _of_topic(like_topic, command_config), console.connect()
+    hp = console.connect()
+    pairs, taken = settings_of(settings), _of_topic(hp, table, like_topic, command_config)
     pairs = {**taken, **pairs}
     recognised = hp.writer_of(table, pairs, writer)
     result = hp.adopt(table, pairs, dry_run, writer)
@@ -87,18 +91,27 @@ def create(
 
     It is partitioned by the log and ordered by offset. The namespace has to be there.
     """
-    pairs, taken = settings_of(settings), _of_topic(like_topic, command_config)
-    result = console.connect().create(table, {**taken, **pairs})
+    hp = console.connect()
+    pairs, taken = settings_of(settings), _of_topic(hp, table, like_topic, command_config)
+    result = hp.create(table, {**taken, **pairs})
     if as_json:
         print_json(result)
         return
     out.print(settings_table(f"{table} is an empty compacted topic", result))
 
 
-def _of_topic(like_topic: str | None, command_config: Path | None) -> dict[str, str]:
+def _of_topic(hp: Hardpack, table: str, like_topic: str | None, command_config: Path | None) -> dict[str, str]:
+    """Returns what a topic of a broker sets, but for what the table's policy locks: the policy says that."""
     if command_config is not None and not like_topic:
         raise BadInput("--command-config tells how to reach a broker, and none is asked; name a topic by --like-topic.")
-    return topic_settings(like_topic, command_config) if like_topic else {}
+    found = topic_settings(like_topic, command_config) if like_topic else {}
+    policy = hp.policies.settings(table) if hp.policies else {}
+    if locked := sorted(name for name in found if is_locked(name, policy)):
+        err.print(
+            plain(f"hardpack: {', '.join(locked)} of {like_topic} is left out, as the table's policy locks it."),
+            soft_wrap=True,
+        )
+    return {name: value for name, value in found.items() if name not in locked}
 
 
 @app.command()

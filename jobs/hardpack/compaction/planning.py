@@ -74,7 +74,8 @@ def wanted_logs(
     logs = table_logs(table, settings, memory=memory, partitions=partitions)
     if partitions is None:
         return logs
-    by_name, wanted = {v.name: v for v in logs.views}, [str(p) for p in partitions]
+    # who names a log twice means it once
+    by_name, wanted = {v.name: v for v in logs.views}, list(dict.fromkeys(map(str, partitions)))
     if (missing := [p for p in wanted if p not in by_name]) and not (logs.mixed and waiting_too):
         names = ", ".join(v.name for v in read_logs(table, settings, memory=memory)) or "none"
         hidden = f"; others may be in {len(logs.mixed)} files that are to be split" if logs.mixed else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pyiceberg.table import Table
@@ -15,7 +16,7 @@ from hardpack.operations.pause import date_anew
 from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
 from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_settings, read_settings
-from hardpack.rules.tombstones import NULL
+from hardpack.rules.tombstones import NULL, TombstoneRule, tombstone_rule
 from hardpack.table.columns import POLICY
 from hardpack.table.history import ancestors, summary_of, tells_states
 from hardpack.table.layout import FIELDS, OFFSETS, RULE, TOMBSTONES, bound_fields, check_layout, mean_other_rows
@@ -132,7 +133,14 @@ def _other_tombstones(table: Table, after: Settings, fields: str, policy: Mappin
     if POLICY not in table.properties or STATE_PROPERTY not in table.properties:
         return False
     before = {**policy, **own_settings(table.properties, policy)}.get("tombstone", NULL)
-    return before != after.tombstone or mean_other_rows(_fields_of_state(table), fields, TOMBSTONES)
+    return _rule(before) != _rule(after.tombstone) or mean_other_rows(_fields_of_state(table), fields, TOMBSTONES)
+
+
+def _rule(text: str) -> TombstoneRule | None:
+    """Returns what a rule says, however it is written; None of what is none, which was written past the adoption."""
+    with suppress(ValueError):
+        return tombstone_rule(text)
+    return None
 
 
 def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: Sequence[str]) -> None:

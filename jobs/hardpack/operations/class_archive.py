@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from hardpack.home import default_home
 from hardpack.spark.java_start import MADE_AT_EXIT, class_archive
 from hardpack.spark.session import jar_paths
 
@@ -39,14 +40,18 @@ def make_class_archive() -> Path | None:
             f"{warehouse}URI": f"sqlite:///{scratch}/catalog.db",
             f"{warehouse}WAREHOUSE": f"file://{scratch}",
             "HARDPACK_SPARK_MASTER": "local[2]",
+            # it may be named from the folder that this runs in
+            "HARDPACK_HOME": str(default_home().resolve()),
             MADE_AT_EXIT: str(archive.with_suffix(".new")),
         }
         command = [sys.executable, "-c", "from hardpack.cli.main import main; main()", "--catalog", CATALOG, "doctor"]
         try:
-            subprocess.run(command, env=environment, cwd=scratch, capture_output=True, timeout=LONGEST_SECONDS)
+            done = subprocess.run(command, env=environment, cwd=scratch, capture_output=True, timeout=LONGEST_SECONDS)
         except subprocess.TimeoutExpired:
             return None
-    if not archive.with_suffix(".new").is_file():
+    if done.returncode or not archive.with_suffix(".new").is_file():
+        # of what failed half-way it lacks the classes of the other half
+        archive.with_suffix(".new").unlink(missing_ok=True)
         return None
     archive.with_suffix(".new").chmod(0o644)
     archive.with_suffix(".new").replace(archive)

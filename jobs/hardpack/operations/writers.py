@@ -18,6 +18,7 @@ from hardpack.table.schema_columns import column_by_id, find_column
 METADATA = ("partition", "offset", "timestamp")
 KEPT = "Deletes are rows with a null value, as in Kafka."
 SKIPPED = "Deletes do not reach the table, as the sink passes over tombstones: a deleted key's last row stays."
+REWRITTEN = "A row with __deleted=true deletes its key, as Debezium's ExtractNewRecordState writes it."
 OPERATION = "A row with operation D deletes its key; it is compared by its key alone."
 
 
@@ -106,7 +107,7 @@ def _mapped(prefix: str, **more: str) -> dict[str, str]:
 def _connect(columns: _Columns, given: bool) -> Writer | None:
     nested = columns.there("_kafka_metadata.topic", "_kafka_metadata.offset")
     prefix = "_kafka_metadata." if nested else "_kafka_metadata_"
-    cdc, title = columns.there("_cdc.op", "_cdc.key"), "Iceberg's Kafka Connect sink"
+    cdc, title = columns.there("_cdc.op"), "Iceberg's Kafka Connect sink"
     if not (nested or columns.there("_kafka_metadata_offset")):
         if cdc and columns.there("_cdc.offset") and not columns.there("_kafka_metadata"):
             raise BadInput(
@@ -115,13 +116,16 @@ def _connect(columns: _Columns, given: bool) -> Writer | None:
             )
         return None
     if cdc:
-        key = "" if given else columns.key("_cdc.key", title)
-        settings = _mapped(prefix, key=key, tombstone="_cdc.op=D")
+        # of a topic without a schema of its keys the transform writes none
+        own = columns.key("_cdc.key", title) if columns.there("_cdc.key") and not given else ""
+        settings = _mapped(prefix, key="" if given else own or columns.identifier(title), tombstone="_cdc.op=D")
         return Writer(
             "connect-debezium", f"{title} with DebeziumTransform", settings, (OPERATION,), _topic(columns, prefix)
         )
     key = "" if given else columns.identifier(title)
-    return Writer("connect", title, _mapped(prefix, key=key, tombstone="none"), (SKIPPED,), _topic(columns, prefix))
+    tombstone, meaning = ("__deleted=true", REWRITTEN) if columns.is_text("__deleted") else ("none", SKIPPED)
+    settings = _mapped(prefix, key=key, tombstone=tombstone)
+    return Writer("connect", title, settings, (meaning,), _topic(columns, prefix))
 
 
 def _topic(columns: _Columns, prefix: str) -> str:
@@ -226,6 +230,12 @@ def recognise(table: Table, settings: Mapping[str, str], named: str | None = Non
             f"{name}: it has columns of {names}, expected one writer; say which with `hardpack adopt {name} --from "
             f"{writers[0].name}`."
         )
+    mapped = "column.offset" in settings or columns.there("offset")
+    if not writers and not mapped and columns.there("__op", "__deleted"):
+        raise BadInput(
+            f"{name}: Debezium Server wrote rows without Kafka's partition and offset, so that they are no log; send "
+            "the changes through Kafka, or leave the table alone."
+        )
     return writers[0] if writers else None
 
 
@@ -239,11 +249,6 @@ def _refuse_owned(table: Table, columns: _Columns) -> None:
         )
     if any(key.startswith("moonlink.") for key in table.properties):
         raise BadInput(f"{name}: Moonlink keeps this table as its only writer and compacts it itself; leave it alone.")
-    if columns.there("__op", "__deleted") and not columns.there("_kafka_offset"):
-        raise BadInput(
-            f"{name}: Debezium Server wrote rows without Kafka's partition and offset, so that they are no log; send "
-            "the changes through Kafka, or leave the table alone."
-        )
     if _has_equality_deletes(table):
         raise BadInput(
             f"{name}: its sink upserts rows by equality deletes, so that only the latest row of a key is there "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -78,6 +79,17 @@ class _OnceEach(yaml.SafeLoader):
                 )
             seen.add(str(key.value))
         return node
+
+
+# a time of day is no number of seconds, as YAML 1.1 has it: nobody means that by it, and its unit is not the setting's
+_OnceEach.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag not in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_OnceEach.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
+_OnceEach.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?$"), list("-+0123456789")
+)
 
 
 @lru_cache(maxsize=4)

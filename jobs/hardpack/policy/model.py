@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
@@ -30,8 +30,30 @@ UNIT_BYTES = 100 * 1024**3
 """Most bytes of a unit where no policy says another number."""
 LONGEST_MS = 100 * 365 * DAY_MS
 """More than a timer of Airflow's is given."""
+ON_OR_OFF = {dotted(name) for name, field in Settings.model_fields.items() if "off" in get_args(field.annotation)}
+MAY_BE_NULL = ("tombstone", "key.absent")
+"""Settings that have `null` among their values."""
+YAML_VALUE: dict[str, Any] = {"type": ["string", "number", "boolean", "null", "array"], "items": {"type": "string"}}
 Glob = Annotated[str, Field(min_length=1)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+def _text(name: str, value: object) -> str:
+    """Returns a setting's value as a table property has it; YAML takes `off` for a truth value and `null` for none.
+
+    Raises:
+        ValueError: it is neither a value nor a list of some.
+    """
+    if isinstance(value, bool):
+        words = ("off", "on") if name in ON_OR_OFF else ("false", "true")
+        return words[value]
+    if value is None and name in MAY_BE_NULL:
+        return "null"
+    if isinstance(value, list) and value and all(isinstance(one, str | int) for one in value):
+        return ",".join(map(str, value))
+    if value is None or isinstance(value, list | Mapping):
+        raise ValueError(f"{name} is {value!r}, expected a value, or a list of names; give it one, or leave it out")
+    return str(value)
 
 
 class Policy(BaseModel):
@@ -48,7 +70,9 @@ class Policy(BaseModel):
     schedule: str = Field("0 * * * *", description="cron; empty: runs by hand only")
     timezone: str = Field("UTC", description="of the schedule, as Europe/Berlin")
     settings: dict[str, str] = Field(
-        {}, description="settings of tables that do not set them themselves, by a topic's names or a broker's"
+        {},
+        description="settings of tables that do not set them themselves, by a topic's names or a broker's",
+        json_schema_extra={"additionalProperties": YAML_VALUE},
     )
     locked: bool | tuple[Glob, ...] = Field(
         False,
@@ -118,11 +142,10 @@ class Policy(BaseModel):
     @field_validator("settings", mode="before")
     @classmethod
     def _as_text(cls, given: object) -> object:
-        """Returns YAML's numbers and truth values as a table property has them, a broker's names as a topic's."""
+        """Returns YAML's values as a table property has them, a broker's names as a topic's."""
         if not isinstance(given, Mapping):
             return given
-        texts = {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in given.items()}
-        return as_topic_settings(texts)
+        return as_topic_settings({str(name): _text(str(name), value) for name, value in given.items()})
 
     @field_validator("name")
     @classmethod

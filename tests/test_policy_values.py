@@ -1,0 +1,85 @@
+"""What YAML makes of a policy's values is what somebody wrote, or is refused where it stands; no JVM."""
+
+import pytest
+from hardpack import Hardpack
+from hardpack.cli.main import app
+from hardpack.policy import Policies
+from hardpack.policy.file import load_policies
+from typer.testing import CliRunner
+
+from tests.topics import name_of, new_topic
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    path = tmp_path / "policies.yaml"
+    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
+
+    def write(text):
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def settings_of(write, *lines):
+    given = "\n".join(f"      {line}" for line in lines)
+    file = load_policies(write(f"policies:\n  - name: a\n    tables: ['t.*']\n    settings:\n{given}\n"))
+    return file.policies[0].problem or file.settings("t.x")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("maintenance: off", {"maintenance": "off"}),
+        ("maintenance: on", {"maintenance": "on"}),
+        ("maintenance: 'off'", {"maintenance": "off"}),
+        ("tombstone: null", {"tombstone": "null"}),
+        ("key.absent: null", {"key.absent": "null"}),
+        ("duplicates.ignore: [ingested, seen]", {"duplicates.ignore": "ingested,seen"}),
+        ("column.key: [region, id]", {"column.key": "region,id"}),
+        ("min.cleanable.dirty.ratio: 0.25", {"min.cleanable.dirty.ratio": "0.25"}),
+        ("retention.ms: -1", {"retention.ms": "-1"}),
+        ("segment.bytes: 1_048_576", {"segment.bytes": "1048576"}),
+    ],
+)
+def test_what_yaml_makes_of_a_value_is_what_somebody_wrote(write, line, expected):
+    assert settings_of(write, line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("column.leader.epoch:", "column.leader.epoch is None, expected a value"),
+        ("column.key: {a: b}", "expected a value, or a list of names"),
+        ("duplicates.ignore: []", "expected a value, or a list of names"),
+        ("delete.retention.ms: 24:00:00", "delete.retention.ms"),
+    ],
+)
+def test_what_is_no_value_is_refused_where_it_stands(write, line, words):
+    assert words in settings_of(write, line)
+
+
+def test_the_schema_takes_what_a_file_may_say():
+    import jsonschema
+
+    ratio = {"min.cleanable.dirty.ratio": 0.2, "max.compaction.lag.ms": 3600000, "maintenance": False}
+    policy = {"name": "a", "tables": ["t.*"], "settings": {**ratio, "column.key": ["a", "b"], "tombstone": None}}
+    jsonschema.validate({"policies": [policy]}, Policies.model_json_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(
+            {"policies": [{**policy, "settings": {"column.key": {"a": 1}}}]}, Policies.model_json_schema()
+        )
+
+
+def test_a_topics_settings_that_the_policy_locks_are_left_out(write, catalog, lake, monkeypatch):
+    from hardpack.cli import table_state
+
+    write("policies: [{name: a, tables: ['t.*'], locked: [cleanup.policy], settings: {cleanup.policy: compact}}]")
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
+    monkeypatch.setattr(table_state, "topic_settings", lambda *_: {"cleanup.policy": "compact", "retention.ms": "5"})
+    table = name_of(new_topic(catalog))
+    said = CliRunner().invoke(app, ["adopt", table, "--like-topic", "b:9/orders"], env={"COLUMNS": "200"})
+    assert said.exit_code == 0, said.exception
+    assert "b:9/orders sets retention.ms=5" in said.stdout
+    assert "cleanup.policy of b:9/orders is left out, as the table's policy locks it" in said.stderr
