@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hardpack.rules.model import SnapshotRef
 from hardpack.spark.commit import CommitChange
 from hardpack.spark.jvm_table import JvmTable
@@ -31,9 +32,11 @@ from tests.histories.generator import Maker
 from tests.histories.hp import Telling
 from tests.histories.ice import SCHEMA, SPEC, Row
 from tests.histories.jvm_table import Landed
+from tests.histories.oracle import must
 from tests.histories.steps import Step
 from tests.histories.world import World
 
+ON_READ = "merge-on-read"
 NAMED = Schema(*SCHEMA.fields, NestedField(7, "rid", LongType()))
 KINDS = {
     "append", "advance", "scheduled", "late", "redeliver", "binpack", "update", "delete", "insert_overwrite",
@@ -58,9 +61,11 @@ class SparkTab:
     by_log = True
     """At this level a partition always keeps logs apart."""
 
-    def __init__(self, world: Any, name: str) -> None:
+    def __init__(self, world: Any, name: str, on_read: bool) -> None:
         self.world, self.name, self.sql_name = world, name, f"`{world.catalog.name}`.{name}"
         self.sizes: dict[str, int] = {}
+        self.on_read = on_read
+        """Whether passes may hide rows in the place of writing files anew."""
 
     @property
     def table(self) -> Any:
@@ -103,6 +108,12 @@ class SparkTab:
             rows = ArrowScan(table.metadata, table.io, scan.projection(), AlwaysTrue()).to_table([task])
             found[task.file.file_path] = [_row(r, scan.projection()) for r in rows.to_pylist()]
         return found
+
+    def stored(self, snapshot: int) -> list[Row]:
+        """All rows that lie in the data files of a snapshot, whatever hides them."""
+        files = {task.file.file_path for task in self.table.scan(snapshot_id=snapshot).plan_files()}
+        parts = [pq.read_table(path.removeprefix("file://").removeprefix("file:")) for path in sorted(files)]
+        return [_row(row, NAMED) for part in parts for row in part.to_pylist()]
 
     def paths(self, snapshot: Snapshot | None) -> list[str]:
         return list(self.visible(snapshot))
@@ -182,8 +193,22 @@ class SparkWorld(World):
         with contextlib.suppress(Exception):
             self.catalog.drop_table(name)
         fixed = {"hardpack.orphan.age.ms": "31536000000", "format-version": "2", "hardpack.maintenance": "off"}
+        # so that a script which is printed says it
+        on_read = name.startswith("t.on_read")
+        hides = {"hardpack.deletion.vector.min.bytes": "0", "hardpack.deletion.vector.max.ratio": "0.6"}
+        fixed |= {"write.delete.mode": ON_READ, **hides} if on_read else {}
         self.catalog.create_table(name, NAMED, partition_spec=SPEC, properties={**properties, **fixed})
-        return SparkTab(self, name)
+        return SparkTab(self, name, on_read)
+
+    def left_storage(self, name: str, before: int | None, after: int) -> None:
+        """See that with a tombstone every older row of its key that passes knew has left the files (invariant 5)."""
+        oracle = self.oracles[name]
+        was, now, lines = oracle.rows[before].of, oracle.rows[after].of, oracle.lines[after]
+        gone = {(row.log, row.key): row.offset for rid, row in was.items() if rid not in now}
+        if gone:
+            lying = [r for r in self.lake.tabs[name].stored(after) if r.offset < gone.get((r.log, r.key), -1)]
+            left = [r for r in lying if r.log in lines and r.rid in lines[r.log].seen]
+            must(not left, "I5", f"the row at {left[0].offset if left else 0} of a deleted key lies hidden in a file")
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -199,6 +224,8 @@ class SparkWorld(World):
             if {"hardpack.pass", "hardpack.portion"} & summary.keys():
                 self.landed.append(Landed(name, made.id, parent, base, phase, self.now, summary, self.settings))
             self.look(name)
+            if phase == "two":
+                self.left_storage(name, parent, made.id)
             return made
 
         # every table that hardpack opens by itself has to tell of its commits, until the world is over
@@ -246,10 +273,9 @@ def delete(world: Any, tab: SparkTab, key: str | None, log: int | None = None, p
            on_read: bool = False) -> None:  # fmt: skip
     at = {row.log: world.ends.get((tab.name, row.log), 3) * percent // 100 for row in world.written[tab.name]}
     upto = " OR ".join(f"(partition = {name} AND `offset` <= {end})" for name, end in at.items()) or "false"
-    how = "merge-on-read" if on_read else "copy-on-write"
-    tab.set_properties({"write.delete.mode": how})
+    tab.set_properties({"write.delete.mode": ON_READ if on_read else "copy-on-write"})
     tab.sql(f"DELETE FROM TABLE_ WHERE {_where(key, log)} AND ({upto})")
-    tab.set_properties({"write.delete.mode": None})
+    tab.set_properties({"write.delete.mode": ON_READ if tab.on_read else None})
 
 
 def insert_overwrite(world: Any, tab: SparkTab, log: int | None, rows: Any, from_start: bool = True) -> None:
