@@ -39,6 +39,7 @@ from pyroaring import BitMap
 from tests.histories import splitting
 from tests.histories.ice import Row
 from tests.histories.judging import Columns, all_but_one, broken, compare
+from tests.histories.manifests import delete_file
 
 Place = tuple[str, int]
 """File and position."""
@@ -64,11 +65,10 @@ class Frame:
 
 
 class SimFiles:
-    """Stands for `DataFiles`: nothing is hidden under deletion vectors, and what is discarded leaves the store."""
-
-    merge_on_read = False
+    """Stands for `DataFiles`: what is discarded leaves the store."""
 
     def __init__(self, session: Any) -> None:
+        self.merge_on_read = session.jvm.tab.on_read
         self.schema, self.store = session.table.schema(), session.jvm.tab.store
         self.io, self.location = session.table.io, session.table.location()
 
@@ -77,9 +77,9 @@ class SimFiles:
             self.store.delete(path)
 
 
-def deleted_rows(files: Any, deletes: Mapping[str, list[frozenset[int]]], sizes: Any, rows: Frame) -> Any:
-    """The positions that others' position deletes took, by data file."""
-    return {path: BitMap(positions) for path, (positions,) in deletes.items()}
+def deleted_rows(files: Any, deletes: Mapping[str, list[Any]], sizes: Any, rows: Frame) -> Any:
+    """The positions that position deletes took, by data file."""
+    return {path: BitMap(at for one in lying for at in one.positions) for path, lying in deletes.items()}
 
 
 def standing(inputs: Any, log: Any) -> dict[tuple[str, int], Row]:
@@ -105,11 +105,27 @@ def find_dead_rows(session: Any, inputs: Any) -> DeadRows:
             raise UncleanableLog("keyless rows.", (log.name,), f"{keyless} rows without a key")
         for (path, position), cause in dead.items():
             files.setdefault(path, FileDeadRows(log.name)).add(cause, BitMap([position]), rows[path, position].offset)
-    for path, rows in files.items():
-        rows.deleted_before = inputs.deleted.get(path, BitMap())
+        for path in _with_deleted_keys(inputs, log, rows, at) if work.request.phase == "one" else ():
+            files.setdefault(path, FileDeadRows(log.name)).key_deleted = True
+    for path, found in files.items():
+        found.deleted_before = inputs.deleted.get(path, BitMap())
     if work.request.phase == "one":
         return DeadRows(files, {log.name: _facts(session, inputs, log, at) for log in work.logs})
     return DeadRows(files, {log.name: LogFacts(expired_to=expired_to(files.values(), log.name)) for log in work.logs})
+
+
+def _with_deleted_keys(inputs: Any, log: Any, rows: Mapping[Place, Row], at: Columns) -> Iterator[str]:
+    """Files with a row, hidden ones too, of a key that is deleted now: it has to leave the storage."""
+    first, end = log.reach.first_dirty, log.reach.map_end
+    last: dict[str, Row] = {}
+    for row in rows.values():
+        if row[at.key] is not None and row.offset < end and row.offset >= last.get(row[at.key], row).offset:
+            last[row[at.key]] = row
+    deleted = {key: row.offset for key, row in last.items() if row[at.value] is None and row.offset >= first}
+    for file in log.view.files:
+        lying = inputs.files.store.files[file.path]
+        if any(row.offset < deleted.get(row[at.key], -1) for row in lying):
+            yield file.path
 
 
 def _expired(rows: Mapping[Place, Row], log: Any, at: Columns) -> Dead:
@@ -169,7 +185,13 @@ def write(session: Any, choice: Any) -> Staged:
         files = [tab.file(rows, session.jvm.world.clock, ours=True)] if rows else []
         new += files
         made.append(Rewritten(tuple(run), [_content_file(tab, file) for file in files]))
-    return Staged(choice, made, (), new)
+    log_of = {file.path: int(log.name) for log in choice.work.logs for file in log.view.files}
+    vectors = [
+        delete_file(tab, log_of[path], {path: frozenset(positions)}, session.jvm.world.clock)
+        for path, positions in choice.hide.items()
+    ]
+    listed = [listed_file(v.file_path, "parquet", v.spec_id, [], v.file_size_in_bytes, v.record_count) for v in vectors]
+    return Staged(choice, made, listed, new, vectors)
 
 
 def _content_file(tab: Any, file: Any) -> ContentFile:

@@ -288,7 +288,7 @@ def truncate(world: Any, tab: Tab) -> None:
 @foreign
 def recreate(world: Any, tab: Tab) -> None:
     """The table is dropped and made again, empty and adopted with the same settings."""
-    world.create(tab.name, tab.meta.format_version, tab.by_log, tab.mute)
+    world.create(tab.name, tab.meta.format_version, tab.by_log, tab.mute, tab.on_read)
 
 
 def _point(world: Any, tab: Tab, snapshot: Snapshot) -> None:

@@ -112,7 +112,9 @@ class Maker:
         step = {"t": t, "version": version, "settings": settings, "chain": self.chain,
                 "unit_bytes": self.unit_bytes}  # fmt: skip
         some = [] if not self.sink and rng.random() < 0.8 else [("by_log", False)]
-        return Step("create", step | dict(some if rng.random() < 0.85 else [*some, ("mute", True)]))
+        some += [("mute", True)] if rng.random() >= 0.85 else []
+        some += [("on_read", True)] if rng.random() < 0.3 else []
+        return Step("create", step | dict(some))
 
     def _log(self) -> int:
         return self.rng.randrange(self.logs)

@@ -66,6 +66,14 @@ class Row(NamedTuple):
         return self[1:6]
 
 
+ON_READ = "merge-on-read"
+HIDES = {
+    "write.delete.mode": ON_READ, "hardpack.deletion.vector.min.bytes": "0",
+    "hardpack.deletion.vector.max.ratio": "0.6",
+}  # fmt: skip
+"""Properties of a table on which passes hide rows while few of a file are dead."""
+
+
 @dataclass
 class Store:
     """The storage: what lies at which path. Nothing is in it twice, and only `delete` takes something away."""
@@ -188,6 +196,25 @@ class Tab:
     def paths(self, snapshot: Snapshot | None) -> list[str]:
         """The data files of a snapshot."""
         return [p for m in self._lists(snapshot, ManifestContent.DATA) for p in self.store.live[m.manifest_path]]
+
+    @property
+    def on_read(self) -> bool:
+        """Whether passes may hide rows in the place of writing files anew."""
+        return self.meta.format_version > 1 and self.meta.properties.get("write.delete.mode") == ON_READ
+
+    def deletes(self, snapshot: Snapshot | None) -> dict[str, int]:
+        """The delete files of a snapshot, and the sequence number of the commit that brought each."""
+        entries = (e for m in self._lists(snapshot, ManifestContent.DELETES)
+                   for e in self.store.manifests[m.manifest_path])  # fmt: skip
+        return {
+            e.data_file.file_path: e.file_sequence_number or 0
+            for e in entries
+            if e.status != ManifestEntryStatus.DELETED
+        }
+
+    def stored(self, snapshot: Snapshot) -> list[Row]:
+        """All rows that lie in the data files of a snapshot, whatever hides them."""
+        return [row for path in self.paths(snapshot) for row in self.store.files[path]]
 
     def hidden(self, snapshot: Snapshot | None) -> dict[str, frozenset[int]]:
         """Positions that position deletes took, by data file."""

@@ -107,10 +107,11 @@ def _compared(
             parent = tab.meta.snapshot_by_id(wrote.parent_snapshot_id or 0)
             removed |= set(tab.paths(parent)) - set(tab.paths(wrote))
         sides[1] = {p: rows for p, rows in sides[1].items() if p in sides[0] or p in new}
-        hidden = [tab.hidden(tab.meta.snapshot_by_id(number)) for number in snapshots]
-        # a pass in memory hides no row, so that what is hidden anew was deleted by others
+        before, after = (tab.deletes(tab.meta.snapshot_by_id(number)) for number in snapshots)
+        ours = {tab.meta.snapshot_by_id(number).sequence_number for number in own}
+        theirs = (path for path, sequence in after.items() if path not in before and sequence not in ours)
         began = sides[0].keys() | came
-        taken = any(hidden[0].get(p) != hidden[1].get(p) for p in began & sides[1].keys())
+        taken = {data for path in theirs for data in tab.store.positions[path]} & began & sides[1].keys()
         if taken or began - sides[1].keys() - removed:
             sides[0], logs = sides[1], [entry.model_copy(update={c.name: 0 for c in CAUSES}) for entry in logs]
     sides = [[r for found in side.values() for r in found] for side in sides]

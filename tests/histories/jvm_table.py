@@ -18,6 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tests.histories.expiry import expire, orphans
 from tests.histories.ice import Tab
+from tests.histories.rules import left_storage
 
 TRIES = 8
 DAY = 86_400_000
@@ -38,12 +39,20 @@ class Landed:
 
 
 @dataclass(frozen=True)
+class Deletes:
+    """A delete file that lies on a data file, with the positions that it names there."""
+
+    path: str
+    positions: frozenset[int]
+    on_one_file: bool
+
+
+@dataclass(frozen=True)
 class Task:
     """A scan task of one data file."""
 
     path: str
-    hidden: frozenset[int] = frozenset()
-    """The positions that position deletes of the snapshot took."""
+    deletes: tuple[Deletes, ...] = ()
 
     def file(self) -> str:
         return self.path
@@ -69,10 +78,12 @@ class SimJvmTable:
         if found is None:
             raise Conflict(f"{self.name}: snapshot {snapshot} is gone.")
         wanted = {int(value) for one in among for _, values in one for value in values}
-        hidden, rows = self.tab.hidden(found), self.tab.store.files
-        return {
-            p: Task(p, hidden.get(p, frozenset())) for p in self.tab.paths(found) if wanted & {r.log for r in rows[p]}
-        }
+        rows, on = self.tab.store.files, dict[str, list[Deletes]]()
+        for path in self.tab.deletes(found):
+            named = self.tab.store.positions[path]
+            for data, positions in named.items():
+                on.setdefault(data, []).append(Deletes(path, positions, len(named) == 1))
+        return {p: Task(p, tuple(on.get(p, ()))) for p in self.tab.paths(found) if wanted & {r.log for r in rows[p]}}
 
     def task_of(self, file: Any) -> Task:
         return Task(file.file_path)
@@ -81,9 +92,11 @@ class SimJvmTable:
         files, spec = self.tab.store.files, self.tab.meta.default_spec_id
         return {p: listed_file(p, "parquet", spec, [files[p][0].log], self.tab.size(p), len(files[p])) for p in tasks}
 
-    def deletes(self, task: Task) -> list[frozenset[int]]:
-        """The positions that are hidden, which stand for the delete files on a data file."""
-        return [task.hidden] if task.hidden else []
+    def deletes(self, task: Task) -> list[Deletes]:
+        return list(task.deletes)
+
+    def lying_on(self, task: Task) -> list[str]:
+        return [one.path for one in task.deletes]
 
     def commit(self, base: int, change: Any) -> SnapshotRef:
         """As Iceberg: applied to the newest snapshot until a swap succeeds, refused where an input has changed."""
@@ -92,10 +105,13 @@ class SimJvmTable:
             tab = self.tab
             if tab.meta.table_uuid != self.uuid:
                 raise CommitUnknown(f"{self.name}: another table has this name now.")
-            remove, add = [str(f) for f in change.remove], list(change.add)
-            self._validate(base, set(remove))
+            remove, add, vectors = [str(f) for f in change.remove], list(change.add), list(change.vectors)
+            hides = {data for vector in vectors for data in tab.store.positions[vector.file_path]}
+            self._validate(base, {*remove, *hides})
             operation = _operation(change, remove, add)
-            made = tab.build(self.world.clock, operation, add=add, remove=remove, extra=change.summary)
+            gone = [*remove, *map(str, change.replaced)]
+            self.world.counts["files under deletes"] += len(vectors)
+            made = tab.build(self.world.clock, operation, add=add, remove=gone, deletes=vectors, extra=change.summary)
             meta = tab.meta
             properties = self._properties(change, meta, made)
             self.world.meanwhile()
@@ -110,6 +126,8 @@ class SimJvmTable:
                            self.world.now, dict(change.summary), self.world.settings)
                 )  # fmt: skip
             self.world.look(self.table)
+            if phase == "two" and parent:
+                left_storage(self.world.oracles[self.table], parent.snapshot_id, made.snapshot_id, tab.stored(made))
             return SnapshotRef(made.snapshot_id, made.sequence_number or 0)
         raise Conflict(f"{self.name}: others were faster {TRIES} times.")
 
@@ -180,6 +198,8 @@ class SimJvmTable:
 
 
 def _operation(change: Any, remove: list[str], add: list[Any]) -> str:
+    if change.vectors:
+        return "overwrite" if add else "delete"
     if not remove and not add:
         return "append"
     if change.rewrites:

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hardpack import api
-from hardpack.compaction import gate_read, phase_one, phase_two, planning, publish, verify, verify_sample, work
+from hardpack.compaction import choice, gate_read, phase_one, phase_two, planning, publish, verify, verify_sample, work
 from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance, pause
@@ -202,6 +202,10 @@ def _due_at_once(real: Any) -> Any:
     return after_clean
 
 
+def _none_is_gone(real: Any) -> Any:
+    return lambda rows, size, dead, gone, settings: real(rows, size, dead, False, settings)
+
+
 def _serves_all(real: Any) -> Any:
     def due(log: Any, now: int) -> Any:
         ranges, markers = real(log, now)
@@ -318,6 +322,7 @@ MUTANTS = [
     Mutant("portions are never rolled back", publish, "_standing", _no_rollback, ("I1",)),
     Mutant("what comes between portions is seen", model.SeenCommits, "holds", _all_between, ("I9", "I9-risen")),
     Mutant("the trust of one is of all", pause, "waits_for_trust", _always(True), ("I9", "I9-risen")),
+    Mutant("a deleted key is merely hidden", choice, "stays_under_vector", _none_is_gone, ("I5",)),
     Mutant("late rows leave with what hid them", Lineage, "_late_and_left", _always(None), ("I9", "I9-risen")),
     Mutant("a pause hides a mark", selection, "_why_broken", _none_under_a_pause, ("held",)),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hardpack.rules.times import LONG_MAX
@@ -171,3 +171,19 @@ def retention(gone: list[Any], base: Rows, after: Rows, landed: Pass, line: Line
     sizes = {p: s for p, s in base.sizes.items() if p in own or p not in shown}
     large = 0 <= most <= sum(s for p, s in sizes.items() if p not in first)
     must(not young or large, "retention", f"retention took {len(gone)} rows that were neither old nor too many")
+
+
+def left_storage(oracle: Any, before: int | None, after: int, lying: Iterable[Any]) -> None:
+    """With a tombstone every older row of its key that passes knew has left the files, hidden ones too (invariant 5).
+
+    Args:
+        oracle: of the table.
+        before: the snapshot before a phase two.
+        after: the one that it made.
+        lying: all rows in the data files of that.
+    """
+    was, now, lines = oracle.rows[before].of, oracle.rows[after].of, oracle.lines[after]
+    gone = {(row.log, row.key): row.offset for rid, row in was.items() if rid not in now}
+    older = (row for row in lying if row.offset < gone.get((row.log, row.key), -1))
+    left = [row for row in older if row.log in lines and row.rid in lines[row.log].seen]
+    must(not left, "I5", f"the row at {left[0].offset if left else 0} of a deleted key lies hidden in a file")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,13 +30,12 @@ from tests.histories.drain import drain
 from tests.histories.foreign import FOREIGN, tied
 from tests.histories.generator import Maker
 from tests.histories.hp import Telling
-from tests.histories.ice import SCHEMA, SPEC, Row
+from tests.histories.ice import ON_READ, SCHEMA, SPEC, Row
 from tests.histories.jvm_table import Landed
-from tests.histories.oracle import must
+from tests.histories.rules import left_storage
 from tests.histories.steps import Step
 from tests.histories.world import World
 
-ON_READ = "merge-on-read"
 NAMED = Schema(*SCHEMA.fields, NestedField(7, "rid", LongType()))
 KINDS = {
     "append", "advance", "scheduled", "late", "redeliver", "binpack", "update", "delete", "insert_overwrite",
@@ -186,29 +185,15 @@ class SparkWorld(World):
         return RealHardpack(self, self.catalog, self.spark, self.home)
 
     def made(
-        self, name: str, version: int, properties: dict[str, str], by_log: bool = True, mute: bool = False
+        self, name: str, version: int, properties: Mapping[str, str], by_log: bool = True, mute: bool = False
     ) -> SparkTab:
         # Spark puts rows of several logs into a file where no partition keeps them apart
         self.catalog.create_namespace_if_not_exists("t")
         with contextlib.suppress(Exception):
             self.catalog.drop_table(name)
         fixed = {"hardpack.orphan.age.ms": "31536000000", "format-version": "2", "hardpack.maintenance": "off"}
-        # so that a script which is printed says it
-        on_read = name.startswith("t.on_read")
-        hides = {"hardpack.deletion.vector.min.bytes": "0", "hardpack.deletion.vector.max.ratio": "0.6"}
-        fixed |= {"write.delete.mode": ON_READ, **hides} if on_read else {}
         self.catalog.create_table(name, NAMED, partition_spec=SPEC, properties={**properties, **fixed})
-        return SparkTab(self, name, on_read)
-
-    def left_storage(self, name: str, before: int | None, after: int) -> None:
-        """See that with a tombstone every older row of its key that passes knew has left the files (invariant 5)."""
-        oracle = self.oracles[name]
-        was, now, lines = oracle.rows[before].of, oracle.rows[after].of, oracle.lines[after]
-        gone = {(row.log, row.key): row.offset for rid, row in was.items() if rid not in now}
-        if gone:
-            lying = [r for r in self.lake.tabs[name].stored(after) if r.offset < gone.get((r.log, r.key), -1)]
-            left = [r for r in lying if r.log in lines and r.rid in lines[r.log].seen]
-            must(not left, "I5", f"the row at {left[0].offset if left else 0} of a deleted key lies hidden in a file")
+        return SparkTab(self, name, "write.delete.mode" in properties)
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -225,7 +210,7 @@ class SparkWorld(World):
                 self.landed.append(Landed(name, made.id, parent, base, phase, self.now, summary, self.settings))
             self.look(name)
             if phase == "two":
-                self.left_storage(name, parent, made.id)
+                left_storage(self.oracles[name], parent, made.id, self.lake.tabs[name].stored(made.id))
             return made
 
         # every table that hardpack opens by itself has to tell of its commits, until the world is over
@@ -356,13 +341,16 @@ SQL = {f.__name__: f for f in (binpack, update, delete, insert_overwrite, trunca
 
 
 def short(seed: int, name: str) -> list[Step]:
-    """A history for this level: a dozen steps of those it knows, on one table of this name."""
+    """A history for this level: a dozen steps of those it knows, on one table of this name.
+
+    On every second table passes may hide rows.
+    """
     made = [s for s in Maker(seed).history() if _known(s)]
     create, rest = made[0], made[1:]
     rng = random.Random(seed)
     at = sorted(rng.sample(range(len(rest)), min(12, len(rest))))
     steps = [create, *(rest[i] for i in at)]
-    return [_named(s, name) for s in steps]
+    return [_named(s, name, on_read=bool(seed % 2)) for s in steps]
 
 
 def _known(step: Step) -> bool:
@@ -371,11 +359,11 @@ def _known(step: Step) -> bool:
     return step.kind == "create" or (step.kind in KINDS and step.args.get("bounded", True))
 
 
-def _named(step: Step, name: str) -> Step:
+def _named(step: Step, name: str, on_read: bool) -> Step:
     if step.kind == "create":
         # a row that is delivered again has another name
         settings = step.args["settings"] | {"duplicates.ignore": "rid"}
-        return Step("create", {**step.args, "t": name, "version": 2, "settings": settings})
+        return Step("create", {**step.args, "t": name, "version": 2, "settings": settings, "on_read": on_read})
     if step.kind == "ambush":
         kind, args = step.args["step"]
         return Step("ambush", {**step.args, "step": [kind, {**args, "t": name}]})

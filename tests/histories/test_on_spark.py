@@ -16,15 +16,14 @@ FIRST, NUMBER = int(os.environ.get("SEED", "1")), int(os.environ.get("SPARK_HIST
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + NUMBER))
 def test_a_history_on_a_real_table(seed, catalog, spark, home, no_pages):
-    # on every second table passes may hide rows
-    steps = short(seed, f"t.{'on_read' if seed % 2 else 'history'}{next(_names)}")
+    steps = short(seed, f"t.history{next(_names)}")
     print(to_script(steps))
     play_on_spark(steps, catalog, spark, home)
 
 
 def test_what_passes_hid_leaves_the_files_with_its_tombstone(catalog, spark, home, no_pages):
     """A late row puts the file of a hidden one into the head, and then the key is deleted (invariant 5)."""
-    t = f"t.on_read{next(_names)}"
+    t = f"t.history{next(_names)}"
     settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "3600000",
                 "idle.tombstones": "expire", "duplicates.ignore": "rid"}  # fmt: skip
 
@@ -33,7 +32,7 @@ def test_what_passes_hid_leaves_the_files_with_its_tombstone(catalog, spark, hom
 
     clean = Step("clean", {"t": t, "force": True})
     steps = [
-        Step("create", {"t": t, "version": 2, "settings": settings, "chain": False, "unit_bytes": None}),
+        Step("create", {"t": t, "version": 2, "settings": settings, "on_read": True}),
         rows("value", *"abcdefgh"), rows("value", "a"), rows("value", "i"), clean,
         Step("late", {"t": t, "log": 0, "rows": [[0, "late", "value"]]}),
         rows("tombstone", "a"), rows("value", "j"), clean,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from tests.histories.drain import bad, drain
 from tests.histories.engine import simulated
 from tests.histories.hp import SimHardpack
-from tests.histories.ice import Lake, Row, Store, Tab, unfit
+from tests.histories.ice import HIDES, Lake, Row, Store, Tab, unfit
 from tests.histories.jvm_table import Landed
 from tests.histories.oracle import Oracle, Pass, Rows, Violation, must
 from tests.histories.steps import Step
@@ -72,9 +73,11 @@ class World:
         """The time as hardpack's machine has it."""
         return self.clock + self.skew
 
-    def create(self, name: str, version: int = 2, by_log: bool = True, mute: bool = False) -> None:
+    def create(
+        self, name: str, version: int = 2, by_log: bool = True, mute: bool = False, on_read: bool = False
+    ) -> None:
         """A new table of this name, in the place of any earlier one, adopted unless it is refused."""
-        self.lake.tabs[name] = self.made(name, version, {}, by_log, mute)
+        self.lake.tabs[name] = self.made(name, version, HIDES if on_read else {}, by_log, mute)
         self.oracles[name] = Oracle()
         if version > 1:
             self.hp.adopt(name, self.adopted[name])
@@ -85,7 +88,9 @@ class World:
         for known in [at for at in self.ends if at[0] == name]:
             del self.ends[known]
 
-    def made(self, name: str, version: int, properties: dict[str, str], by_log: bool = True, mute: bool = False) -> Any:
+    def made(
+        self, name: str, version: int, properties: Mapping[str, str], by_log: bool = True, mute: bool = False
+    ) -> Any:
         """The table itself, with a partition for each log or with none."""
         return Tab(name, self.store, self.clock, version, properties, by_log, mute)
 
@@ -246,7 +251,8 @@ class World:
         else:
             self.chain, self.unit_bytes = args.get("chain", False), args.get("unit_bytes")
             self.adopted[args["t"]] = dict(args["settings"])
-            self.create(args["t"], args.get("version", 2), args.get("by_log", True), args.get("mute", False))
+            flags = (args.get(name, name == "by_log") for name in ("by_log", "mute", "on_read"))
+            self.create(args["t"], args.get("version", 2), *flags)
             self._settle("create", args["t"])
 
     def _verb(self, step: Step, tab: Tab) -> None:
