@@ -53,6 +53,7 @@ def test_what_yaml_makes_of_a_value_is_what_somebody_wrote(write, line, expected
         ("column.leader.epoch:", "column.leader.epoch is None, expected a value"),
         ("column.key: {a: b}", "expected a value, or a list of names"),
         ("duplicates.ignore: []", "expected a value, or a list of names"),
+        ("duplicates.ignore: [no, y]", "expected a value, or a list of names"),
         ("delete.retention.ms: 24:00:00", "delete.retention.ms"),
     ],
 )

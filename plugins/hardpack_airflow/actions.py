@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import islice
@@ -14,6 +16,7 @@ from httpx import ASGITransport, AsyncClient, Response
 from hardpack_airflow.by_hand import ACTIONS, DAG_ID
 from hardpack_airflow.config import base_url, plainly
 
+log = logging.getLogger(__name__)
 CLEAN, DRY_RUN = "clean", "dry_run"
 MEANINGS = {
     CLEAN: ("Clean now", "cleans whatever is cleanable, whatever the dirty ratio"),
@@ -24,7 +27,8 @@ MEANINGS = {
 }
 """What stands on the button, and what it does."""
 WITH_THEM = ("authorization", "cookie")
-MOST_DAGS = 50
+MOST_DAGS, NEXT_SECONDS = 50, 5
+"""DAGs that a page asks about at most, and how long it waits for all of these answers."""
 
 
 def run_of(action: str, catalog: str, table: str, cleaning_dag: str) -> tuple[str, dict[str, Any]]:
@@ -95,13 +99,21 @@ async def next_runs(request: Request, dags: Iterable[str]) -> dict[str, int | st
         dags: the DAGs' ids; more than a page has policies for are not asked for.
     """
     found: dict[str, int | str | None] = {}
-    for dag in islice(dict.fromkeys(dags), MOST_DAGS):
-        answer = await _ask(request, "GET", f"dags/{quote(dag, safe='')}")
-        about = answer.json() if answer.status_code == 200 else {}
-        after = about.get("next_dagrun_run_after")
-        moment = int(datetime.fromisoformat(after).timestamp() * 1000) if after else None
-        found[dag] = "paused" if about.get("is_paused") else moment
+    try:
+        async with asyncio.timeout(NEXT_SECONDS):
+            for dag in islice(dict.fromkeys(dags), MOST_DAGS):
+                found[dag] = _next_run(await _ask(request, "GET", f"dags/{quote(dag, safe='')}"))
+    except Exception as error:  # the page has more to say than this
+        log.warning("no next run can be told: %s", error)
     return found
+
+
+def _next_run(answer: Response) -> int | str | None:
+    about = answer.json() if answer.status_code == 200 else {}
+    after = about.get("next_dagrun_run_after")
+    if about.get("is_paused"):
+        return "paused"
+    return int(datetime.fromisoformat(after).timestamp() * 1000) if after else None
 
 
 def _is_of_another_site(request: Request) -> bool:

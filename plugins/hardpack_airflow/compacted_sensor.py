@@ -60,7 +60,7 @@ class CompactedSensor(BaseSensorOperator):
         names = {str(log.partition) for log in logs}
         # files that have to be split may hold rows of any log
         wanted = {*self.partitions, MIXED} if self.partitions else names
-        if (lost := sorted(set(self.partitions) - names)) and MIXED not in names:
+        if (lost := sorted(set(self.partitions) - names)) and logs and MIXED not in names:
             raise AirflowFailException(f"{self.table}: there is no log {lost[0]}; expected one that `status` lists.")
         waiting = list(_behind([log for log in logs if str(log.partition) in wanted], now, until, self.offset))
         if not logs and self.offset is not None:
@@ -73,13 +73,14 @@ class CompactedSensor(BaseSensorOperator):
 def _behind(logs: Iterable[LogStatus], now: int, until: int | None, offset: int | None) -> Iterable[str]:
     """Yields what is said of each log that is not compacted as far."""
     from hardpack.clock import moment
+    from hardpack.operations.status import MIXED
 
     for log in logs:
         age = log.dirty_age_ms
         # late rows lie below the checkpoint
         if offset is not None and (log.checkpoint is None or min(log.checkpoint, log.first_dirty) < offset):
             yield f"{log.partition}: passes have covered the rows below {log.first_dirty}, {log.reason}"
-        elif until is not None and age is None and log.first_dirty < log.first_uncleanable:
+        elif until is not None and age is None and (log.partition == MIXED or log.first_dirty < log.first_uncleanable):
             yield f"{log.partition}: rows of which no time is told wait for a pass, {log.reason}"
         elif until is not None and age and now - age < until:
             yield f"{log.partition}: rows from {moment(now - age)} on wait for a pass, {log.reason}"

@@ -14,7 +14,7 @@ from typing import Any
 from hardpack_airflow.config import setting
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.planning import shortened
-from hardpack_airflow.s3_copy import MANY, download, upload_or_warn
+from hardpack_airflow.s3_copy import MANY, download, upload, upload_or_warn
 
 MOST_XCOM = 64_000
 """Characters that a task hands on through XCom."""
@@ -33,7 +33,10 @@ def plans_handed_on(units: Sequence[dict[str, Any]], dag: str, run: str) -> list
     if _is_little(units):
         return list(units)
     files = [_written(PLANS, dag, run, f"{number}", unit["plans"]) for number, unit in enumerate(units)]
-    upload_or_warn(files, MANY)
+    try:
+        upload(files)
+    except Exception as error:  # nothing is done yet, and workers elsewhere would miss them
+        raise task_failure(error) from error
     return [
         {name: value for name, value in unit.items() if name != "plans"}
         | {"label": shortened(unit["label"], SHORT_LABEL), "file": _place(file)}

@@ -87,7 +87,8 @@ def when(ms: int | None, now: int) -> Any:
 
 def _next_run(at: int | str | None, now: int) -> Any:
     """Returns when a run starts again, of a paused DAG that it starts none."""
-    return at if isinstance(at, str) else when(at, now)
+    # Airflow may have begun to start what is due
+    return at if isinstance(at, str) else when(at and max(at, now), now)
 
 
 def _span(ms: int) -> str:

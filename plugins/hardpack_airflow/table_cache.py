@@ -133,7 +133,7 @@ class TableCache:
 
         hp = self._open()
         locations = metadata_locations(hp.catalog)
-        names = known_tables(hp.catalog, "*.*", adopted_tables(hp.home, hp.catalog.name))
+        names = known_tables(hp.catalog, ["*.*"], adopted_tables(hp.home, hp.catalog.name))
         self.tables = len(names)
         for gone in set(self.seen) - set(names):
             del self.seen[gone]

@@ -135,22 +135,28 @@ async def overview(
 ) -> HTMLResponse:
     """Shows all tables: how dirty, how late, what the passes did."""
     caches = await _from_policies(_caches)
-    summaries = await run_in_threadpool(summaries_of, caches)
-    tables = [s for s in summaries if find.lower() in s.table.lower()]
-    tables.sort(key=SORTS["table"])
+
+    def found() -> list[TableSummary]:
+        tables = [s for s in summaries_of(caches) if find.lower() in s.table.lower()]
+        return sorted(tables, key=SORTS["table"])
+
+    tables = await run_in_threadpool(found)
     sort = _sorted(tables, SORTS, sort, "due")
-    shown, at, last = part(tables, at, PER_PAGE)
-    return page(
-        "overview.html", tables=shown, all=tables, sort=sort, find=find, number=at, last=last, caches=caches,
-        next_runs=await _next_runs(request, [(s.catalog, s.table) for s in shown]),
+    shown, number, last = part(tables, at, PER_PAGE)
+    next_runs = await _next_runs(request, [(s.catalog, s.table) for s in shown])
+    return await run_in_threadpool(
+        lambda: page(
+            "overview.html", tables=shown, all=tables, sort=sort, find=find, number=number, last=last, caches=caches,
+            next_runs=next_runs,
+        )
     )  # fmt: skip
 
 
 @app.get("/api/tables")
 async def tables() -> JSONResponse:
     """Returns the overview as JSON."""
-    summaries = await run_in_threadpool(summaries_of, await _from_policies(_caches))
-    return JSONResponse([s.model_dump() for s in summaries])
+    caches = await _from_policies(_caches)
+    return await run_in_threadpool(lambda: JSONResponse([s.model_dump() for s in summaries_of(caches)]))
 
 
 @app.get("/tables/{name:path}")

@@ -122,6 +122,17 @@ def test_a_button_means_the_one_table(client, airflow):
     assert airflow.asked[0][1]["tables"] == "shop.t[[]1]"
 
 
+def test_an_airflow_that_fails_hides_no_numbers(client, topics, monkeypatch):
+    from hardpack_airflow import actions
+
+    async def fails(*_):
+        raise RuntimeError("its database is away")
+
+    monkeypatch.setattr(actions, "_ask", fails)
+    assert next_run_of(client.get(f"/tables/{topics[1]}").text) == "-"
+    assert client.get("/").status_code == 200
+
+
 def next_run_of(page):
     return re.search(r"<dt>next run</dt><dd>(.*?)</dd>", page)[1]
 

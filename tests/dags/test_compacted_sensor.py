@@ -84,6 +84,7 @@ def test_a_table_without_a_row_has_no_offset_yet(looks, catalog):
     _, look = looks
     empty = name_of(new_topic(catalog))
     assert not look(table=empty, offset=1)
+    assert not look(table=empty, offset=1, partitions=["0"])
     assert look(table=empty, up_to=str(T0))
 
 
@@ -114,3 +115,14 @@ def test_files_of_several_logs_may_have_rows_of_any(looks, monkeypatch):
     assert not look(offset=4, partitions=["1"])
     # which logs there are is not known before they are split
     assert not look(offset=4, partitions=["7"])
+    # and nothing tells how old their rows are
+    monkeypatch.setattr(Hardpack, "status", lambda *given: [
+        one.model_copy(update={"dirty_age_ms": None, "first_uncleanable": 0}) for one in with_mixed(*given)
+    ])  # fmt: skip
+    assert not look(up_to=str(T0), partitions=["1"])
+
+
+def test_one_file_without_a_time_leaves_all_ages_open():
+    from hardpack.operations.status import _age
+
+    assert (_age([], 10), _age([4, 7], 10), _age([4, None], 10), _age([-1], 10)) == (0, 6, None, None)

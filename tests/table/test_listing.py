@@ -1,6 +1,8 @@
 """Which tables there are and where they lie: nested namespaces, views, what cannot be read, what is asked how often."""
 
 import logging
+import subprocess
+import sys
 import time
 from pathlib import Path
 from threading import Barrier, Event
@@ -191,7 +193,7 @@ def test_where_tables_of_rest_lie_is_asked_once_by_a_process(catalog, monkeypatc
 
 
 @pytest.mark.parametrize("ask", [table_places, lambda catalog: find_topics(catalog, "*.*")])
-def test_tables_are_loaded_side_by_side_where_all_of_them_are(ask):
+def test_tables_are_loaded_side_by_side_where_all_of_them_are(ask, monkeypatch):
     class Meeting(Nested):
         both = Barrier(2)
 
@@ -200,9 +202,41 @@ def test_tables_are_loaded_side_by_side_where_all_of_them_are(ask):
             super().load_table(name)
 
     asked = Meeting()
+    monkeypatch.setattr(door, "SIDE_BY_SIDE", (Meeting,))
     ask(asked)
     assert not asked.both.broken
     assert set(asked.loaded) == {"a.b.t", "a.t"}
+
+
+def test_a_client_that_serves_one_thread_is_asked_one_question_at_a_time():
+    """Hive's has one connection, which each question opens and closes."""
+
+    class Alone(Nested):
+        asked, most = 0, 0
+
+        def load_table(self, name):
+            self.asked += 1
+            self.most = max(self.most, self.asked)
+            time.sleep(0.05)
+            self.asked -= 1
+            super().load_table(name)
+
+    catalog = Alone()
+    table_places(catalog)
+    find_topics(catalog, "*.*")
+    assert (catalog.most, len(catalog.loaded)) == (1, 4)
+
+
+def test_threads_that_wait_for_a_catalog_keep_no_process_from_ending():
+    code = (
+        "import time; from pyiceberg.catalog.sql import SqlCatalog; from hardpack.table.catalog import asked_ahead\n"
+        "catalog = SqlCatalog('own', uri='sqlite:///:memory:', warehouse='/tmp')\n"
+        "asked = asked_ahead(catalog, lambda name: name == 'a' or time.sleep(60), list('abcdefghij'))\n"
+        "assert next(asked).result()\n"
+    )
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=50)
+    assert time.monotonic() - began < 40
 
 
 def test_remembered_places_are_bounded(catalog, monkeypatch):
@@ -279,6 +313,9 @@ def test_an_outage_of_what_may_be_adopted_is_never_passed_over(catalog, tmp_path
         assert isinstance(found["db.u"], Unavailable)
         # by now it is known which tables are adopted, and that this one is not among them
         assert isinstance(dict(PlanCache().plans(hp, Look(["*.*"], T0)))["db.u"], NotAdopted)
+        # of the tables of another policy nobody knows it yet
+        other = Look(["db.u*"], T0)
+        assert isinstance(dict(PlanCache().plans(hp, other))["db.u"], Unavailable)
         note_adopted(tmp_path, "r", {"db.u": True})
         assert isinstance(dict(PlanCache().plans(hp, Look(["*.*"], T0)))["db.u"], Unavailable)
 
@@ -327,7 +364,7 @@ def test_a_look_that_is_cut_off_does_not_wait_for_tables_that_are_being_opened(l
     monkeypatch.setattr(
         plan_tables, "open_table", lambda c, name: (name == first or let_go.wait(timeout=30), real(c, name))[1]
     )
-    monkeypatch.setattr(plan_tables, "OPENED_AT_ONCE", 2)
+    monkeypatch.setattr(door, "OPENED_AT_ONCE", 2)
     looking = PlanCache().plans(Hardpack(lakehouse), Look(["*.*"], T0))
     began = time.monotonic()
     next(looking)

@@ -183,7 +183,12 @@ def superseded(rows: HashedRows) -> tuple[Mask, Mask]:
 
 
 def rising(rows: HashedRows) -> HashedRows:
-    """Returns the rows by offset; logs may mix, as their keys never meet."""
+    """Returns the rows by offset; logs may mix, as their keys never meet.
+
+    At offset 0 those of the head come last: rows that were deleted before are read as if they stood there.
+    """
+    if np.count_nonzero(rows.offset == 0) > 1:
+        return rows.where(np.lexsort(((rows.place & HEAD) != 0, rows.offset)))
     if len(rows) < 2 or bool((rows.offset[1:] >= rows.offset[:-1]).all()):
         return rows
     return rows.where(np.argsort(rows.offset, kind="stable"))

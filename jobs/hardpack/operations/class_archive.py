@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from hardpack.home import default_home
+from hardpack.policy.file import VARIABLE
 from hardpack.spark.java_start import MADE_AT_EXIT, class_archive
 from hardpack.spark.session import jar_paths
 
@@ -21,7 +22,7 @@ def make_class_archive() -> Path | None:
 
     Returns:
         The archive. None where this Java makes none, as when a folder of settings is on Spark's class path; all works
-        without, and starts more slowly.
+        without, and starts more slowly. None too where the probe that uses the classes failed.
 
     Raises:
         BadInput: others may write to the jars.
@@ -40,8 +41,9 @@ def make_class_archive() -> Path | None:
             f"{warehouse}URI": f"sqlite:///{scratch}/catalog.db",
             f"{warehouse}WAREHOUSE": f"file://{scratch}",
             "HARDPACK_SPARK_MASTER": "local[2]",
-            # it may be named from the folder that this runs in
+            # these may be named from the folder that this runs in
             "HARDPACK_HOME": str(default_home().resolve()),
+            **({VARIABLE: str(Path(given).resolve())} if (given := os.environ.get(VARIABLE)) else {}),
             MADE_AT_EXIT: str(archive.with_suffix(".new")),
         }
         command = [sys.executable, "-c", "from hardpack.cli.main import main; main()", "--catalog", CATALOG, "doctor"]

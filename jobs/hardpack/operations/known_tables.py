@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from hardpack.errors import Unreadable
 from hardpack.failures import of_table
 from hardpack.home import replace_file
-from hardpack.table.catalog import OPENED_AT_ONCE, find_tables, open_table
+from hardpack.table.catalog import asked_ahead, find_tables, open_table
 from hardpack.table.columns import is_topic
 
 if TYPE_CHECKING:
@@ -31,11 +30,11 @@ def find_topics(catalog: Catalog, pattern: str, unread: Collection[str] | None =
         pattern: a name or glob; a plain name is returned whether adopted or not.
         unread: of the tables that cannot be opened these are returned too; None where nobody knows which were adopted.
     """
-    names = known_tables(catalog, pattern, unread or ())
+    names = known_tables(catalog, [pattern], unread or ())
     if names == [pattern]:
         return names
-    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
-        adopted = dict(zip(names, pool.map(lambda name: _is_topic(catalog, name), names), strict=True))
+    asked = asked_ahead(catalog, lambda name: _is_topic(catalog, name), names)
+    adopted = {name: answer.result() for name, answer in zip(names, asked, strict=True)}
     none_read = all(topic is None for topic in adopted.values())
     adopted_before = unread or ()
     return [
@@ -43,23 +42,24 @@ def find_topics(catalog: Catalog, pattern: str, unread: Collection[str] | None =
     ]
 
 
-def known_tables(catalog: Catalog, pattern: str, adopted: Collection[str]) -> list[str]:
-    """Returns the names of the tables that a glob matches, sorted; see `hardpack.table.catalog.find_tables`.
+def known_tables(catalog: Catalog, patterns: Sequence[str], adopted: Collection[str]) -> list[str]:
+    """Returns the names of the tables that one of some globs matches, sorted; see `hardpack.table.catalog.find_tables`.
 
     A catalog passes over a namespace that may not be listed (any more). Its adopted tables are named all the same, so
     that they are read, or it is said that they cannot be.
 
     Args:
         catalog: where they are.
-        pattern: a name or glob.
+        patterns: names or globs.
         adopted: names of the tables that were adopted when they were seen last.
 
     Raises:
         Unavailable: the catalog does not answer, or lets nothing be listed.
     """
-    listed = find_tables(catalog, pattern)
-    unlisted = [name for name in set(adopted).difference(listed) if fnmatchcase(name, pattern)]
-    return sorted([*listed, *(name for name in unlisted if _may_be_there(catalog, name))])
+    listed = {name for pattern in patterns for name in find_tables(catalog, pattern)}
+    unlisted = [name for name in set(adopted) - listed if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    asked = asked_ahead(catalog, lambda name: _may_be_there(catalog, name), unlisted)
+    return sorted(listed | {name for name, answer in zip(unlisted, asked, strict=True) if answer.result()})
 
 
 def _may_be_there(catalog: Catalog, table: str) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +13,7 @@ from hardpack.errors import Unavailable
 from hardpack.operations.kept_looks import KeptLook, read_looks, write_looks
 from hardpack.operations.known_tables import adopted_tables, known_tables, note_adopted
 from hardpack.rules.model import Partition
-from hardpack.table.catalog import OPENED_AT_ONCE, metadata_locations, open_table
+from hardpack.table.catalog import asked_ahead, metadata_locations, open_table
 from hardpack.table.columns import is_topic
 from hardpack.table.log_views import ManifestCache
 
@@ -97,21 +95,6 @@ def _of_others(hp: Planner, tables: Sequence[str], policy: str | None) -> dict[s
     return {table: OthersTable(owner.name) for table, owner in owners.items() if owner and owner.name != policy}
 
 
-def _opened_ahead(catalog: Catalog, names: Iterable[str]) -> Iterator[Future[Table]]:
-    """Yields tables in order; while one is planned the next ones are opened, which takes as long with some catalogs."""
-    pool = ThreadPoolExecutor(OPENED_AT_ONCE)
-    try:
-        waiting: deque[Future[Table]] = deque()
-        for name in names:
-            waiting.append(pool.submit(open_table, catalog, name))
-            if len(waiting) > OPENED_AT_ONCE:
-                yield waiting.popleft()
-        yield from waiting
-    finally:
-        # a look that is cut off does not wait for them
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
 class PlanCache:
     """What earlier looks at the tables of one catalog left. For one thread at a time.
 
@@ -140,8 +123,8 @@ class PlanCache:
         """Yields a plan for each adopted table that a name or glob matches, or why there is none.
 
         A table that cannot be read is an error when it is named plainly or was adopted when it was last seen, by this
-        process or another with the same home; else it is a stranger. Where nobody has noted which are adopted, one
-        whose storage or catalog does not answer is an error too.
+        process or another with the same home; else it is a stranger. Where nobody has noted yet which tables of the
+        look are adopted, one whose storage or catalog does not answer is an error too.
 
         A table is read only when its metadata is new, or when the time has come at which a decision may change. That
         takes a catalog that tells where all tables' metadata lies; with others every table is loaded, of which only
@@ -162,13 +145,14 @@ class PlanCache:
         locations = metadata_locations(hp.catalog)
         patterns, now, only = look.patterns, look.now, look.only
         adopted = adopted_tables(hp.home, hp.catalog.name)
-        listed = sorted({name for pattern in patterns for name in known_tables(hp.catalog, pattern, adopted)})
+        listed = known_tables(hp.catalog, patterns, adopted)
         others = _of_others(hp, listed, policy)
         names = [name for name in listed if name not in others and (only is None or name in only)]
         seen = {name: False for name in adopted.difference(listed) if look.matches(name)}
         strangers: list[tuple[str, Exception]] = []
         stale = dict.fromkeys(name for name in names if not self._holds(hp, look, name, locations.get(name)))
-        opened = _opened_ahead(hp.catalog, stale)
+        opened = asked_ahead(hp.catalog, lambda name: open_table(hp.catalog, name), stale)
+        noted = any(look.matches(name) for name in adopted)
         for name in names:
             if name not in stale:
                 if plan := self._known[name].plan:
@@ -182,8 +166,8 @@ class PlanCache:
             except Exception as error:  # one broken table must not hide the others
                 self._known.pop(name, None)
                 known_topic = name in patterns or only is not None or seen.get(name, name in adopted)
-                # where nobody noted which are adopted, an outage is told, whoever's the table is
-                if known_topic or (isinstance(error, Unavailable) and not adopted):
+                # where nobody noted which of these are adopted, an outage is told, whoever's the table is
+                if known_topic or (isinstance(error, Unavailable) and not noted):
                     yield name, error
                 else:
                     strangers.append((name, error))

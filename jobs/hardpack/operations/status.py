@@ -36,7 +36,7 @@ class LogStatus(BaseModel):
     log_end: int
     overdue_ms: int
     dirty_age_ms: int | None
-    """Age of the oldest row that no pass has covered, 0 where there is none, None where nothing tells it."""
+    """Age of the oldest row that no pass has covered, 0 where there is none, None where a file of them tells none."""
     tombstones_waiting: int | None
     """None when the table's metadata does not count them."""
     next_horizon: int | None
@@ -64,7 +64,7 @@ def table_status(session: TableSession, now: int) -> list[LogStatus]:
 
 
 def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
-    early = min((f.min_timestamp for f in files if is_time(f.min_timestamp)), default=now)
+    times = [f.min_timestamp for f in files]
     return LogStatus(
         table=table,
         partition=MIXED,
@@ -79,7 +79,7 @@ def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
         first_uncleanable=0,
         log_end=0,
         overdue_ms=0,
-        dirty_age_ms=max(0, now - early),
+        dirty_age_ms=_age(times, now),
         tombstones_waiting=None,
         next_horizon=None,
     )
@@ -88,8 +88,6 @@ def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
 def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:
     decision = decide(view, settings, now)
     dirty = [f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty]
-    head = list(filter(is_time, dirty))
-    untold = None if dirty else 0
     horizons = [ms for _, ms in view.state.horizons] if view.tombstones_waiting != 0 else []
     return LogStatus(
         table=table,
@@ -105,9 +103,15 @@ def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogS
         first_uncleanable=decision.first_uncleanable,
         log_end=view.log_end,
         overdue_ms=decision.overdue_ms,
-        dirty_age_ms=max(0, now - min(head)) if head else untold,
+        dirty_age_ms=_age(dirty, now),
         tombstones_waiting=view.tombstones_waiting,
         next_horizon=min([*horizons, *(ms for ms, _ in view.state.markers)], default=None),
         uncleanable=bool(view.state.uncleanable),
         held=decision.held,
     )
+
+
+def _age(times: Sequence[int | None], now: int) -> int | None:
+    """Returns the age of the oldest of some files, 0 of none; None where one of them tells no time."""
+    known = [time for time in times if is_time(time)]
+    return max(0, now - min(known, default=now)) if len(known) == len(times) else None

@@ -33,7 +33,10 @@ LONGEST_MS = 100 * 365 * DAY_MS
 ON_OR_OFF = {dotted(name) for name, field in Settings.model_fields.items() if "off" in get_args(field.annotation)}
 MAY_BE_NULL = ("tombstone", "key.absent")
 """Settings that have `null` among their values."""
-YAML_VALUE: dict[str, Any] = {"type": ["string", "number", "boolean", "null", "array"], "items": {"type": "string"}}
+YAML_VALUE: dict[str, Any] = {
+    "type": ["string", "number", "boolean", "array"], "items": {"type": "string"}, "minItems": 1
+}  # fmt: skip
+NULL_TOO: dict[str, Any] = {"type": [*YAML_VALUE["type"], "null"]}
 Glob = Annotated[str, Field(min_length=1)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -49,8 +52,8 @@ def _text(name: str, value: object) -> str:
         return words[value]
     if value is None and name in MAY_BE_NULL:
         return "null"
-    if isinstance(value, list) and value and all(isinstance(one, str | int) for one in value):
-        return ",".join(map(str, value))
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return ",".join(value)
     if value is None or isinstance(value, list | Mapping):
         raise ValueError(f"{name} is {value!r}, expected a value, or a list of names; give it one, or leave it out")
     return str(value)
@@ -72,7 +75,10 @@ class Policy(BaseModel):
     settings: dict[str, str] = Field(
         {},
         description="settings of tables that do not set them themselves, by a topic's names or a broker's",
-        json_schema_extra={"additionalProperties": YAML_VALUE},
+        json_schema_extra={
+            "properties": dict.fromkeys(MAY_BE_NULL, NULL_TOO),
+            "additionalProperties": YAML_VALUE,
+        },
     )
     locked: bool | tuple[Glob, ...] = Field(
         False,

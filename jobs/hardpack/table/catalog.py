@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, TypeGuard
+from functools import partial
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import pyiceberg.exceptions as ice
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from pyiceberg.catalog import ICEBERG, METADATA_LOCATION, TABLE_TYPE, Catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.table import Table
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
@@ -28,6 +31,7 @@ from hardpack.table.redaction import redacted
 if TYPE_CHECKING:
     from pyiceberg.catalog.glue import GlueCatalog
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
@@ -45,7 +49,9 @@ LOCATIONS = "hardpack.locations"
 """Catalog property: further folders, divided by commas, under which maintenance may delete files."""
 MOST_PLACES = 100_000
 OPENED_AT_ONCE = 8
-"""Tables of a catalog that are loaded side by side, where all of them are."""
+"""Tables of a catalog that are asked for side by side, where many of them are."""
+SIDE_BY_SIDE: tuple[type, ...] = (SqlCatalog, RestCatalog)
+"""Catalogs whose clients serve many threads; Glue's does too."""
 _places: dict[tuple[str, str, str], str] = {}
 _remembering = threading.Lock()
 
@@ -241,9 +247,41 @@ def table_places(catalog: Catalog) -> dict[str, str]:
     if locations := metadata_locations(catalog):
         return {name: location.rpartition("/metadata/")[0] or location for name, location in locations.items()}
     names = find_tables(catalog, "*")
-    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
-        places = dict(zip(names, pool.map(lambda name: _place(catalog, name), names), strict=True))
-    return {name: place for name, place in places.items() if place}
+    asked = asked_ahead(catalog, lambda name: _place(catalog, name), names)
+    return {name: place for name, answer in zip(names, asked, strict=True) if (place := answer.result())}
+
+
+def asked_ahead(catalog: Catalog, question: Callable[[str], T], names: Iterable[str]) -> Iterator[Future[T]]:
+    """Yields the answers about some tables in order, while the next ones are asked for.
+
+    Several are asked for at once where the catalog's client serves many threads; Hive's does not. Who stops waiting
+    leaves the threads behind, and they keep no process from ending.
+
+    Args:
+        catalog: that of the tables.
+        question: asks catalog or storage about a table, by its name.
+        names: of the tables.
+    """
+    at_once = OPENED_AT_ONCE if isinstance(catalog, SIDE_BY_SIDE) or _is_glue(catalog) else 1
+    waiting: deque[Future[T]] = deque()
+    for name in names:
+        waiting.append(_begun(partial(question, name)))
+        if len(waiting) >= at_once:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _begun(question: Callable[[], T]) -> Future[T]:
+    answer: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(question())
+        except BaseException as error:  # whatever it is, who asked gets it
+            answer.set_exception(error)
+
+    threading.Thread(target=work, daemon=True, name="hardpack-ahead").start()
+    return answer
 
 
 def _place(catalog: Catalog, name: str) -> str:
