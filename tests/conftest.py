@@ -133,3 +133,16 @@ def meanwhile(monkeypatch):
         monkeypatch.setattr(JvmTable, "commit", commit)
 
     return plant
+
+
+@pytest.fixture
+def write_policies(tmp_path, monkeypatch):
+    """Writes the policy file that is in force, and gives its path."""
+    path = tmp_path / "policies.yaml"
+    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
+
+    def write(text):
+        path.write_text(text)
+        return path
+
+    return write

@@ -29,20 +29,8 @@ policies:
 """
 
 
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    path = tmp_path / "policies.yaml"
-    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
-
-    def write(text):
-        path.write_text(text)
-        return path
-
-    return write
-
-
-def test_a_table_is_of_the_first_policy_that_names_it(write):
-    found = load_policies(write(FILE))
+def test_a_table_is_of_the_first_policy_that_names_it(write_policies):
+    found = load_policies(write_policies(FILE))
     assert [found.of(t).name for t in ("shop.orders", "shop.order_lines", "shop.customers")] == [
         "orders",
         "orders",
@@ -72,8 +60,8 @@ def test_a_table_is_of_the_first_policy_that_names_it(write):
         ("policies: [{name: a, tables: [x.y], order: no}, {name: a, tables: [x.y]}]", "two policies are called 'a'"),
     ],
 )
-def test_a_file_that_leaves_open_whose_a_table_is_is_refused_in_one_sentence(write, text, words):
-    path = write(text)
+def test_a_file_that_leaves_open_whose_a_table_is_is_refused_in_one_sentence(write_policies, text, words):
+    path = write_policies(text)
     with pytest.raises(BadInput, match=re.escape(words)) as refusal:
         policies_in_force()
     assert str(refusal.value).startswith(str(path))
@@ -121,8 +109,10 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("wrong", "words"), WRONG)
-def test_a_wrong_policy_keeps_its_tables_and_holds_up_no_other(write, wrong, words):
-    path = write(f"policies: [{{name: a, tables: [x.y], owner: me, {wrong}}}, {{name: rest, tables: ['*.*']}}]")
+def test_a_wrong_policy_keeps_its_tables_and_holds_up_no_other(write_policies, wrong, words):
+    path = write_policies(
+        f"policies: [{{name: a, tables: [x.y], owner: me, {wrong}}}, {{name: rest, tables: ['*.*']}}]"
+    )
     found = policies_in_force()
     mine = found.of("x.y")
     assert (mine.name, mine.owner, mine.order, mine.schedule) == ("a", "me", "filthiest", "0 * * * *")
@@ -141,36 +131,38 @@ def test_any_time_that_there_will_be_is_a_schedule(schedule):
     assert Policy(name="a", tables=["x.y"], schedule=schedule).schedule == schedule
 
 
-def test_a_reader_is_named_by_the_policy_of_its_table(write):
+def test_a_reader_is_named_by_the_policy_of_its_table(write_policies):
     reader = "{table: a.b, name: r, checkpoint: c}"
-    write(f"policies: [{{name: first, tables: [a.b]}}, {{name: rest, tables: ['*.*'], readers: [{reader}]}}]")
+    write_policies(f"policies: [{{name: first, tables: [a.b]}}, {{name: rest, tables: ['*.*'], readers: [{reader}]}}]")
     (problem,) = policies_in_force().problems()
     assert "policies.1.readers: a.b is a table of policy first, which comes first; name the reader r there" in problem
     assert policies_in_force().of("a.b").problem == ""
-    write(f"policies: [{{name: first, tables: [a.b], readers: [{reader}]}}]")
+    write_policies(f"policies: [{{name: first, tables: [a.b], readers: [{reader}]}}]")
     (doubt,) = policies_in_force().doubts()
     assert "deletes wait for them only in tables that say horizon.readers=wait themselves" in doubt
-    write(f"policies: [{{name: first, tables: [a.b], readers: [{reader}], settings: {{horizon.readers: wait}}}}]")
+    write_policies(
+        f"policies: [{{name: first, tables: [a.b], readers: [{reader}], settings: {{horizon.readers: wait}}}}]"
+    )
     assert policies_in_force().doubts() == []
 
 
-def test_a_file_that_did_not_change_is_read_once(write, monkeypatch):
-    path = write(FILE)
+def test_a_file_that_did_not_change_is_read_once(write_policies, monkeypatch):
+    path = write_policies(FILE)
     assert load_policies(path) is load_policies(path)
-    write(FILE.replace("rest", "others"))
+    write_policies(FILE.replace("rest", "others"))
     assert [p.name for p in load_policies(path).policies] == ["orders", "others"]
 
 
-def test_a_catalog_that_no_policy_names_is_told(catalog, write, caplog):
-    write("policies: [{name: far, catalog: far, tables: ['*.*']}]")
+def test_a_catalog_that_no_policy_names_is_told(catalog, write_policies, caplog):
+    write_policies("policies: [{name: far, catalog: far, tables: ['*.*']}]")
     assert Hardpack(catalog).policies.policies == ()
     assert f"no policy is for catalog {catalog.name}, they name far" in caplog.text
 
 
-def test_a_policy_of_another_catalog_counts_for_nothing(catalog, write):
+def test_a_policy_of_another_catalog_counts_for_nothing(catalog, write_policies):
     table = new_topic(catalog)
     append(table, {0: [row(0, "a"), row(1, "a")]})
-    write(
+    write_policies(
         "policies: [{name: far, catalog: far, tables: ['*.*'], settings: {min.cleanable.dirty.ratio: 0.1}}, "
         f"{{name: near, catalog: {catalog.name}, tables: ['*.*'], settings: {{min.cleanable.dirty.ratio: 0.9}}}}]"
     )
@@ -182,15 +174,15 @@ def test_a_policy_of_another_catalog_counts_for_nothing(catalog, write):
     assert found.in_catalog("nowhere").of(name_of(table)) is None
 
 
-def test_a_table_of_a_wrong_policy_is_refused_and_others_are_worked_on(catalog, write):
+def test_a_table_of_a_wrong_policy_is_refused_and_others_are_worked_on(catalog, write_policies):
     mine, other = new_topic(catalog), new_topic(catalog)
     for table in (mine, other):
         append(table, {0: [row(0, "a"), row(1, "a")]})
     fine = f"policies: [{{name: a, tables: [{name_of(mine)}]}}, {{name: rest, tables: ['*.*']}}]"
-    write(fine)
+    write_policies(fine)
     hp = Hardpack(catalog)
     before = hp.policy_text(name_of(mine))
-    write(fine.replace("]}", "], ordr: overdue}", 1))
+    write_policies(fine.replace("]}", "], ordr: overdue}", 1))
     hp = Hardpack(catalog)
     assert hp.policy_text(name_of(mine)) != before
     assert hp.plan(name_of(other), now=T0).table == name_of(other)
@@ -199,8 +191,10 @@ def test_a_table_of_a_wrong_policy_is_refused_and_others_are_worked_on(catalog, 
             verb(name_of(mine))
 
 
-def test_the_command_says_what_is_wrong_of_each_policy(write):
-    write("policies: [{name: a, tables: [x.y], ordr: b}, {name: b, tables: [x.z]}, {name: c, tables: [z.z], pool: ''}]")
+def test_the_command_says_what_is_wrong_of_each_policy(write_policies):
+    write_policies(
+        "policies: [{name: a, tables: [x.y], ordr: b}, {name: b, tables: [x.z]}, {name: c, tables: [z.z], pool: ''}]"
+    )
     said = CliRunner().invoke(app, ["policies", "--json"])
     assert said.exit_code == 2
     assert [p["name"] for p in json.loads(said.stdout)] == ["b"]
@@ -268,8 +262,8 @@ def test_the_most_overdue_log_goes_first_when_asked(catalog):
     assert [p for p, _ in order("filthiest")] == [0, 1]
 
 
-def test_the_command_shows_the_policies(write):
-    write(FILE)
+def test_the_command_shows_the_policies(write_policies):
+    write_policies(FILE)
     said = CliRunner().invoke(app, ["policies"])
     assert said.exit_code == 0
     assert "*/10 * * * *" in said.stdout
@@ -331,8 +325,8 @@ def test_nobody_sets_a_locked_setting_by_adopting(catalog):
         ({"name": "maintenance"}, "hardpack_maintenance is a DAG of hardpack's own"),
     ],
 )
-def test_a_lock_or_name_that_cannot_be_meant_is_refused(write, given, words):
-    write(json.dumps({"policies": [{"name": "a", "tables": ["x.y"], **given}]}))
+def test_a_lock_or_name_that_cannot_be_meant_is_refused(write_policies, given, words):
+    write_policies(json.dumps({"policies": [{"name": "a", "tables": ["x.y"], **given}]}))
     with pytest.raises(BadInput, match=re.escape(words)):
         policies_in_force().settings("x.y")
 
@@ -377,9 +371,9 @@ def test_a_policy_that_gets_no_table_is_told_of(first, second, said):
         ("{log.segment.bytes: 20, segment.bytes: 30}", {"segment.bytes": 30}),
     ],
 )
-def test_a_brokers_settings_are_taken_by_their_names(write, given, found):
+def test_a_brokers_settings_are_taken_by_their_names(write_policies, given, found):
     settings = given if given.startswith("{") else f"{{{given}}}"
-    write(f"policies: [{{name: a, tables: ['*'], settings: {settings}}}]")
+    write_policies(f"policies: [{{name: a, tables: ['*'], settings: {settings}}}]")
     told = read_settings("t", {}, policies_in_force().settings("a.b")).model_dump(by_alias=True)
     assert {name: told[name] for name in found} == found
 
@@ -392,7 +386,7 @@ def test_a_brokers_settings_are_taken_by_their_names(write, given, found):
         ("log.flush.interval.ms: 1", "log.flush.interval.ms is not a setting"),
     ],
 )
-def test_a_brokers_setting_that_means_nothing_here_is_refused(write, given, sentence):
-    path = write(f"policies: [{{name: a, tables: ['*'], settings: {{{given}}}}}]")
+def test_a_brokers_setting_that_means_nothing_here_is_refused(write_policies, given, sentence):
+    path = write_policies(f"policies: [{{name: a, tables: ['*'], settings: {{{given}}}}}]")
     with pytest.raises(BadInput, match=re.escape(sentence)):
         load_policies(path).settings("a.b")

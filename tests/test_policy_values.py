@@ -10,21 +10,9 @@ from typer.testing import CliRunner
 from tests.topics import name_of, new_topic
 
 
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    path = tmp_path / "policies.yaml"
-    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
-
-    def write(text):
-        path.write_text(text)
-        return path
-
-    return write
-
-
-def settings_of(write, *lines):
+def settings_of(write_policies, *lines):
     given = "\n".join(f"      {line}" for line in lines)
-    file = load_policies(write(f"policies:\n  - name: a\n    tables: ['t.*']\n    settings:\n{given}\n"))
+    file = load_policies(write_policies(f"policies:\n  - name: a\n    tables: ['t.*']\n    settings:\n{given}\n"))
     return file.policies[0].problem or file.settings("t.x")
 
 
@@ -43,8 +31,8 @@ def settings_of(write, *lines):
         ("segment.bytes: 1_048_576", {"segment.bytes": "1048576"}),
     ],
 )
-def test_what_yaml_makes_of_a_value_is_what_somebody_wrote(write, line, expected):
-    assert settings_of(write, line) == expected
+def test_what_yaml_makes_of_a_value_is_what_somebody_wrote(write_policies, line, expected):
+    assert settings_of(write_policies, line) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,8 +45,8 @@ def test_what_yaml_makes_of_a_value_is_what_somebody_wrote(write, line, expected
         ("delete.retention.ms: 24:00:00", "delete.retention.ms"),
     ],
 )
-def test_what_is_no_value_is_refused_where_it_stands(write, line, words):
-    assert words in settings_of(write, line)
+def test_what_is_no_value_is_refused_where_it_stands(write_policies, line, words):
+    assert words in settings_of(write_policies, line)
 
 
 def test_the_schema_takes_what_a_file_may_say():
@@ -73,10 +61,12 @@ def test_the_schema_takes_what_a_file_may_say():
         )
 
 
-def test_a_topics_settings_that_the_policy_locks_are_left_out(write, catalog, lake, monkeypatch):
+def test_a_topics_settings_that_the_policy_locks_are_left_out(write_policies, catalog, lake, monkeypatch):
     from hardpack.cli import table_state
 
-    write("policies: [{name: a, tables: ['t.*'], locked: [cleanup.policy], settings: {cleanup.policy: compact}}]")
+    write_policies(
+        "policies: [{name: a, tables: ['t.*'], locked: [cleanup.policy], settings: {cleanup.policy: compact}}]"
+    )
     monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
     monkeypatch.setattr(table_state, "topic_settings", lambda *_: {"cleanup.policy": "compact", "retention.ms": "5"})
     table = name_of(new_topic(catalog))

@@ -12,7 +12,7 @@ from tests.topics import name_of
 
 
 def connect_debezium_without_keys(catalog):
-    """Of a topic without a schema of its keys the transform writes none."""
+    """Without `_cdc.key`, which the transform does not write for a topic without a schema of its keys."""
     cdc = struct(op=StringType(), ts=TimestamptzType(), offset=LongType(), source=StringType(), target=StringType())
     meta = {f"_kafka_metadata_{n}": t for n, t in META.items()}
     return table_of(catalog, VALUE | {"_cdc": cdc} | meta, keys=["id"])
