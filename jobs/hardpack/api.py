@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -139,18 +139,17 @@ class Hardpack(StatusVerbs, ReadVerbs):
         """Id of the Spark application, empty while none runs."""
         return str(self._spark.sparkContext.applicationId) if self._spark else ""
 
-    def tables(self, pattern: str, unread: Collection[str] | None = None) -> list[str]:
+    def tables(self, pattern: str) -> list[str]:
         """Adopted tables that a glob matches; a plain name is returned whether adopted or not.
 
-        A table whose catalog or storage does not answer is among them, so that its error is seen where it is used; a
-        view is not, unless all are such.
+        A table whose catalog or storage does not answer is among them, and so is one that cannot be read or listed any
+        more but was adopted when it was opened last: so its error is seen where it is used. A view is not, unless all
+        are such.
 
         Args:
             pattern: a name or glob.
-            unread: of the tables that cannot be opened these are returned too, so that their error is seen where they
-                are used; None where nobody knows which tables were adopted.
         """
-        return find_topics(self.catalog, pattern, unread)
+        return find_topics(self.catalog, pattern, self.home)
 
     def create(self, table: str, settings: Mapping[str, str] | None = None) -> Settings:
         """Make an empty table for a topic, and adopt it; see `hardpack.operations.create.create`."""

@@ -174,13 +174,11 @@ def table_requests(
     """
     from hardpack import Hardpack
     from hardpack.cli.spark_submit import TableRequest
-    from hardpack.operations.known_tables import adopted_tables
     from hardpack.operations.units import SHARED_PLANS
 
     hp = Hardpack.connect(catalog)
-    adopted = adopted_tables(hp.home, hp.catalog.name)
     asked = [one for one in patterns if not one_of_several or has_magic(one) or _may_be_in(hp.catalog, one)]
-    names = sorted({name for pattern in asked for name in hp.tables(pattern, adopted)})
+    names = sorted({name for pattern in asked for name in hp.tables(pattern)})
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
     # Spark takes longer to start than to maintain a table; more of these than Airflow maps at most go together
     share = max(SHARED_PLANS, -(-len(names) // most))

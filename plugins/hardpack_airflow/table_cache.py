@@ -129,7 +129,7 @@ class TableCache:
         from hardpack.failures import of_table
         from hardpack.operations.known_tables import adopted_tables, known_tables
         from hardpack.operations.summary import TableSummary
-        from hardpack.table.catalog import metadata_locations
+        from hardpack.table.catalog import asked_ahead, metadata_locations, open_table
 
         hp = self._open()
         locations = metadata_locations(hp.catalog)
@@ -138,23 +138,28 @@ class TableCache:
         for gone in set(self.seen) - set(names):
             del self.seen[gone]
             self._passes.pop(gone, None)
-        for name in names:
-            before = self.seen.get(name)
-            if before and before.location == locations.get(name) and time.time() - before.at < STALE_SECONDS:
-                continue
+        stale = [name for name in names if not self._is_fresh(name, locations.get(name))]
+        for name, opened in zip(
+            stale, asked_ahead(hp.catalog, lambda name: open_table(hp.catalog, name), stale), strict=True
+        ):
             location, summary = "", None
             try:
-                location, summary = self._summary(hp, name)
+                location = (table := opened.result()).metadata_location
+                if self._is_fresh(name, location):  # a catalog of REST tells it of no table before it is loaded
+                    continue
+                summary = self._summary(hp, table)
             except Exception as error:  # one broken table must not hide the others
                 summary = TableSummary(table=name, catalog=self.catalog, error=of_table(name, error))
             self.seen[name] = _Seen(location, time.time(), summary)
 
-    def _summary(self, hp: Hardpack, name: str) -> tuple[str, TableSummary | None]:
-        from hardpack.table.catalog import open_table
+    def _is_fresh(self, name: str, location: str | None) -> bool:
+        seen = self.seen.get(name)
+        return bool(seen and seen.location == location and time.time() - seen.at < STALE_SECONDS)
+
+    def _summary(self, hp: Hardpack, table: Table) -> TableSummary | None:
         from hardpack.table.columns import is_topic
 
-        table = open_table(hp.catalog, name)
-        return table.metadata_location, self._read(hp, table)[0] if is_topic(table) else None
+        return self._read(hp, table)[0] if is_topic(table) else None
 
     def _read(self, hp: Hardpack, table: Table) -> tuple[TableSummary, list[LogStatus], list[Moment]]:
         from hardpack.clock import clock

@@ -32,7 +32,9 @@ def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, t
     quiet, busy = topics
     client.get("/")
     read, real = [], TableCache._summary
-    monkeypatch.setattr(TableCache, "_summary", lambda self, hp, name: (read.append(name), real(self, hp, name))[1])
+    monkeypatch.setattr(
+        TableCache, "_summary", lambda self, hp, one: (read.append(name_of(one)), real(self, hp, one))[1]
+    )
     append(catalog.load_table(busy), {0: [row(2, "a")]})
     client.get("/")
     assert read == []
@@ -42,6 +44,41 @@ def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, t
     assert quiet not in read
     entry = next(t for t in client.get("/api/tables").json() if t["table"] == busy)
     assert entry["rows"] == 5
+
+
+def test_where_a_catalog_tells_of_no_change_tables_are_opened_side_by_side_and_read_once(
+    client, topics, catalog, monkeypatch
+):
+    """As those of REST, which tell where a table's metadata lies only when it is loaded."""
+    from hardpack.operations import known_tables
+    from hardpack.table import catalog as door
+    from hardpack_airflow import web
+    from hardpack_airflow.table_cache import TableCache
+
+    opened, most, real, read, real_read = set(), 0, door.open_table, [], TableCache._summary
+
+    def slow(of, name):
+        nonlocal most
+        opened.add(name)
+        most = max(most, len(opened))
+        time.sleep(0.05)
+        opened.discard(name)
+        return real(of, name)
+
+    client.get("/")
+    names = sorted({*web.table_cache().seen, *topics})
+    monkeypatch.setattr(known_tables, "known_tables", lambda *_: names)
+    monkeypatch.setattr(door, "metadata_locations", lambda _: {})
+    monkeypatch.setattr(door, "open_table", slow)
+    monkeypatch.setattr(
+        TableCache, "_summary", lambda self, hp, one: (read.append(name_of(one)), real_read(self, hp, one))[1]
+    )
+    append(catalog.load_table(topics[1]), {0: [row(2, "a")]})
+    web.table_cache().tried = 0.0
+    client.get("/")
+    assert most > 1
+    assert topics[1] in read
+    assert topics[0] not in read
 
 
 def test_a_table_page_says_what_a_run_would_do_and_where_settings_come_from(client, topics):

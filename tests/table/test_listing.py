@@ -192,7 +192,7 @@ def test_where_tables_of_rest_lie_is_asked_once_by_a_process(catalog, monkeypatc
     assert asked.count("db.t") == 1
 
 
-@pytest.mark.parametrize("ask", [table_places, lambda catalog: find_topics(catalog, "*.*")])
+@pytest.mark.parametrize("ask", [table_places, lambda catalog: find_topics(catalog, "*.*", Path("none"))])
 def test_tables_are_loaded_side_by_side_where_all_of_them_are(ask, monkeypatch):
     class Meeting(Nested):
         both = Barrier(2)
@@ -223,7 +223,7 @@ def test_a_client_that_serves_one_thread_is_asked_one_question_at_a_time():
 
     catalog = Alone()
     table_places(catalog)
-    find_topics(catalog, "*.*")
+    find_topics(catalog, "*.*", Path("none"))
     assert (catalog.most, len(catalog.loaded)) == (1, 4)
 
 
@@ -336,11 +336,28 @@ def test_adopted_tables_of_a_namespace_that_may_no_longer_be_listed_are_not_forg
     with rest_server(answers) as uri:
         hp = Hardpack(GuardedRestCatalog("r", uri=uri), home=tmp_path)
         found = dict(PlanCache().plans(hp, Look(["*.*"], T0)))
-        assert hp.tables("*.*", adopted) == ["crm.a", "shop.denied", "shop.readable"]
+        assert hp.tables("*.*") == ["crm.a", "shop.denied", "shop.readable"]
     assert isinstance(found["shop.denied"], Unreadable)
     assert isinstance(found["shop.readable"], Plan)
     assert found.keys() == {"crm.a", "shop.denied", "shop.readable"}
     assert adopted_tables(tmp_path, "r") == adopted - {"shop.gone"}
+
+
+def test_a_list_notes_which_tables_are_adopted_for_the_next_one(lakehouse, tmp_path):
+    table, hp = busy(lakehouse), Hardpack(lakehouse, home=tmp_path)
+    other = name_of(busy(lakehouse))
+    assert hp.tables("*.*") == sorted([name_of(table), other])
+    bad = broken(table)
+    assert hp.tables("*.*") == sorted([bad, other]), "its error is to be seen"
+    lakehouse.drop_table(bad)
+    assert hp.tables("*.*") == [other]
+    assert adopted_tables(tmp_path, lakehouse.name) == {other}
+
+
+def test_a_list_makes_no_home(lakehouse, tmp_path):
+    busy(lakehouse)
+    Hardpack(lakehouse, home=tmp_path / "none").tables("*.*")
+    assert not (tmp_path / "none").exists()
 
 
 def test_while_a_table_is_planned_the_next_ones_are_opened(lakehouse, monkeypatch):

@@ -22,24 +22,38 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def find_topics(catalog: Catalog, pattern: str, unread: Collection[str] | None = None) -> list[str]:
+def find_topics(catalog: Catalog, pattern: str, home: Path) -> list[str]:
     """Returns the adopted tables that a glob matches; see `hardpack.Hardpack.tables`.
 
     Args:
         catalog: where they are.
         pattern: a name or glob; a plain name is returned whether adopted or not.
-        unread: of the tables that cannot be opened these are returned too; None where nobody knows which were adopted.
+        home: where it is noted which tables were adopted when they were opened last.
     """
-    names = known_tables(catalog, [pattern], unread or ())
+    adopted_before = {name for name in adopted_tables(home, catalog.name) if fnmatchcase(name, pattern)}
+    names = known_tables(catalog, [pattern], adopted_before)
     if names == [pattern]:
         return names
-    asked = asked_ahead(catalog, lambda name: _is_topic(catalog, name), names)
-    adopted = {name: answer.result() for name, answer in zip(names, asked, strict=True)}
-    none_read = all(topic is None for topic in adopted.values())
-    adopted_before = unread or ()
-    return [
-        name for name, topic in adopted.items() if topic or (topic is None and (none_read or name in adopted_before))
-    ]
+    # what was adopted and is gone is no longer adopted
+    seen = dict.fromkeys(adopted_before.difference(names), False)
+    broken: dict[str, Unreadable] = {}
+    silent = set[str]()
+    asked = asked_ahead(catalog, lambda name: is_topic(open_table(catalog, name)), names)
+    for name, answer in zip(names, asked, strict=True):
+        try:
+            seen[name] = answer.result()
+        except Unreadable as error:
+            broken[name] = error
+        except Exception as error:  # one broken table must not hide the others
+            log.info("%s", of_table(name, error))
+            silent.add(name)
+    if home.is_dir():  # a question makes no home
+        note_adopted(home, catalog.name, seen)
+    if len(broken) == len(names):  # then the fault is not the tables'
+        return names
+    for name in broken.keys() - adopted_before:
+        log.warning("passed over, as nobody is known to have adopted it: %s", broken[name])
+    return [name for name in names if seen.get(name, name in silent or name in adopted_before)]
 
 
 def known_tables(catalog: Catalog, patterns: Sequence[str], adopted: Collection[str]) -> list[str]:
@@ -66,18 +80,6 @@ def _may_be_there(catalog: Catalog, table: str) -> bool:
     try:
         return catalog.table_exists(table)
     except Exception as error:  # whatever it is, reading the table says it
-        log.info("%s", of_table(table, error))
-        return True
-
-
-def _is_topic(catalog: Catalog, table: str) -> bool | None:
-    """Returns whether a table was adopted, None when nobody can read it before it is mended."""
-    try:
-        return is_topic(open_table(catalog, table))
-    except Unreadable as error:
-        log.warning("passed over, as nobody is known to have adopted it: %s", error)
-        return None
-    except Exception as error:  # one broken table must not hide the others
         log.info("%s", of_table(table, error))
         return True
 
