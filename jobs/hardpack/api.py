@@ -38,6 +38,7 @@ from hardpack.table.catalog import (
 )
 from hardpack.table.columns import table_name
 from hardpack.table.guard import guarded
+from hardpack.table.history import data_bytes
 from hardpack.table.log_views import ManifestCache
 
 if TYPE_CHECKING:
@@ -385,8 +386,11 @@ class Hardpack(StatusVerbs, ReadVerbs):
             BadInput: there is no such table, or a commit to it would delete files of others.
         """
         from hardpack.spark.jvm_table import JvmTable
+        from hardpack.spark.shuffles import fit_shuffles
 
         if "." not in name:
             raise BadInput(f"{name!r} names no table; write it as namespace.table.")
-        check_metadata_log(open_table(self.catalog, name) if table is None else table)
+        loaded = open_table(self.catalog, name) if table is None else table
+        check_metadata_log(loaded)
+        fit_shuffles(self.spark, data_bytes(loaded))
         return JvmTable(self.spark, f"{self.catalog.name}.{name}")

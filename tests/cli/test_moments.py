@@ -151,6 +151,13 @@ def test_a_row_of_kafkas_time_none_is_not_from_before_1970(catalog, cold):
     assert log.overdue_ms == 0
 
 
+def test_status_says_when_no_adopted_table_matches(lake, monkeypatch):
+    monkeypatch.setattr("hardpack.cli.console.connect", lambda: Hardpack.connect(properties=lake))
+    said = CliRunner().invoke(cli.app, ["status", "none.*", "--json"])
+    assert (said.exit_code, said.stdout) == (0, "[]\n")
+    assert "No adopted table matches none.*; `hardpack adopt NAMESPACE.TABLE`" in " ".join(said.stderr.split())
+
+
 def test_the_exit_code_tells_an_outage_from_bad_input(catalog, lake, monkeypatch):
     good, away, wrong = new_topic(catalog), new_topic(catalog), new_topic(catalog)
     append(good, {0: [row(0, "a")]})

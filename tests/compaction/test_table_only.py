@@ -351,7 +351,7 @@ def test_pauses_nest_and_resume_undoes_one(hp, topic):
     assert hp.plan(name, now=T0 + 1).logs[0].reason == "paused"
     hp.resume(name)
     assert hp.plan(name, now=T0 + 1).logs[0].action == "clean"
-    with pytest.raises(BadInput, match="neither paused nor uncleanable"):
+    with pytest.raises(BadInput, match="neither paused nor marked by a pass"):
         hp.resume(name, [0])
 
 

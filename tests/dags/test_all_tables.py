@@ -72,5 +72,5 @@ def test_resume_by_hand_says_how_each_log_stands_and_what_it_cannot_do(catalog, 
     assert _changed(params | {"action": "pause"}) == {"0": "paused 1 times", "1": "paused 1 times"}
     one = params | {"action": "resume", "partitions": ["1"]}
     assert _changed(one) == {"1": "cleaned when it is due"}
-    with pytest.raises(AirflowFailException, match="partition 1 is neither paused nor uncleanable"):
+    with pytest.raises(AirflowFailException, match="partition 1 is neither paused nor marked by a pass"):
         _changed(one)

@@ -135,7 +135,9 @@ def test_trust_reaches_only_logs_whose_late_rows_are_refused(topic):
 
 def test_there_is_nothing_to_trust_where_no_row_came_late(topic):
     late_behind_a_removed_tombstone(topic, 0)
-    with pytest.raises(BadInput, match=r"partition 2 is neither paused nor uncleanable, and no late rows of it wait"):
+    with pytest.raises(
+        BadInput, match=r"partition 2 is neither paused nor marked by a pass, and no late rows of it wait"
+    ):
         resume(session_of(topic), [2], T0, trust_late_rows=True)
     assert {state.expired_to for state in trusted_states(topic.refresh()).values()} == {9}
 

@@ -35,6 +35,41 @@ def test_rest_passes_credentials_and_storage_on():
     assert (found[f"{P}.type"], found[f"{P}.credential"], found[f"{P}.s3.endpoint"]) == ("rest", "a:b", "http://s")
 
 
+def test_spark_asks_a_rest_catalog_for_lent_credentials_as_pyiceberg_does():
+    asked = f"{P}.header.X-Iceberg-Access-Delegation"
+    assert conf(type="rest", uri="http://c")[asked] == "vended-credentials"
+    assert asked not in conf(type="sql", uri="sqlite:////cat.db")
+    given = conf(type="rest", uri="http://c", **{"header.x-iceberg-access-delegation": "remote-signing"})
+    assert [v for k, v in given.items() if "delegation" in k.lower()] == ["remote-signing"]
+
+
+@pytest.mark.parametrize(
+    ("auth", "told"),
+    [
+        (
+            {
+                "type": "oauth2",
+                "oauth2": {"client_id": "a", "client_secret": "b", "token_url": "http://t", "scope": "s"},
+            },
+            {"credential": "a:b", "oauth2-server-uri": "http://t", "scope": "s"},
+        ),
+        (
+            {"type": "basic", "basic": {"username": "ann", "password": "pw"}},
+            {"rest.auth.type": "basic", "rest.auth.basic.username": "ann", "rest.auth.basic.password": "pw"},
+        ),
+        ({"type": "noop"}, {"rest.auth.type": "none"}),
+    ],
+)
+def test_spark_signs_in_to_a_rest_catalog_as_pyiceberg_does(auth, told):
+    found = conf(type="rest", uri="http://c", auth=auth)
+    assert {name: found[f"{P}.{name}"] for name in told} == told
+
+
+def test_a_way_to_sign_in_that_spark_has_not_is_refused():
+    with pytest.raises(BadInput, match=r"signs in by auth.type=entra, which Spark has not; expected oauth2, basic"):
+        conf(type="rest", uri="http://c", auth={"type": "entra", "entra": {}})
+
+
 S3 = {"s3.endpoint": "http://s:1", "s3.region": "eu-1", "s3.access-key-id": "a", "s3.secret-access-key": "b"}
 
 

@@ -81,7 +81,10 @@ def status(
     hp = console.connect()
     logs: list[LogStatus] = []
     refused: list[HardpackError] = []
-    for table in hp.tables(tables):
+    matching = hp.tables(tables)
+    if not matching:
+        err.print(f"No adopted table matches {tables}; `hardpack adopt NAMESPACE.TABLE` adopts one.", markup=False)
+    for table in matching:
         try:
             logs += hp.status_of(table, now)
         except Exception as error:  # one broken table must not hide the others

@@ -72,7 +72,7 @@ def resume(
             if trust_late_rows and view.late_from is not None and settings.late_rows == "refuse":
                 untrusted = ", and trust lets no late rows in where late.rows is refuse"
             raise BadInput(
-                f"{session.name}: partition {view.partition} is neither paused nor uncleanable{untrusted}; "
+                f"{session.name}: partition {view.partition} is neither paused nor marked by a pass{untrusted}; "
                 "`hardpack status` shows how logs stand."
             )
         if ahead:

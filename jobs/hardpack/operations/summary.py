@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -14,7 +14,7 @@ from hardpack.operations.status import LogStatus
 from hardpack.rules.causes import removed_by_cause
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
-from hardpack.table.history import Commit, ancestors, commits, is_earlier_portion, summary_of
+from hardpack.table.history import Commit, ancestors, bytes_in, commits, is_earlier_portion, summary_of
 
 
 class PassTotals(BaseModel):
@@ -127,7 +127,7 @@ def history(table: Table, totals: dict[int, PassTotals] | None = None) -> list[M
     clean = 0
     for snapshot in reversed(list(ancestors(table))):
         summary = summary_of(snapshot)
-        total, added = (_bytes_in(summary, name) for name in ("total-files-size", "added-files-size"))
+        total, added = (bytes_in(summary, name) for name in ("total-files-size", "added-files-size"))
         commit = by_snapshot.get(snapshot.snapshot_id)
         # what others rewrite or delete takes from the clean part first, as far as the summary tells
         clean = total if commit else min(clean, total)
@@ -142,11 +142,6 @@ def history(table: Table, totals: dict[int, PassTotals] | None = None) -> list[M
             )
         )
     return moments
-
-
-def _bytes_in(summary: Mapping[str, str], name: str) -> int:
-    text = summary.get(name, "")
-    return min(int(text), LONG_MAX) if text.isdecimal() and len(text) < 100 else 0
 
 
 def _totals(commit: Commit, totals: dict[int, PassTotals]) -> PassTotals | None:

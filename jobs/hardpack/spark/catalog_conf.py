@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pyiceberg.catalog import Catalog
 from sqlalchemy.engine import make_url
@@ -13,13 +14,15 @@ CATALOGS = "spark.sql.catalog."
 """What the names of Spark's settings of catalogs, and so of credentials, begin with."""
 SHARED = ("s3.", "client.", "gcs.", "adls.", "rest.", "header.")
 """How properties begin that mean the same to pyiceberg and to Iceberg in Spark, or are for one of them alone."""
+DELEGATION = "header.X-Iceberg-Access-Delegation"
+"""Asks a catalog of REST for credentials of the storage; pyiceberg sends it without being told, Iceberg's Java not."""
 
 
 def spark_conf(catalog: Catalog) -> dict[str, str]:
     """Returns Spark's settings for a catalog of pyiceberg's, under its name.
 
     Raises:
-        BadInput: a catalog type for which Spark has no counterpart here.
+        BadInput: a catalog type, or a way to sign in, for which Spark has no counterpart here.
     """
     given = {k: str(v) for k, v in catalog.properties.items()}
     kind = given.get("type") or ("rest" if given.get("uri", "").startswith("http") else "sql")
@@ -27,8 +30,11 @@ def spark_conf(catalog: Catalog) -> dict[str, str]:
     if kind == "sql":
         out |= {"type": "jdbc", "jdbc.schema-version": "V1"} | _jdbc(given.get("uri", ""))
     elif kind in ("rest", "hive", "glue"):
-        passed = ("uri", "credential", "token", "scope", "oauth2-server-uri", "prefix", "glue.endpoint", "glue.id")
-        out |= {"type": kind} | {k: given[k] for k in passed if k in given}
+        passed = ("uri", "credential", "token", "scope", "audience", "resource", "oauth2-server-uri", "prefix")
+        out |= {"type": kind} | {k: given[k] for k in (*passed, "glue.endpoint", "glue.id") if k in given}
+        out |= _sign_in(catalog.name, catalog.properties.get("auth")) if kind == "rest" else {}
+        if kind == "rest" and DELEGATION.lower() not in map(str.lower, given):
+            out[DELEGATION] = "vended-credentials"
     else:
         raise BadInput(f"catalog {catalog.name!r} is of type {kind!r}, expected sql, rest, hive or glue.")
     out |= _storage(given)
@@ -36,6 +42,27 @@ def spark_conf(catalog: Catalog) -> dict[str, str]:
     out["cache-enabled"] = "false"
     prefix = f"{CATALOGS}{catalog.name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{k}": v for k, v in out.items() if v}
+
+
+def _sign_in(catalog: str, auth: Any) -> dict[str, str]:
+    """Returns what Iceberg's Java calls the ways to sign in of pyiceberg's block `auth`."""
+    if not auth:
+        return {}
+    kind = auth.get("type")
+    given = auth.get(kind) or {}
+    if kind == "noop":
+        return {"rest.auth.type": "none"}
+    if kind == "basic":
+        named = {f"rest.auth.basic.{name}": str(given.get(name, "")) for name in ("username", "password")}
+        return {"rest.auth.type": "basic"} | named
+    if kind == "oauth2":
+        names = {"scope": "scope", "token_url": "oauth2-server-uri"}
+        named = {names[name]: str(given[name]) for name in names if given.get(name)}
+        return {"credential": f"{given.get('client_id', '')}:{given.get('client_secret', '')}"} | named
+    raise BadInput(
+        f"catalog {catalog!r} signs in by auth.type={kind}, which Spark has not; expected oauth2, basic or noop, or "
+        "properties of Iceberg's Java under rest.auth. in place of the block."
+    )
 
 
 def _storage(given: Mapping[str, str]) -> dict[str, str]:

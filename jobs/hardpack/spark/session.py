@@ -19,6 +19,7 @@ from hardpack.failures import FULL, as_hardpack_error, java_error
 from hardpack.home import default_home, trusted
 from hardpack.spark.catalog_conf import CATALOGS, spark_conf
 from hardpack.spark.java_start import MADE_AT_EXIT, found_by, java_options
+from hardpack.spark.shuffles import BY_SIZE, LEAST, SHUFFLE_PARTITIONS
 from hardpack.spark.versions import fit_of, installed_spark
 from hardpack.table.redaction import SECRET
 
@@ -39,7 +40,7 @@ DEFAULTS = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.variable.substitute": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "8",
+    SHUFFLE_PARTITIONS: str(LEAST),
     "spark.python.daemon.module": "hardpack.spark.daemon",
     # a worker above it, whatever it holds, writes what it gathers to disk in small compressed parts
     "spark.python.worker.memory": "2g",
@@ -117,6 +118,7 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
     if needs_extensions(installed_spark()):
         wanted["spark.sql.extensions"] = EXTENSIONS
     conf = {k: v for k, v in wanted.items() if v and (not given.contains(k) or given.get(k) == _STARTED.get(k))}
+    conf |= {BY_SIZE: "true"} if SHUFFLE_PARTITIONS in conf else {}
     try:
         if SparkContext._gateway is None:
             # what a JVM is started with stands on its command line for all to see, so it learns of credentials later

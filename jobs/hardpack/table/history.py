@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.rules.horizons import UNDATED, dated_anew
 from hardpack.rules.model import LogState, SnapshotRef
+from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.layout import FIELDS, TOMBSTONES, mean_other_rows
 from hardpack.table.packing import Lost, PassFolder
@@ -275,6 +276,18 @@ def summary_of(snapshot: Snapshot) -> dict[str, str]:
     """Returns what the snapshot's summary says beside the operation."""
     # an empty summary is false, and asking costs a count of all its entries
     return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def bytes_in(summary: Mapping[str, str], name: str) -> int:
+    """Returns a number of bytes that a summary tells, 0 where it tells none; anybody may have written it."""
+    text = summary.get(name, "")
+    return min(int(text), LONG_MAX) if text.isdecimal() and len(text) < 100 else 0
+
+
+def data_bytes(table: Table) -> int:
+    """Returns the size of the table's files, as its current snapshot tells it; 0 where it does not."""
+    snapshot = table.current_snapshot()
+    return bytes_in(summary_of(snapshot), "total-files-size") if snapshot else 0
 
 
 def tells_states(snapshot: Snapshot) -> bool:
