@@ -74,7 +74,9 @@ async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
         )  # fmt: skip
     answer = await _ask(request, "POST", f"dags/{quote(dag, safe='')}/dagRuns", {"logical_date": None, "conf": form})
     if answer.status_code != 200:
-        raise HTTPException(answer.status_code, f"Airflow did not start {dag}: {_detail(answer)}")
+        # that Airflow has no such DAG is not that there is no such page
+        code = 409 if answer.status_code == 404 else answer.status_code
+        raise HTTPException(code, f"Airflow did not start {dag}: {_detail(answer)}")
     return str(answer.json()["dag_run_id"])
 
 

@@ -11,6 +11,10 @@ COMPACTED = AssetAlias("hardpack_compacted")
 """Gets an event whenever some logs of any table were cleaned and the guarantees hold on what was published."""
 
 
+MOST_LOGS = 200
+"""Logs that an event tells of."""
+
+
 def asset_of(catalog: str, table: str) -> Asset:
     """Returns the asset of one table, `iceberg://CATALOG/NAMESPACE/TABLE`, which is its name too.
 
@@ -26,11 +30,13 @@ def asset_of(catalog: str, table: str) -> Asset:
 def compacted(report: dict[str, Any]) -> dict[str, Any]:
     """Returns what an asset event says of a pass.
 
-    It has the snapshot and, by log, rows and bytes before and after and the checkpoint.
+    It has the snapshot and, by log, rows and bytes before and after and the checkpoint; of more than `MOST_LOGS` the
+    first, and in `more_logs` how many others there are, as it goes through Airflow's database.
     """
     names = ("rows_before", "rows_after", "bytes_before", "bytes_after", "checkpoint_before", "checkpoint_after")
     return {
         "snapshot": report["snapshot"],
         "now": report["now"],
-        "logs": {str(log["partition"]): {name: log[name] for name in names} for log in report["logs"]},
+        "logs": {str(log["partition"]): {name: log[name] for name in names} for log in report["logs"][:MOST_LOGS]},
+        **({"more_logs": more} if (more := len(report["logs"]) - MOST_LOGS) > 0 else {}),
     }

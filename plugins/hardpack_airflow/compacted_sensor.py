@@ -10,6 +10,7 @@ from airflow.sdk import BaseSensorOperator, Context
 from hardpack_airflow.airflow_names import AirflowFailException
 from hardpack_airflow.config import usual_catalog
 from hardpack_airflow.failures import task_failure
+from hardpack_airflow.trigger import patient
 
 if TYPE_CHECKING:
     from hardpack.operations.status import LogStatus
@@ -51,10 +52,13 @@ class CompactedSensor(BaseSensorOperator):
         from hardpack.clock import clock, time_of
         from hardpack.operations.status import MIXED
 
-        now = clock()
+        # a DAG that renders native objects hands on a time as one
+        now, up_to = clock(), str(self.up_to or "").strip()
+        if not up_to and self.offset is None:
+            raise AirflowFailException(f"{self.table}: up_to is empty once it is rendered, expected a time.")
         try:
-            until = time_of(self.up_to) if self.up_to else None
-            logs = Hardpack.connect(self.catalog or usual_catalog()).status(self.table, now)
+            until = time_of(up_to) if up_to else None
+            logs = patient(Hardpack.connect(self.catalog or usual_catalog()).status)(self.table, now)
         except Exception as error:  # whatever it is, the task fails with its sentence
             raise task_failure(error) from error
         names = {str(log.partition) for log in logs}

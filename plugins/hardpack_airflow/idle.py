@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hardpack import Hardpack
+    from hardpack.cli.spark_submit import TableRequest
     from hardpack.compaction.plan import Plan
     from pydantic import BaseModel
 
@@ -18,17 +19,23 @@ class NeedsSpark(Exception):
     """Rows have to be read."""
 
 
-def _phase_two_by_metadata(hp: Hardpack, plan: Plan) -> BaseModel:
+def _phase_two_by_metadata(hp: Hardpack, work: Plan | TableRequest) -> BaseModel:
     """Phase two after which no tombstone and no marker is due."""
-    return hp.expire_after(plan)
+    from hardpack.cli.spark_submit import expire
+
+    return expire(hp, work)
 
 
-def _verify_by_metadata(hp: Hardpack, plan: Plan) -> BaseModel:
-    """The check of logs of which the gate has read every row."""
-    return hp.verify(plan.table, plan.now, plan.partitions, sample=True)
+def _verify_by_metadata(hp: Hardpack, work: Plan | TableRequest) -> BaseModel:
+    """The check of logs of which the gate has read every row; who asks for a whole table wants it read."""
+    from hardpack.compaction.plan import Plan
+
+    if not isinstance(work, Plan):
+        raise NeedsSpark
+    return hp.verify(work.table, work.now, work.partitions, sample=True)
 
 
-DECIDED_BY_METADATA: dict[str, Callable[[Hardpack, Plan], BaseModel]] = {
+DECIDED_BY_METADATA: dict[str, Callable[[Hardpack, Plan | TableRequest], BaseModel]] = {
     "phase_two": _phase_two_by_metadata,
     "verify": _verify_by_metadata,
 }
@@ -43,7 +50,7 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
 
     Args:
         verb: a verb of the DAG.
-        plans: as JSON text; the verbs before have ended.
+        plans: or requests, as JSON text; the verbs before have ended.
         catalog: its name in pyiceberg's configuration.
     """
     from hardpack import Hardpack
@@ -53,11 +60,11 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
         def spark(self) -> Any:
             raise NeedsSpark
 
-    def done(hp: Hardpack, plan: Plan | None) -> dict[str, Any] | None:
-        if plan is None:
+    def done(hp: Hardpack, work: Plan | TableRequest | None) -> dict[str, Any] | None:
+        if work is None:
             return None
         try:
-            report = decide(hp, plan)
+            report = decide(hp, work)
         except NeedsSpark:
             return None
         except Exception as error:
@@ -65,23 +72,28 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
             return None
         return report.model_dump(mode="json") | {"spark_application": ""}
 
-    read = [_plan(text) for text in plans] if verb in DECIDED_BY_METADATA else []
+    read = [_work(text) for text in plans] if verb in DECIDED_BY_METADATA else []
     if not any(read):
         return [None for _ in plans]
     decide = DECIDED_BY_METADATA[verb]
     try:
         with ByMetadata.connect(catalog) as opened:
-            return [done(opened, plan) for plan in read]
+            return [done(opened, work) for work in read]
     except Exception as error:
         log.info("Spark is asked, as the catalog does not answer (%s)", type(error).__name__)
         return [None for _ in plans]
 
 
-def _plan(text: str) -> Plan | None:
-    """Returns a plan, None of the request of a whole table, which is read."""
+def _work(text: str) -> Plan | TableRequest | None:
+    """Returns a plan or a request, None of what is neither, of which the application tells."""
+    from hardpack.cli.spark_submit import TableRequest
     from hardpack.compaction.plan import Plan
     from hardpack.errors import BadInput
 
+    try:
+        return TableRequest.model_validate_json(text)
+    except ValueError:
+        pass
     try:
         return Plan.from_json(text)
     except BadInput:

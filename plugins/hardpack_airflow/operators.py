@@ -13,7 +13,7 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context
 
-from hardpack_airflow.airflow_names import AirflowException, AirflowFailException
+from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowTaskTimeout
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
 from hardpack_airflow.config import setting, usual_catalog
 from hardpack_airflow.failures import REFUSED, UNFORESEEN, WORTH_ANOTHER_TRY, task_failure, within
@@ -29,6 +29,7 @@ VERIFY = VERBS[-1]
 MAINTAIN = "maintain"
 LEAVES_THE_REST = (UNFORESEEN, 5)
 """Exit codes of errors after which an application leaves what it has not begun to another."""
+OVER = "its Spark application took longer than unit.timeout.ms allows, and was ended"
 MOST_FRUITLESS = 2
 """Spark applications in a row in which nothing went well, after which no other is begun."""
 
@@ -74,6 +75,8 @@ class HardpackOperator(SparkSubmitOperator):
     ) -> None:
         if verb not in (*VERBS, MAINTAIN):
             raise ValueError(f"verb is {verb!r}, expected one of {', '.join((*VERBS, MAINTAIN))}.")
+        if partitions and verb == MAINTAIN:
+            raise ValueError("maintain is of a whole table; leave partitions out.")
         if (unit is None) == (not table):
             raise ValueError("HardpackOperator works on a unit or on a table; give it one of these.")
         # named above, so that a DAG's default_args count
@@ -187,30 +190,34 @@ class HardpackOperator(SparkSubmitOperator):
         Of several plans nobody can tell which one it died of, so the next application works on one after the other.
         """
         done: dict[int, dict[str, Any]] = {}
-        fruitless, one_by_one = 0, False
-        while (left := [n for n in range(len(plans)) if n not in done]) and fruitless < MOST_FRUITLESS:
+        fruitless, one_by_one, died = 0, False, ""
+        while (left := [n for n in range(len(plans)) if n not in done]) and fruitless < MOST_FRUITLESS and died != OVER:
             results, died = self._submit(context, [plans[n] for n in left], one_by_one)
             some = {left[place]: result for place, result in enumerate(results) if result}
-            if died and (one_by_one or len(left) == 1):
+            if died and died != OVER and (one_by_one or len(left) == 1):
                 first = next(n for n in left if n not in some)
                 table = table_of(plans[first])
                 said = f"{table}: its Spark application ended before its time, see the task's log ({died})"
-                some[first] = {"table": table, "error": said, "exit_code": UNFORESEEN}
+                some[first] = {"table": table, "error": said, "exit_code": UNFORESEEN, "died": True}
             one_by_one = one_by_one or bool(died)
             if some:
                 fruitless = fruitless + 1 if all("error" in result for result in some.values()) else 0
             done |= some
-        code = next((result["exit_code"] for result in reversed(done.values()) if "error" in result), UNFORESEEN)
+        over, codes = died == OVER, [result["exit_code"] for result in done.values() if "error" in result]
+        code = UNFORESEEN if over or not codes else codes[-1]
+        why = OVER if over else "not tried, as others of its unit could not be worked on"
         for n in range(len(plans)):
             table = table_of(plans[n])
-            said = f"{table}: not tried, as others of its unit could not be worked on"
-            done.setdefault(n, {"table": table, "error": said, "exit_code": code})
+            done.setdefault(n, {"table": table, "error": f"{table}: {why}", "exit_code": code, "died": over})
         return [done[n] for n in range(len(plans))]
 
     def _submit(
         self, context: Context, plans: Sequence[str], one_by_one: bool
     ) -> tuple[list[dict[str, Any] | None], str]:
-        """Returns the results that one application left, by the places of the plans, and how it died if it did."""
+        """Returns the results that one application left, by the places of the plans, and how it died if it did.
+
+        `OVER` is how it died whose time was over; what it did before that is done.
+        """
         from hardpack.spark.java_start import driver_class_path, java_options
         from hardpack.spark.session import jar_paths
 
@@ -236,11 +243,15 @@ class HardpackOperator(SparkSubmitOperator):
                 # it names the command line with all jars first
                 self.log.warning("%s", error)
                 died = str(error).rpartition(". ")[2].rstrip(".")
+            except AirflowTaskTimeout:
+                # else it went on while what it left is read
+                self.on_kill()
+                died = OVER
             results: list[dict[str, Any] | None] = json.loads(result.read_text()) if result.is_file() else []
         # one that ends by itself tells of every plan, or of an error for which it left some to another
         left = any(one and one.get("exit_code") in LEAVES_THE_REST for one in results)
         ended = all(results) and (left or len(results) == len(plans))
-        return results, "" if results and ended else died or "no result"
+        return results, "" if results and ended and died != OVER else died or "no result"
 
     def _tell(self, context: Context, number: int, table: str) -> None:
         """Adds an event of the table's asset: what the passes of one of the unit's plans did, log by log."""

@@ -15,7 +15,9 @@ FORMS = ("tables", "partitions", "force", "dry_run", "action", "table", "catalog
 """What the forms of our DAGs ask."""
 POLICY_FORM = frozenset(("tables", "partitions", "force", "dry_run"))
 """What the form of a policy's DAG asks; an author's own DAG, which our tasks may be in, asks no such four."""
-LONGEST_LABEL, MOST_REASONS, MOST_HELD = 200, 20, 100
+CARRIED = frozenset(("openlineage",))
+"""What Airflow's own providers add to a run that a task of another DAG starts."""
+LONGEST_LABEL, MOST_REASONS, MOST_HELD, MOST_ERRORS = 200, 20, 100, 300
 _LOOKING: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
 """By catalog and policy, so that a look that hangs holds up no other policy's."""
 _PLAN_CACHES: dict[tuple[str, str], PlanCache] = {}
@@ -71,7 +73,7 @@ def see_that_the_form_counts(context: Mapping[str, Any], all_ours: bool = False)
     form = context["dag"].params if "dag" in context else {}
     # an author's own DAG may be handed what concerns other tasks
     ours = all_ours or set(form) >= POLICY_FORM
-    if ours and (unknown := [name for name in asked_for if name not in form]):
+    if ours and (unknown := [name for name in asked_for if name not in form and name not in CARRIED]):
         raise AirflowFailException(
             f"The run was started with {unknown[0]!r}, which the form of its DAG does not ask, expected some of "
             f"{', '.join(form)}. Nothing was changed."
@@ -162,10 +164,14 @@ def plan_units(
         gauges |= died(0)
     units, waiting = work.units(own)
     reasons = [*work.reasons, waiting] if waiting else work.reasons
+    errors = work.errors[:MOST_ERRORS]
+    if more := len(work.errors) - len(errors):
+        # they go through Airflow's database
+        errors.append(f"and {more} more tables that could not be read or planned")
     mapped = [_mapped(unit) for unit in units]
     held = [log.model_dump() for log in work.held[:MOST_HELD]]
     return {
-        "units": mapped, "tables": again, "reasons": reasons, "errors": work.errors, "lasting": work.lasting,
+        "units": mapped, "tables": again, "reasons": reasons, "errors": errors, "lasting": work.lasting,
         "held": held, "gauges": gauges,
     }  # fmt: skip
 
@@ -190,8 +196,10 @@ def unit_of_table(
     from hardpack import Hardpack
     from hardpack.cli.spark_submit import TableRequest
 
-    if verb not in ("phase_one", "phase_two"):
-        return {"label": table, "plans": [TableRequest(table=table, now=now).model_dump_json()], "reasons": []}
+    if verb != "phase_one":
+        # what phase two removes was due before, whether or not a log is due for phase one
+        request = TableRequest(table=table, now=now, partitions=partitions or None)
+        return {"label": table, "plans": [request.model_dump_json()], "reasons": []}
     plan = Hardpack.connect(catalog).plan(table, now, partitions, force)
     reasons = [f"{log.partition}: {log.reason}" for log in plan.logs[:MOST_REASONS]]
     return {"label": table, "plans": [plan.to_json()] if plan.has_work else [], "reasons": reasons}

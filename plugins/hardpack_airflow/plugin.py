@@ -1,17 +1,29 @@
 """What Airflow loads by the entry point `airflow.plugins`: the pages in its menu and the links of tasks."""
 
+import asyncio
+from importlib import import_module
+from typing import Any
+
 from airflow.plugins_manager import AirflowPlugin
 
 from hardpack_airflow.config import MOUNT, page_path
 from hardpack_airflow.links import DataDocsLink, ReportLink, SparkLink, TableLink
-from hardpack_airflow.web import app
+
+
+async def pages(scope: Any, receive: Any, send: Any) -> None:
+    """Answers for our pages, which are imported when somebody first opens one.
+
+    Every task of every DAG imports the plugin, and has no use for them.
+    """
+    web = await asyncio.to_thread(import_module, "hardpack_airflow.web")
+    await web.app(scope, receive, send)
 
 
 class HardpackPlugin(AirflowPlugin):
     """The pages in Airflow's menu, and the links from a task to its table and to its page of Data Docs."""
 
     name = "hardpack"
-    fastapi_apps = [{"app": app, "url_prefix": MOUNT, "name": "hardpack"}]
+    fastapi_apps = [{"app": pages, "url_prefix": MOUNT, "name": "hardpack"}]
     external_views = [
         {
             "name": "Compaction",

@@ -11,6 +11,7 @@ from airflow.sdk import get_current_context, task
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowSkipException
 from hardpack_airflow.config import usual_catalog
 from hardpack_airflow.failures import WORTH_ANOTHER_TRY, task_failure, within
+from hardpack_airflow.planning import see_that_the_form_counts
 
 if TYPE_CHECKING:
     from hardpack.policy import Policy
@@ -26,6 +27,7 @@ def ask_readers_task(policy: Policy) -> Any:
     @task(task_id="readers")
     def readers() -> None:
         """Records how far each reader is."""
+        see_that_the_form_counts(get_current_context())
         if get_current_context()["params"]["dry_run"]:
             raise AirflowSkipException("a dry run records nothing")
         with within("look.timeout.ms"):

@@ -98,26 +98,32 @@ def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> lis
             table a report or its error. Each verb hands on the errors of those before it.
     """
     errors = [one["error"] for verbs in _by_unit(pulled) for one in _last(verbs) if "error" in one]
-    if stopped := units_that_died(pulled):
+    # of the others each table has its sentence
+    if stopped := sum(map(_left_nothing, _by_unit(pulled))):
         of = len(next(iter(pulled.values())))
         errors.append(f"{stopped} of {of} units did not reach the end, see their tasks")
     return errors
 
 
 def units_that_died(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> int:
-    """Returns how many of a run's units did not reach the end.
+    """Returns how many of a run's units did not reach the end, or had an application that did not.
 
     A unit ends early when there is an error for each of its tables; it did not die.
 
     Args:
         pulled: see `unit_errors`.
     """
-    units = [(verbs[-1], _last(verbs)) for verbs in _by_unit(pulled)]
-    return sum(not end and not (last and all("error" in one for one in last)) for end, last in units)
+    return sum(_left_nothing(verbs) or any(one.get("died") for one in _last(verbs)) for verbs in _by_unit(pulled))
 
 
 Found = Sequence[dict[str, Any]]
-"""What a task returned for a unit: for each table a report or its error."""
+"""What a task returned for a unit: for each table a report or its error, which says `died` of an application's end."""
+
+
+def _left_nothing(verbs: Sequence[Found]) -> bool:
+    """Returns whether a unit's last task left nothing, though the work on some table had not ended."""
+    last = _last(verbs)
+    return not verbs[-1] and not (last and all("error" in one for one in last))
 
 
 def _by_unit(pulled: Mapping[str, Sequence[Found]]) -> Iterator[tuple[Found, ...]]:

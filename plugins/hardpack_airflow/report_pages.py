@@ -35,7 +35,8 @@ async def reports(at: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
 def _reports_page(at: int) -> HTMLResponse:
     reports, at, last = part(list(stored.newest_reports().items()), at, PER_PAGE)
     runs = [(name, _in_brief(name, written)) for name, written in reports]
-    return page("reports.html", runs=runs, number=at, last=last, validations=stored.newest_docs(PER_PAGE))
+    told = {path for _, run in runs if run for path in run.docs}
+    return page("reports.html", runs=runs, number=at, last=last, validations=stored.newest_docs(PER_PAGE, told=told))
 
 
 @router.get("/reports/{name}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from hardpack_airflow.report import as_gates_read
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from hardpack.compaction.report import LogReport, PassReport, PlannedLog, RunReport, VerifyReport
     from hardpack.rules.causes import Cause
 
+MOST_DOCS = 50
+"""Pages of Data Docs that lists of runs know of each."""
 MOST_REASONS = 3
 """Logs of a table of which a page says why they were cleaned."""
 
@@ -168,6 +171,8 @@ class RunInBrief:
     """How long all passes and verifications took together."""
     tables: Mapping[str, tuple[str, str]]
     """By table why the run worked on it, and what became of it, in words."""
+    docs: tuple[str, ...]
+    """The first of its pages inside Data Docs."""
 
     @classmethod
     def of(cls, report: RunReport) -> RunInBrief:
@@ -178,6 +183,7 @@ class RunInBrief:
             not report.errors and all(table.holds for table in tables), sum(table.removed for table in tables),
             sum(table.saved for table in tables), sum(table.seconds for table in tables),
             {table.name: (table.why, f"{table.removed:,} rows removed, {table.verdict}") for table in tables},
+            tuple(islice((path for table in tables for path in table.docs), MOST_DOCS)),
         )  # fmt: skip
 
     def of_table(self, table: str) -> tuple[str, str]:

@@ -5,12 +5,14 @@ With S3 the pages need no disk that Airflow's server and its workers share.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
 from hardpack_airflow import s3_copy
+from hardpack_airflow.config import setting
 
-REPORTS, DOCS = "reports", "data_docs"
+REPORTS, DOCS, VALIDATIONS = "reports", "data_docs", "validations"
 
 
 def read(folder: str, path: str) -> bytes | None:
@@ -36,18 +38,25 @@ def newest_reports() -> dict[str, float]:
     return {Path(name).stem: times[name] for name in sorted(times, key=lambda name: times[name], reverse=True)}
 
 
-def newest_docs(number: int, table: str = "") -> list[tuple[str, str]]:
+def newest_docs(number: int, table: str = "", told: Collection[str] = ()) -> list[tuple[str, str]]:
     """Returns the title and the path inside Data Docs of the newest pages.
+
+    There may be hundreds of thousands, of which S3 lists a thousand at a time: only those of a table are looked for
+    there.
 
     Args:
         number: so many at most.
         table: its pages alone; empty for all.
+        told: paths of pages that reports tell of; where there is no S3 the newest lie here.
     """
     from hardpack.compaction.data_docs import beginning_of, is_of, newest_first, newest_pages
 
-    paths, all_pages = {path for _, path in newest_pages(_home() / DOCS, number, table)}, f"{DOCS}/validations/"
-    # there may be hundreds of thousands, of which S3 lists a thousand at a time
-    listed = [f"{suite}{beginning_of(table)}" for suite in s3_copy.folders(all_pages)] if table else [all_pages]
+    paths = {
+        *(told if setting("reports_s3") else ()),
+        *(path for _, path in newest_pages(_home() / DOCS, number, table)),
+    }
+    suites = s3_copy.folders(f"{DOCS}/{VALIDATIONS}/") if table else ()
+    listed = [f"{suite}{beginning_of(table)}" for suite in suites]
     elsewhere = (name.removeprefix(f"{DOCS}/") for beginning in listed for name in s3_copy.uploaded(beginning))
     paths |= {path for path in elsewhere if path.endswith(".html") and is_of(path, table)}
     return newest_first(paths)[:number]
@@ -55,7 +64,9 @@ def newest_docs(number: int, table: str = "") -> list[tuple[str, str]]:
 
 def path_in_docs(page: str) -> str:
     """Returns where a page lies inside Data Docs, of which a report names the whole path; empty when outside."""
-    return page.partition(f"/{DOCS}/")[2]
+    # a home may lie below a folder of that name
+    inside = page.partition(f"/{DOCS}/{VALIDATIONS}/")[2]
+    return f"{VALIDATIONS}/{inside}" if inside else ""
 
 
 def _home() -> Path:

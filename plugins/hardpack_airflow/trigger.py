@@ -53,18 +53,26 @@ class DirtyLogsTrigger(BaseTrigger):
     :param wait: seconds to go on looking.
     :param poke_interval: seconds between two looks.
     :param by_clock: whether each look is at its own time; a run of an interval acts at the interval's end.
+    :param until: in place of `wait`, until when to go on looking, in seconds since the epoch; so the time goes on
+        while a triggerer starts anew.
     """
 
     def __init__(
-        self, question: dict[str, Any], wait: float = 0, poke_interval: float = 60, by_clock: bool = False
+        self,
+        question: dict[str, Any],
+        wait: float = 0,
+        poke_interval: float = 60,
+        by_clock: bool = False,
+        until: float | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.question, self.wait, self.poke_interval, self.by_clock = question, wait, poke_interval, by_clock
+        self.question, self.poke_interval, self.by_clock = question, poke_interval, by_clock
+        self.until = time.time() + wait if until is None else until
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Returns where the class is and how to make it again."""
         path = f"{type(self).__module__}.{type(self).__qualname__}"
-        names = ("question", "wait", "poke_interval", "by_clock")
+        names = ("question", "poke_interval", "by_clock", "until")
         return path, {name: getattr(self, name) for name in names}
 
     @patient
@@ -76,7 +84,6 @@ class DirtyLogsTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait and look, again and again, until something is due or time is up; an error ends it with its sentence."""
-        deadline = time.monotonic() + self.wait
         pause = max(self.poke_interval, SHORTEST_PAUSE)
         while True:
             await asyncio.sleep(pause)
@@ -86,6 +93,6 @@ class DirtyLogsTrigger(BaseTrigger):
             except Exception as error:  # the event carries it to the task, which fails with it
                 yield TriggerEvent(failed(error))
                 return
-            if seen["units"] or seen["errors"] or time.monotonic() >= deadline:
+            if seen["units"] or seen["errors"] or time.time() >= self.until:
                 yield TriggerEvent(event_of(seen))
                 return

@@ -156,7 +156,20 @@ async def overview(
 async def tables() -> JSONResponse:
     """Returns the overview as JSON."""
     caches = await _from_policies(_caches)
-    return await run_in_threadpool(lambda: JSONResponse([s.model_dump() for s in summaries_of(caches)]))
+    return await run_in_threadpool(lambda: JSONResponse(_summaries(caches)))
+
+
+def _summaries(caches: Sequence[TableCache]) -> list[dict[str, Any]]:
+    """Returns all topics.
+
+    Raises:
+        HTTPException: a catalog was never read to the end, so that tables would be missing.
+    """
+    summaries = [summary.model_dump() for summary in summaries_of(caches)]
+    if unread := next((cache for cache in caches if not cache.looked), None):
+        why = unread.problem or "its tables are being read for the first time"
+        raise HTTPException(503, f"catalog {unread.catalog}: {why}; ask again.", {"Retry-After": "5"})
+    return summaries
 
 
 @app.get("/tables/{name:path}")

@@ -74,6 +74,10 @@ def test_what_is_asked_for_is_refused_by_a_sentence(client, topics, airflow, tmp
     answer = client.post(f"/tables/{name}/clean")
     assert answer.status_code == 403
     assert "Airflow did not start hardpack: Forbidden" in answer.text
+    airflow.app.router.routes.clear()
+    answer = client.post(f"/tables/{name}/clean")
+    assert answer.status_code == 409, "that Airflow has no such DAG is not that there is no such page"
+    assert "Airflow did not start hardpack: Not Found" in answer.text
     assert client.post(f"/tables/{name}/drop").status_code == 404
     policies = tmp_path / "policies.yaml"
     policies.write_text("policies: [{name: other, tables: [x.y]}]")

@@ -1,6 +1,7 @@
 """Which tables the DAGs over all of them work on."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_tables_share_applications_and_there_are_never_too_many_of_these(catalog
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name: cls(catalog)))
     for number, share in ((0, 0), (1, 1), (120, 50), (30_000, 60)):
         names = [f"t.t{n:05}" for n in range(number)]
-        monkeypatch.setattr(Hardpack, "tables", lambda self, pattern, adopted, names=names: names)
+        monkeypatch.setattr(Hardpack, "tables", lambda self, pattern, names=names: names)
         requests = table_requests(catalog.name, ["t.*"], 1, False)
         assert [json.loads(plan)["table"] for request in requests for plan in request["plans"]] == names
         assert max((len(request["plans"]) for request in requests), default=0) == share
@@ -74,3 +75,19 @@ def test_resume_by_hand_says_how_each_log_stands_and_what_it_cannot_do(catalog, 
     assert _changed(one) == {"1": "cleaned when it is due"}
     with pytest.raises(AirflowFailException, match="partition 1 is neither paused nor marked by a pass"):
         _changed(one)
+
+
+def test_what_is_done_by_hand_is_not_done_twice_by_another_try(monkeypatch):
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack_airflow import by_hand
+
+    task = by_hand.by_hand_dag().get_task("change")
+    assert (task.retries, task.multiple_outputs) == (0, False)
+    done, context = [], {"params": {}, "ti": SimpleNamespace(try_number=1)}
+    monkeypatch.setattr(by_hand, "_changed", lambda _: done.append(1) or {f"{n}": "paused" for n in range(300)})
+    monkeypatch.setattr(by_hand, "get_current_context", lambda: context)
+    assert len(task.python_callable()) == by_hand.MOST_TOLD
+    context["ti"].try_number = 2
+    with pytest.raises(AirflowFailException, match=r"could pause or resume twice.*Nothing was changed"):
+        task.python_callable()
+    assert done == [1]

@@ -1,5 +1,7 @@
 """Waiting until a table is compacted up to a time or an offset."""
 
+from datetime import UTC, datetime
+
 import pytest
 from hardpack.rules.model import LogState
 from hardpack.table.state import STATE_PROPERTY, write_state
@@ -54,6 +56,28 @@ def test_a_table_is_compacted_up_to_a_time_when_all_older_rows_are_covered(looks
     assert look(up_to="2020-09-13T12:29:40+00:00", partitions=["1"])
 
 
+def test_a_time_may_come_as_one_and_a_catalog_may_be_away_for_a_while(looks, monkeypatch):
+    from hardpack import Hardpack
+    from hardpack.errors import Unavailable
+    from hardpack_airflow import trigger
+
+    covered, look = looks
+    covered(2, 3)
+    # as of a DAG that renders native objects
+    assert look(up_to=datetime.fromtimestamp((T0 + 120_000) / 1000, UTC))
+    real, away = Hardpack.status, [1, 1]
+
+    def status(self, *asked):
+        if away:
+            away.pop()
+            raise Unavailable("it is away.")
+        return real(self, *asked)
+
+    monkeypatch.setattr(trigger.patient.__globals__["time"], "sleep", lambda _: None)
+    monkeypatch.setattr(Hardpack, "status", status)
+    assert look(offset=2)
+
+
 def test_what_cannot_be_waited_for_is_refused(looks):
     from airflow.sdk.exceptions import AirflowFailException
     from hardpack_airflow.compacted_sensor import CompactedSensor
@@ -62,6 +86,9 @@ def test_what_cannot_be_waited_for_is_refused(looks):
     for given in ({}, {"up_to": "1", "offset": 1}):
         with pytest.raises(ValueError, match="give it up_to or offset"):
             CompactedSensor(task_id="any", table="a.b", **given)
+    with pytest.raises(AirflowFailException, match="up_to is empty once it is rendered"):
+        # as a template of a form's blank field renders
+        CompactedSensor(task_id="any", table="a.b", up_to=" ").poke({})
     with pytest.raises(AirflowFailException, match="there is no log 7"):
         look(offset=1, partitions=["7"])
     with pytest.raises(AirflowFailException, match="is no time"):

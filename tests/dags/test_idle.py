@@ -84,6 +84,17 @@ def test_a_due_tombstone_is_left_to_spark(table, cold, done):
     assert done("phase_two", plan.to_json()) == [None]
 
 
+def test_of_a_table_phase_two_is_of_all_that_is_due(table, done):
+    """Also where a log is not due for phase one, and was not cleaned by this run."""
+    request = json.dumps({"table": name_of(table), "now": T0 + 1000})
+    with_a_horizon(table, T0 + 2000)
+    [report] = done("phase_two", request)
+    assert (report["table"], report["logs"]) == (name_of(table), [])
+    with_a_horizon(table, T0 + 500)
+    assert done("phase_two", request) == [None]
+    assert done("phase_two", json.dumps({"table": name_of(table), "now": T0 + 1000, "partitions": ["0"]})) == [None]
+
+
 def test_a_check_of_rows_that_no_gate_has_read_is_left_to_spark(catalog, cold, done, read_before):
     """One of two tables is left to Spark, and so is the request to check a whole table, which is no plan."""
     plans = [cold.plan(name_of(table), T0).to_json() for table in (read_before, with_a_pass(catalog, judged=False))]

@@ -35,10 +35,13 @@ def test_the_link_to_data_docs_leads_to_the_page_or_to_the_list_of_several(monke
 
     for pages, address in (
         ([""], ""),
-        (["/home/data_docs/a b.html"], "/plugin/hardpack/hardpack/docs/a%20b.html"),
-        ([["/home/data_docs/a.html"]], "/plugin/hardpack/hardpack/docs/a.html"),
-        (["", "/home/data_docs/a.html"], "/plugin/hardpack/hardpack/docs/a.html"),
-        (["/home/data_docs/a.html", ["/home/data_docs/b.html"]], "/plugin/hardpack/hardpack/reports"),
+        (["/home/data_docs/validations/a b.html"], "/plugin/hardpack/hardpack/docs/validations/a%20b.html"),
+        ([["/home/data_docs/validations/a.html"]], "/plugin/hardpack/hardpack/docs/validations/a.html"),
+        (["", "/home/data_docs/validations/a.html"], "/plugin/hardpack/hardpack/docs/validations/a.html"),
+        (
+            ["/home/data_docs/validations/a.html", ["/home/data_docs/validations/b.html"]],
+            "/plugin/hardpack/hardpack/reports",
+        ),
     ):
         monkeypatch.setattr(XCom, "get_value", lambda ti_key, key, pages=pages: [{"data_docs": p} for p in pages])
         assert DataDocsLink().get_link(None, ti_key=None) == address

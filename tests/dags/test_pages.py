@@ -81,6 +81,23 @@ def test_where_a_catalog_tells_of_no_change_tables_are_opened_side_by_side_and_r
     assert topics[0] not in read
 
 
+def test_what_was_never_read_to_the_end_is_no_empty_list(client, topics, monkeypatch):
+    from hardpack_airflow import web
+    from hardpack_airflow.table_cache import TableCache
+
+    real = TableCache._look_at_all
+    monkeypatch.setattr(TableCache, "_look_at_all", lambda self: 1 / 0)
+    answer = client.get("/api/tables")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.json()["detail"].startswith("catalog hardpack: ")
+    monkeypatch.setattr(TableCache, "_look_at_all", real)
+    web.table_cache().tried = 0.0
+    assert client.get("/api/tables").status_code == 200
+    monkeypatch.setattr(TableCache, "_look_at_all", lambda self: 1 / 0)
+    web.table_cache().tried = 0.0
+    assert client.get("/api/tables").status_code == 200, "what was seen before is told"
+
+
 def test_a_table_page_says_what_a_run_would_do_and_where_settings_come_from(client, topics):
     _, busy = topics
     page = client.get(f"/tables/{busy}").text

@@ -162,6 +162,16 @@ def test_every_unit_that_did_not_reach_the_end_is_told_of(units, stopped):
     assert gauges({"phase_one": [], "phase_two": []}, units_that_died(pulled)) == {"DeadThreadCount": stopped}
 
 
+def test_a_unit_whose_driver_was_killed_died_though_each_table_has_its_sentence():
+    from hardpack_airflow.report import unit_errors, units_that_died
+
+    killed = WRONG | {"error": "db.b: its Spark application ended before its time", "died": True}
+    for unit in ([killed], [GOOD, killed]):
+        pulled = {verb: [unit] for verb in ("phase_one", "phase_two", "verify")}
+        assert units_that_died(pulled) == 1
+        assert unit_errors(pulled) == [killed["error"]]
+
+
 class Ti:
     """What the tasks before have returned."""
 

@@ -106,6 +106,49 @@ def test_a_run_that_is_asked_for_what_its_form_has_not_does_nothing():
         # the forms of maintenance and of work by hand are shorter
         with pytest.raises(AirflowFailException, match="does not ask"):
             see_that_the_form_counts(context | {"dag": SimpleNamespace(params={"tables": "*.*"})}, all_ours=True)
+    # what Airflow's own providers add is nobody's question
+    run = SimpleNamespace(run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC), conf={"openlineage": {}})
+    assert asked(policy, "*.*", "[]", "false", context | {"dag_run": run, "params": form})["tables"]
+
+
+def test_what_goes_through_airflows_database_is_bounded(monkeypatch):
+    from hardpack.operations import units
+    from hardpack_airflow import planning
+    from hardpack_airflow.assets import MOST_LOGS, compacted
+
+    work = SimpleNamespace(
+        plans=[], refused=[], reasons=[], errors=[f"db.t{n}: away." for n in range(1000)], lasting=False, held=[],
+        units=lambda _: ([], ""),
+    )  # fmt: skip
+    monkeypatch.setattr(units, "find_work", lambda *_: work)
+    monkeypatch.setattr("hardpack.Hardpack.connect", lambda *_, **__: None)
+    seen = planning.plan_units("hardpack", {"name": "all", "tables": ["*.*"]}, ["*.*"], None, False, 1)
+    assert len(seen["errors"]) == planning.MOST_ERRORS + 1
+    assert seen["errors"][-1] == "and 700 more tables that could not be read or planned"
+    names = ("rows_before", "rows_after", "bytes_before", "bytes_after", "checkpoint_before", "checkpoint_after")
+    logs = [dict.fromkeys(names, 1) | {"partition": n} for n in range(10_000)]
+    event = compacted({"snapshot": 1, "now": 2, "logs": logs})
+    assert (len(event["logs"]), event["more_logs"]) == (MOST_LOGS, 9800)
+    assert compacted({"snapshot": 1, "now": 2, "logs": logs[:1]}).keys() == {"snapshot", "now", "logs"}
+
+
+def test_readers_are_not_asked_by_a_run_that_does_nothing(monkeypatch):
+    from airflow.sdk import DAG
+    from airflow.sdk.exceptions import AirflowFailException
+    from hardpack.policy import Policy
+    from hardpack_airflow import readers
+
+    form = {"tables": "*.*", "partitions": [], "force": False, "dry_run": False}
+    run = SimpleNamespace(run_type="manual", conf={"dryrun": True})
+    context = {"dag_run": run, "params": form | run.conf, "dag": SimpleNamespace(params=form)}
+    asked = []
+    monkeypatch.setattr(readers, "get_current_context", lambda: context)
+    monkeypatch.setattr(readers, "ask", lambda *_: asked.append(1))
+    with DAG("any"):
+        task = readers.ask_readers_task(Policy(name="any", tables=("db.t",))).operator
+    with pytest.raises(AirflowFailException, match="Nothing was changed"):
+        task.python_callable()
+    assert asked == []
 
 
 def test_native_objects_are_taken_too():
@@ -170,7 +213,7 @@ def test_a_trigger_fires_only_after_the_scheduler_has_seen_the_worker_end(looks,
         now[0] += seconds
 
     monkeypatch.setattr(trigger.asyncio, "sleep", sleep)
-    monkeypatch.setattr(trigger.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(trigger.time, "time", lambda: now[0])
 
     async def first(of):
         return await anext(of.run())
@@ -182,6 +225,17 @@ def test_a_trigger_fires_only_after_the_scheduler_has_seen_the_worker_end(looks,
     looks[:] = [[]]
     assert not asyncio.run(first(trigger.DirtyLogsTrigger({}, wait=100, poke_interval=60))).payload["due"]
     assert slept[3:] == [60, 60]
+
+
+def test_a_triggerer_that_starts_anew_does_not_begin_the_wait_anew(monkeypatch):
+    from hardpack_airflow import trigger
+
+    monkeypatch.setattr(trigger.time, "time", lambda: 1000.0)
+    _, arguments = trigger.DirtyLogsTrigger({}, wait=100).serialize()
+    monkeypatch.setattr(trigger.time, "time", lambda: 1090.0)
+    assert trigger.DirtyLogsTrigger(**arguments).until == 1100
+    # as versions before have written it
+    assert trigger.DirtyLogsTrigger(question={}, wait=5, poke_interval=60, by_clock=True).until == 1095
 
 
 def test_who_waits_looks_at_its_own_time_unless_the_run_is_of_an_interval(looks, monkeypatch):

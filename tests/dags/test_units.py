@@ -16,6 +16,8 @@ WRONG, REFUSED, AWAY = (
     {"error": f"it is {what}.", "exit_code": code} for what, code in (("wrong", 2), ("refused", 3), ("away", 5))
 )
 DIES: dict = {}
+HANGS: dict = {"hangs": True}
+"""The application hangs at it, until the task's time is over."""
 SLOW = dict(GOOD)
 """Not yet done when an application that works side by side ends."""
 """The application dies at it."""
@@ -40,7 +42,7 @@ class Instance:
 class Hook:
     """Stands for the provider's, which reads when it is made what an application is submitted with."""
 
-    _should_track_driver_status = _is_yarn_cluster_mode = False
+    _should_track_driver_status = _is_yarn_cluster_mode = _is_kubernetes = False
 
     def __init__(self, operator, submit):
         self.arguments, self._submit = list(operator.application_args), submit
@@ -51,12 +53,15 @@ class Hook:
     def submit(self, _application):
         self._submit(self.arguments)
 
+    def on_kill(self):
+        self.killed = True
+
 
 @pytest.fixture
 def unit(monkeypatch):
     """Run a verb on a unit whose tables end so."""
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-    from airflow.sdk.exceptions import AirflowException
+    from airflow.sdk.exceptions import AirflowException, AirflowTaskTimeout
     from hardpack_airflow.operators import HardpackOperator
 
     asked = []
@@ -69,6 +74,8 @@ def unit(monkeypatch):
             for plan in plans:
                 if ends[plan["table"]] is DIES:
                     raise AirflowException("spark-submit ended with 137")
+                if ends[plan["table"]] is HANGS:
+                    raise AirflowTaskTimeout("Timeout, PID: 1")
                 if ends[plan["table"]] is SLOW and "--one-by-one" not in arguments:
                     results.append(None)
                     continue
@@ -176,6 +183,26 @@ def test_what_was_done_beside_a_table_whose_service_is_away_is_kept(unit):
     assert ran.asked == ["abc", "c"]
 
 
+def test_what_was_done_before_the_time_was_over_goes_on(unit):
+    """The others of its unit would else have no phase two, no check and no event, and be due no more."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    ran = unit("phase_one", {"a": GOOD, "b": HANGS, "c": GOOD}, try_number=3)
+    a, b, c = one = failed(ran)
+    assert (a, ran.asked) == (of("a", GOOD), ["abc"]), "no other application is begun"
+    for table, result in (("b", b), ("c", c)):
+        assert result["error"].startswith(f"{table}: its Spark application took longer than unit.timeout.ms allows")
+    assert ran.task._hook.killed, "else the driver went on beside what comes next"
+    last = unit("verify", {"a": GOOD, "b": GOOD, "c": GOOD}, {"phase_one": one, "phase_two": one}, reported=True)
+    last.run()
+    assert last.asked[-1] == "a"
+    assert last.events == [("iceberg://hardpack/a", ["phase_one", "phase_two"])]
+    again = unit("phase_one", {"a": GOOD, "b": HANGS}, try_number=1)
+    with pytest.raises(AirflowException) as ended:
+        again.run()
+    assert not isinstance(ended.value, AirflowFailException)
+
+
 def test_a_unit_of_which_all_tables_failed_before_starts_no_spark(unit):
     from airflow.sdk.exceptions import AirflowFailException
 
@@ -279,9 +306,14 @@ def test_a_table_is_planned_when_its_task_runs(catalog, monkeypatch, tmp_path):
     assert [log["action"] for log in asked.pop()["logs"]] == ["clean"]
     with pytest.raises(AirflowFailException, match="there is no partition 7, it has 0"):
         ran("phase_one", partitions=["7"])
-    for verb in ("verify", "maintain"):
+    whole = {"table": name, "now": T0, "dry_run": False, "partitions": None}
+    for verb in ("phase_two", "verify", "maintain"):
+        monkeypatch.setattr("hardpack_airflow.operators.done_without_spark", lambda _, plans, __: [None for _ in plans])
         ran(verb)
-        assert asked.pop() == {"table": name, "now": T0, "dry_run": False}
+        assert asked.pop() == whole
+    for verb in ("phase_two", "verify"):
+        ran(verb, partitions=["0"])
+        assert asked.pop() == whole | {"partitions": ["0"]}
 
 
 @pytest.mark.parametrize(
@@ -290,6 +322,7 @@ def test_a_table_is_planned_when_its_task_runs(catalog, monkeypatch, tmp_path):
         ({"verb": "clean", "table": "a.b"}, "verb is 'clean', expected one of phase_one, phase_two, verify, maintain"),
         ({"verb": "verify"}, "works on a unit or on a table"),
         ({"verb": "verify", "table": "a.b", "unit": {}}, "works on a unit or on a table"),
+        ({"verb": "maintain", "table": "a.b", "partitions": ["0"]}, "maintain is of a whole table"),
     ],
 )
 def test_what_an_operator_cannot_do_is_said_when_the_dag_is_parsed(arguments, words):

@@ -8,7 +8,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +20,7 @@ from hardpack.cli.arguments import read_plan
 from hardpack.cli.log_output import begin_logging
 from hardpack.cli.task_process import end_with
 from hardpack.compaction.plan import Plan
+from hardpack.compaction.report import PassReport
 from hardpack.errors import BadInput, ExpectationFailed, GateRefused, Unavailable, Unforeseen
 from hardpack.failures import as_hardpack_error, of_table
 from hardpack.home import replace_file
@@ -45,17 +46,15 @@ class Failure(BaseModel):
 
 
 class TableRequest(BaseModel):
-    """What to do to a whole table at a time, ms; verbs that need no plan take it in its place."""
+    """What to do to a table at a time, ms; verbs that need no plan take it in its place."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     table: str
     now: int
     dry_run: bool = False
-
-    @property
-    def partitions(self) -> None:
-        """All logs."""
+    partitions: Sequence[str] | None = None
+    """Only these logs; None for all."""
 
 
 def read_table_request(path: Path) -> TableRequest:
@@ -67,7 +66,9 @@ def read_table_request(path: Path) -> TableRequest:
     try:
         return TableRequest.model_validate_json(path.read_text())
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} is no request ({error}); it holds table, now and perhaps dry_run as JSON.") from None
+        raise BadInput(
+            f"{path} is no request ({error}); it holds table, now and perhaps dry_run and partitions as JSON."
+        ) from None
 
 
 def read_plan_or_table(path: Path) -> Plan | TableRequest:
@@ -80,6 +81,13 @@ def read_plan_or_table(path: Path) -> Plan | TableRequest:
         return TableRequest.model_validate_json(path.read_text())
     except (OSError, ValueError):
         return read_plan(path)
+
+
+def expire(hp: Hardpack, work: Plan | TableRequest) -> PassReport:
+    """Runs phase two of the logs of a plan whose phase one has ended, or of all that is due of a table."""
+    if isinstance(work, Plan):
+        return hp.expire_after(work)
+    return hp.expire_tombstones(work.table, work.now, work.partitions, work.dry_run)
 
 
 class Libraries:

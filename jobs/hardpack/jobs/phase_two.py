@@ -1,7 +1,10 @@
-"""Phase two of the logs that a unit's phase one cleaned: spark-submit phase_two.py --plan FILE... [--result FILE]."""
+"""Phase two of a unit's logs, or of a table: spark-submit phase_two.py --plan FILE... [--result FILE].
+
+After a pass, whose plan is given, it is of the logs that phase one cleaned; of a table it is of all that is due.
+"""
 
 from hardpack.cli import short_life
-from hardpack.cli.spark_submit import run_job
+from hardpack.cli.spark_submit import expire, read_plan_or_table, run_job
 
 if __name__ == "__main__":
-    short_life.run(lambda: run_job(lambda hp, plan: hp.expire_after(plan), __doc__))
+    short_life.run(lambda: run_job(expire, __doc__, read_plan_or_table))
