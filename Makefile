@@ -153,7 +153,7 @@ jars: env ## fetch Iceberg's runtime and the JDBC driver once
 lock: env ## resolve the dependencies anew
 	$(BIN)/uv pip compile -q infra/uv.in --generate-hashes --universal --python-version 3.11 --no-header -o infra/uv.lock.txt --upgrade
 	$(BIN)/uv pip compile -q setup.cfg --extra airflow --extra demo --extra dev --extra postgres --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -o requirements.lock --upgrade
-	$(BIN)/uv pip compile -q setup.cfg --extra airflow --extra kubernetes --extra postgres --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -c requirements.lock -o infra/container/requirements.lock
+	$(BIN)/uv pip compile -q setup.cfg --extra airflow --extra kafka --extra kubernetes --extra postgres --generate-hashes --universal --python-version 3.11 --no-header --no-annotate -c requirements.lock -o infra/container/requirements.lock
 
 changelog: env ## put the notes of docs/changes into docs/changelog.md, as VERSION=0.2.0 says
 	$(BIN)/towncrier build --yes --version $(VERSION)

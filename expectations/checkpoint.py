@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+from hardpack.errors import BadInput
 from hardpack.failures import not_measured
 from hardpack.home import file_name
 from hardpack_expectations.index import write_index
@@ -117,10 +118,16 @@ class Outcome:
 
         context, identifier = self.context, self.identifier
         self.result.meta[ABOUT] = {"Table": self.asset, **about}
-        for store in (RESULTS, KEPT):
-            context.stores[store].set(identifier, self.result)
         suite = ExpectationSuiteIdentifier(self.result.suite_name)
-        context.build_data_docs(resource_identifiers=[identifier, suite], build_index=False)
+        try:
+            for store in (RESULTS, KEPT):
+                context.stores[store].set(identifier, self.result)
+            context.build_data_docs(resource_identifiers=[identifier, suite], build_index=False)
+        except PermissionError as error:
+            raise BadInput(
+                f"{error.filename or home} cannot be written, where the pages of Data Docs lie; let HARDPACK_HOME be a "
+                "folder of yours, with all that is in it."
+            ) from None
         try:
             write_index(home / "data_docs")
         except OSError as error:  # the page is there, and the table is what matters

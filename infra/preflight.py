@@ -64,6 +64,6 @@ def port_problem(port: int) -> str | None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int)
+    parser.add_argument("--port", type=int, choices=range(1, 65536), metavar="N", help="from 1 to 65535")
     if found := problem(parser.parse_args().port):
         sys.exit(f"hardpack: {found}")

@@ -8,7 +8,7 @@ import pytest
 from hardpack.compaction.data_docs import newest_pages, page_title
 from hardpack.compaction.report import LogReport
 from hardpack.errors import BadInput
-from hardpack.home import file_name, replace_file, trusted
+from hardpack.home import default_home, file_name, replace_file, trusted
 from hardpack.policy.file import load_policies, policies_in_force
 from hardpack.spark.session import jar_paths
 
@@ -25,6 +25,20 @@ def home(tmp_path, monkeypatch):
     monkeypatch.delenv("HARDPACK_POLICIES", raising=False)
     monkeypatch.chdir(folder.parent)
     return folder
+
+
+def test_a_home_without_a_name_is_the_usual_one(home, monkeypatch):
+    """As `${VAR:-}` in a unit file gives it."""
+    monkeypatch.setenv("HARDPACK_HOME", "")
+    assert default_home() == home
+
+
+def test_a_policy_file_that_leads_nowhere_is_not_none(home):
+    (home / "hardpack.yaml").unlink()
+    assert policies_in_force() is None
+    (home / "hardpack.yaml").symlink_to(home / "gone.yaml")
+    with pytest.raises(BadInput, match="the policies cannot be read"):
+        policies_in_force()
 
 
 def test_what_is_ours_is_obeyed(home):

@@ -317,6 +317,19 @@ def test_nobody_sets_a_locked_setting_by_adopting(catalog):
     assert hp.adopt(name_of(table), {"column.key": "", "late.rows": "refuse"}).late_rows == "refuse"
 
 
+def test_a_lock_is_not_got_round_by_a_fields_own_name(catalog):
+    table = new_topic(catalog)
+    hp = Hardpack(catalog, policies=locking(["null.keys"]))
+    with pytest.raises(BadInput, match=r"hardpack\.null_keys is not a setting; remove it, or write it null\.keys"):
+        hp.adopt(name_of(table), {"null_keys": "drop"})
+    with table.transaction() as change:
+        change.set_properties({"hardpack.null_keys": "drop"})
+    with pytest.raises(BadInput, match=r"hardpack\.null_keys is not a setting"):
+        hp.plan(name_of(table), now=T0)
+    with pytest.raises(ValueError, match=r"policy's setting min_cleanable_dirty_ratio is not a setting"):
+        locking(False, min_cleanable_dirty_ratio="1")
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -329,26 +342,6 @@ def test_a_lock_or_name_that_cannot_be_meant_is_refused(write_policies, given, w
     write_policies(json.dumps({"policies": [{"name": "a", "tables": ["x.y"], **given}]}))
     with pytest.raises(BadInput, match=re.escape(words)):
         policies_in_force().settings("x.y")
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "said"),
-    [
-        (
-            ["shop.*"],
-            ["shop.orders"],
-            "all tables of shop.orders are those of policy a, which comes first and names shop.*",
-        ),
-        (["*.*"], ["x.?", "y.z"], "all tables of x.? are those of policy a"),
-        (["shop.o*"], ["shop.orders*"], "all tables of shop.orders* are those of policy a"),
-        (["shop.orders"], ["shop.*"], ""),
-        (["shop.o*"], ["*.orders"], ""),
-        (["shop.[ab]"], ["shop.[ab]c"], ""),
-    ],
-)
-def test_a_policy_that_gets_no_table_is_told_of(first, second, said):
-    policies = Policies.model_validate({"policies": [{"name": "a", "tables": first}, {"name": "b", "tables": second}]})
-    assert any(said in doubt for doubt in policies.doubts()) if said else policies.doubts() == []
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hardpack import Hardpack
 from hardpack.cli.main import app
 from hardpack.policy import Policies
-from hardpack.policy.file import load_policies
+from hardpack.policy.file import load_policies, policies_in_force
 from typer.testing import CliRunner
 
 from tests.topics import name_of, new_topic
@@ -74,3 +74,42 @@ def test_a_topics_settings_that_the_policy_locks_are_left_out(write_policies, ca
     assert said.exit_code == 0, said.exception
     assert "b:9/orders sets retention.ms=5" in said.stdout
     assert "cleanup.policy of b:9/orders is left out, as the table's policy locks it" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("unit.bytes: yes", "it is true, as YAML reads yes, no, on and off; expected a number"),
+        ("retries: off", "it is false, as YAML reads"),
+        ("retries: 100000000", "less than or equal to 1000"),
+        ("driver.memory: 0g", "driver.memory"),
+        ("pool: ' '", "pool"),
+    ],
+)
+def test_a_field_that_is_no_number_or_no_name_is_refused(write_policies, given, words):
+    write_policies(f"policies: [{{name: a, tables: [x.y], {given}}}]")
+    assert words in policies_in_force().policies[0].problem
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (
+            ["shop.*"],
+            ["shop.orders"],
+            "all tables of shop.orders are those of policy a, which comes first and names shop.*",
+        ),
+        (["*.*"], ["x.?", "y.z"], "all tables of x.? are those of policy a"),
+        (["shop.o*"], ["shop.orders*"], "all tables of shop.orders* are those of policy a"),
+        (["shop.orders"], ["shop.*"], ""),
+        # a glob's signs are no letters
+        (["shop.[!_]*"], ["shop.*"], ""),
+        (["shop.[*]"], ["shop.*"], ""),
+        (["shop.?"], ["shop.?"], "all tables of shop.? are those of policy a"),
+        (["shop.o*"], ["*.orders"], ""),
+        (["shop.[ab]"], ["shop.[ab]c"], ""),
+    ],
+)
+def test_a_policy_that_gets_no_table_is_told_of(first, second, said):
+    policies = Policies.model_validate({"policies": [{"name": "a", "tables": first}, {"name": "b", "tables": second}]})
+    assert any(said in doubt for doubt in policies.doubts()) if said else policies.doubts() == []

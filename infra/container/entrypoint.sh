@@ -10,6 +10,8 @@ options=()
 while IFS= read -r option; do
     [ -n "$option" ] && options+=("$option")
 done < <(env | sort -t_ -k4 -n | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p')
+# an executor fetches jars into the folder it stands in, and the image's is root's
+cd "$(mktemp -d)"
 exec tini -s -- java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
     -cp "$spark_home/jars/*" org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
     --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" \

@@ -32,7 +32,7 @@ WIDE = ".md-grid { max-width: 82rem; }\n"
 NAVIGATION: list[dict[str, object]] = [
     {"Quick start": "index.md"},
     {"How it works": ["architecture.md", "equivalence.md", "state.md", {"Decisions": "decisions/README.md"}]},
-    {"How to": ["airflow.md", "sinks.md", "production.md", "operations.md", "limits.md"]},
+    {"How to": ["airflow.md", "sinks.md", "reading.md", "production.md", "operations.md", "limits.md"]},
     {"Reference": ["settings.md", "policies.md", {"Library": "library.md"}]},
     {"Measured": "performance.md"},
     {"Project": ["changelog.md", "contributing.md", "security.md"]},

@@ -17,7 +17,7 @@ MARKED = re.compile(r"-[0-9a-f]{12}$")
 
 def default_home() -> Path:
     """Returns HARDPACK_HOME, else `.hardpack` in the current folder."""
-    return Path(os.environ.get("HARDPACK_HOME", ".hardpack")).absolute()
+    return Path(os.environ.get("HARDPACK_HOME") or ".hardpack").absolute()
 
 
 def trusted(path: Path) -> Path:

@@ -5,9 +5,11 @@ import json
 import pytest
 from hardpack.cli.main import app
 from hardpack.clock import time_of
-from hardpack.compaction.report import PassReport, VerifyReport
+from hardpack.compaction.report import OwnCheck, PassReport, VerifyReport
 from hardpack.errors import BadInput, Conflict, Unavailable
 from typer.testing import CliRunner
+
+FAILED = OwnCheck(expectation="e", success=False, observed="", partitions=[])
 
 
 class Library:
@@ -58,6 +60,18 @@ def test_a_broken_guarantee_is_told_also_beside_a_table_that_failed_for_less(lib
 
     library.verify = verify
     assert CliRunner().invoke(app, ["verify", "db.*", "--json"]).exit_code == 3
+
+
+def test_a_broken_guarantee_is_told_before_all_others(library):
+    def verify(table, now, partitions):
+        if table == "db.away":
+            raise Unavailable("db.away: no answer.")
+        own = (FAILED,) if table == "db.busy" else ()
+        return VerifyReport(table=table, now=0, success=False, passes_hold=table != "db.z", own=own)
+
+    library.verify = verify
+    assert CliRunner().invoke(app, ["verify", "db.*", "--json"]).exit_code == 3
+    assert CliRunner().invoke(app, ["verify", "db.a", "db.busy", "--json"]).exit_code == 6
     assert CliRunner().invoke(app, ["verify", "db.z"]).exit_code == 3
     assert CliRunner().invoke(app, ["verify", "db.a"]).exit_code == 0
 

@@ -5,10 +5,12 @@ import io
 import pytest
 from hardpack import Hardpack
 from hardpack.cli import main as cli
-from hardpack.cli.render import grid, plan_table
+from hardpack.cli.render import grid, key_table, pass_table, plan_table, policies_table, readers_table
 from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.compaction.planning import make_plan
-from hardpack.compaction.report import LogReport, PassReport
+from hardpack.compaction.report import KeyReport, KeyRow, LogReport, PassReport
+from hardpack.operations.readers import ReaderStatus
+from hardpack.policy import Policy
 from hardpack.rules.reference.cleaner import Row
 from rich.console import Console
 from typer.testing import CliRunner
@@ -66,6 +68,77 @@ def test_the_verdict_stands_in_every_terminal(width, left_out):
     assert not set(left_out.split()) & set(heads.split())
     assert shown.getvalue().count("due:") == shown.getvalue().count("ratio") == 5
     assert "shop.orders_of_a_year/0" in shown.getvalue()
+
+
+def shown_at(width, table):
+    shown = io.StringIO()
+    Console(width=width, file=shown).print(table)
+    return shown.getvalue()
+
+
+LARGE = 1_234_567_890
+PASSED = CLEANED.model_copy(update={"rows_before": LARGE, "rows_after": LARGE - 9, "superseded": 9})
+
+
+@pytest.mark.parametrize(
+    ("table", "whole"),
+    [
+        (
+            pass_table(
+                PassReport(table="shop.orders", phase="one", plan="p", now=1, base=1, snapshot=2, logs=(PASSED,))
+            ),
+            ("0", "1,234,567,890 → 1,234,567,881"),
+        ),
+        (
+            readers_table(
+                [
+                    ReaderStatus(
+                        reader="the_reader",
+                        table="shop.orders",
+                        partition="0",
+                        position=LARGE,
+                        log_end=LARGE + 7,
+                        at=T0,
+                        source="connect/a_group/orders",
+                        waited_for=True,
+                    )
+                ]
+            ),
+            ("the_reader", "shop.orders/0", "1,234,567,890", "yes"),
+        ),
+        (
+            key_table(
+                KeyReport(
+                    table="shop.orders",
+                    snapshot=1,
+                    now=1,
+                    rows=(
+                        KeyRow(
+                            partition="0",
+                            offset=LARGE,
+                            tombstone=False,
+                            file="data/" + "f" * 60,
+                            becomes="waits",
+                            not_before=T0,
+                            reason="the active segment is not cleaned",
+                        ),
+                    ),
+                )
+            ),
+            ("1,234,567,890", "waits"),
+        ),
+        (policies_table([Policy(name="orders_of_the_shop", tables=("shop.orders",))]), ("orders_of_the_shop",)),
+    ],
+    ids=["pass", "readers", "key", "policies"],
+)
+def test_what_stands_in_a_narrow_terminal_is_whole(table, whole):
+    shown = shown_at(80, table)
+    assert all(text in shown for text in whole), shown
+    assert "…" not in shown
+
+
+def test_of_what_is_cut_it_is_seen():
+    assert "…" in shown_at(40, grid("", ("log", "a", "b", "why"), [("0", "x" * 40, "y" * 40, "z")]))
 
 
 def test_a_plan_tells_when_files_stay(catalog):

@@ -61,6 +61,30 @@ def test_a_configuration_that_pyiceberg_cannot_read_is_a_sentence(tmp_path, text
     assert "secret" not in said.stderr
 
 
+@pytest.mark.parametrize(
+    ("files", "variables"),
+    [
+        (
+            {".pyiceberg.yaml": b"catalog:\n  hardpack: postgres\n"},
+            {"PYICEBERG_CATALOG__HARDPACK__URI": "x://a:secret@b"},
+        ),
+        ({}, {"PYICEBERG_CATALOG": "x", "PYICEBERG_CATALOG__HARDPACK__URI": "x://a:secret@b"}),
+        ({".pyiceberg.yaml": b""}, {}),
+        ({".pyiceberg.yaml": b"- secret\n"}, {}),
+        ({".pyiceberg.yaml": b"catalog: \xff\xfe secret"}, {}),
+    ],
+)
+def test_a_configuration_of_another_shape_is_a_sentence_without_its_values(tmp_path, files, variables):
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    env = {**os.environ, "PYICEBERG_HOME": str(tmp_path), **variables}
+    said = hardpack("--version", cwd=tmp_path, env=env, stdout=subprocess.PIPE)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1), said.stderr
+    assert said.stderr.startswith("hardpack: ")
+    assert "pyiceberg" in said.stderr
+    assert "secret" not in said.stderr
+
+
 def test_letters_that_a_terminal_does_not_know_are_written_as_numbers():
     program = "import sys; from hardpack.cli import short_life as s; s._see_to_streams(); sys.stdout.write('0 → 4')"
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}

@@ -1,6 +1,7 @@
 """The archive of Java's classes: made once for some jars, and fit for the drivers that start from it."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from hardpack.operations import class_archive as module
@@ -23,7 +24,7 @@ def doctor(monkeypatch):
 
     def plant(leaves, code=0):
         def run(command, env, **_):
-            started.append(env)
+            started.append(Path(env["HARDPACK_HOME"], "jars").resolve())
             if leaves:
                 open(env[MADE_AT_EXIT], "w").close()
             return subprocess.CompletedProcess(command, code)
@@ -45,6 +46,20 @@ def test_it_is_made_once_and_again_for_other_jars(jars, doctor):
     assert (len(started), second.is_file(), first.is_file()) == (2, True, False)
 
 
+def test_what_the_probe_writes_is_in_no_home_of_anybodys(jars, monkeypatch, tmp_path):
+    """Made by root, as in an image, its folders would keep the pages of later gates from being written."""
+
+    def run(command, env, **_):
+        home = Path(env["HARDPACK_HOME"])
+        assert home != tmp_path
+        assert [jar.name for jar in (home / "jars").iterdir()] == ["driver.jar"]
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(module.subprocess, "run", run)
+    make_class_archive()
+    assert [path.name for path in tmp_path.iterdir()] == ["jars"]
+
+
 def test_a_java_that_makes_none_is_no_error(jars, doctor):
     doctor(leaves=False)
     assert make_class_archive() is None
@@ -63,7 +78,7 @@ def test_a_home_that_is_named_from_the_current_folder_is_found_from_another(jars
     monkeypatch.setenv("HARDPACK_HOME", tmp_path.name)
     started = doctor(leaves=True)
     make_class_archive()
-    assert started[0]["HARDPACK_HOME"] == str(tmp_path)
+    assert started == [tmp_path / "jars"]
 
 
 def test_a_java_that_hangs_is_no_error(jars, monkeypatch):

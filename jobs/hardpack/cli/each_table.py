@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from hardpack.api import Hardpack
 from hardpack.cli.console import err
 from hardpack.cli.options import print_json, say
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, GateRefused
 from hardpack.failures import as_hardpack_error
 
 R = TypeVar("R", bound=BaseModel)
@@ -43,7 +43,7 @@ def each_table(
     Raises:
         BadInput: a glob matches no adopted table.
         HardpackError: what ended the work on the only table that is named.
-        typer.Exit: with the highest exit code of all tables, where it is not 0.
+        typer.Exit: with `worst` of all tables' exit codes, where it is not 0.
     """
     names = _names(hp, patterns)
     if names == list(patterns) and len(names) == 1:
@@ -76,8 +76,13 @@ def each_table(
             progress.advance(bar)
     if shown is None:
         sys.stdout.write(json.dumps(outcomes) + "\n")
-    if code := max(codes):
+    if code := worst(codes):
         raise typer.Exit(code)
+
+
+def worst(codes: Sequence[int]) -> int:
+    """Returns the exit code of several tables: that a guarantee broke in any of them before all others."""
+    return GateRefused.exit_code if GateRefused.exit_code in codes else max(codes, default=0)
 
 
 def _names(hp: Hardpack, patterns: Sequence[str]) -> list[str]:

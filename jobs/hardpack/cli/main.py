@@ -65,6 +65,8 @@ def shared(
     """Options of every verb."""
     Shared.catalog = catalog
     begin_logging(logging.INFO if verbose else logging.ERROR, sys.stderr)
+    # our own warnings are few, and tell of what was left out
+    logging.getLogger("hardpack").setLevel(logging.INFO if verbose else logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
@@ -213,6 +215,7 @@ def policies(
     """
     from hardpack.policy import Policies
     from hardpack.policy.file import VARIABLE, load_policies, policy_file
+    from hardpack.table.catalog import is_configured
 
     if schema:
         sys.stdout.write(json.dumps(Policies.model_json_schema(), indent=1) + "\n")
@@ -231,7 +234,12 @@ def policies(
     show(chosen, as_json, policies_table)
     for problem in problems:
         say(BadInput(problem))
-    for doubt in loaded.doubts():
+    unknown = [
+        f"no catalog {name} is in pyiceberg's configuration here, which policies name; mend the name, or add it."
+        for name in loaded.catalogs
+        if not is_configured(name)
+    ]
+    for doubt in [*loaded.doubts(), *unknown]:
         err.print(f"hardpack: {doubt}", style="yellow", markup=False, highlight=False, soft_wrap=True)
     if problems:
         raise typer.Exit(BadInput.exit_code)

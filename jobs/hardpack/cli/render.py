@@ -78,7 +78,8 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], s
             name,
             justify="right" if numeric else "left",
             no_wrap=0 < at < last,
-            overflow="fold",
+            # of what is cut it has to be seen
+            overflow="ellipsis" if 0 < at < last else "fold",
             # else rich takes the last column's room first
             min_width=min(widest, LEAST_WIDTH) if at == last else None,
         )
@@ -158,6 +159,7 @@ def description_tables(described: TableDescription) -> list[Table]:
             )
             for log in described.logs
         ),
+        spare=("start", "tombstones gone below", "late from", "horizons", "end"),
     )  # fmt: skip
     readers = grid(
         "readers",
@@ -180,6 +182,7 @@ def readers_table(readers: Iterable[ReaderStatus]) -> Table:
             )
             for r in readers
         ),
+        spare=("recorded", "log end", "from", "behind"),
     )  # fmt: skip
 
 
@@ -202,7 +205,8 @@ def settings_table(title: str, settings: Settings) -> Table:
     """Returns the settings in force, with what they mean."""
     meaning = {name: str(field.description) for name, field in type(settings).model_fields.items()}
     values = settings.model_dump()
-    return grid(title, ("setting", "value", ""), ((dotted(n), str(v), meaning[n]) for n, v in values.items()))
+    rows = ((dotted(n), ",".join(v) if isinstance(v, tuple) else v, meaning[n]) for n, v in values.items())
+    return grid(title, ("setting", "value", ""), ((n, "-" if v in (None, "") else str(v), why) for n, v, why in rows))
 
 
 def policies_table(policies: Iterable[Policy]) -> Table:
@@ -219,6 +223,7 @@ def policies_table(policies: Iterable[Policy]) -> Table:
             )
             for p in policies
         ),
+        spare=("unit", "order", "pool", "catalog", "schedule", "settings"),
     )  # fmt: skip
 
 
@@ -272,7 +277,8 @@ def pass_table(report: PassReport, dry_run: bool = False) -> Table:
     title = f"{report.table}, phase {report.phase}: {did}"
     causes = list(removed_by_cause(report.logs))
     columns = ("log", "rows", "bytes", *(cause.label for cause in causes), *PASS_COLUMNS)
-    out = grid(title, columns, (_pass_row(entry, causes) for entry in report.logs))
+    spare = ("vectors", "rewritten", "bytes", "waiting", "checkpoint", *(cause.label for cause in causes))
+    out = grid(title, columns, (_pass_row(entry, causes) for entry in report.logs), spare)
     out.caption, out.caption_justify = _shown("\n".join(report.notes)), "left"
     return out
 
@@ -341,6 +347,7 @@ def key_table(report: KeyReport) -> Table:
             )
             for r in report.rows
         ),
+        spare=("file", "row", "not before"),
     )  # fmt: skip
 
 

@@ -65,20 +65,39 @@ def main() -> None:
     def command_line() -> None:
         try:
             from hardpack.cli.main import main as verbs
+        except ImportError:
+            # a package is missing, which the trace names
+            raise
+        except KeyboardInterrupt:
+            sys.exit(130)
         except Exception as error:
-            if not type(error).__module__.startswith("strictyaml"):
-                raise
-            # pyiceberg reads it when it is imported; what stands there may be a password
-            mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
-            where = f" in line {mark.line + 1}" if mark else ""
-            sys.stderr.write(
-                f"hardpack: .pyiceberg.yaml is none that pyiceberg can read{where}, expected NAME: VALUE by lines, "
-                "without braces, tabs and anchors; mend it here, in your home or in PYICEBERG_HOME.\n"
-            )
+            sys.stderr.write(f"hardpack: {_said_of(error)}\n")
             sys.exit(2)
         verbs()
 
     run(command_line)
+
+
+def _said_of(error: Exception) -> str:
+    """Returns what is wrong when a library cannot be imported, without its text, which may quote a password.
+
+    pyiceberg reads its configuration when it is imported.
+    """
+    try:
+        os.getcwd()
+    except OSError:
+        return "the folder that you stand in is no longer there; go to another."
+    if type(error).__module__.startswith("strictyaml"):
+        mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        return (
+            f".pyiceberg.yaml is none that pyiceberg can read{where}, expected NAME: VALUE by lines, without braces, "
+            "tabs and anchors; mend it here, in your home or in PYICEBERG_HOME."
+        )
+    return (
+        f"pyiceberg's configuration cannot be read ({type(error).__name__}), expected `catalog:` with a mapping for "
+        "each catalog in .pyiceberg.yaml, as UTF-8, or variables PYICEBERG_CATALOG__NAME__PROPERTY; mend it."
+    )
 
 
 def _see_to_streams() -> None:

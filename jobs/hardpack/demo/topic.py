@@ -16,6 +16,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BinaryType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
 from hardpack.errors import BadInput
+from hardpack.table.catalog import expect_new_name
 
 COLUMNS = pa.schema(
     [
@@ -40,8 +41,9 @@ def create_topic(catalog: Catalog, name: str, properties: dict[str, str]) -> Tab
     """Returns a new table of the topic's layout, adopted with the settings given as properties.
 
     Raises:
-        BadInput: the table is there already.
+        BadInput: the table is there already, or a table cannot have that name.
     """
+    expect_new_name(name)
     catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
     try:
         return catalog.create_table(

@@ -15,7 +15,7 @@ from hardpack.operations.alter_properties import alter_properties
 from hardpack.operations.pause import date_anew
 from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
-from hardpack.rules.settings import PREFIX, Settings, is_kept, is_locked, own_settings, read_settings
+from hardpack.rules.settings import PREFIX, Settings, dotted, is_kept, is_locked, own_settings, read_settings
 from hardpack.rules.tombstones import NULL, TombstoneRule, tombstone_rule
 from hardpack.table.columns import POLICY
 from hardpack.table.history import ancestors, summary_of, tells_states
@@ -97,6 +97,9 @@ def adopt(
     expect_settable(name, settings, policy)
     wanted = {PREFIX + k: v for k, v in settings.items() if v != ""}
     gone = [PREFIX + k for k, v in settings.items() if v == "" and PREFIX + k in table.properties]
+    known = {dotted(field) for field in Settings.model_fields}
+    if lost := next((k for k, v in settings.items() if v == "" and k not in known and PREFIX + k not in gone), None):
+        raise BadInput(f"{name}: {lost} is no setting, and the table has no property {PREFIX}{lost}; mend its name.")
     if POLICY not in table.properties or POLICY in gone:
         # by this property a topic is known, so that its default is written out
         wanted.setdefault(POLICY, policy.get("cleanup.policy", "compact"))

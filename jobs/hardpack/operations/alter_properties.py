@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyiceberg.exceptions import CommitFailedException
+from tenacity import RetryCallState, retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
 from hardpack.compaction.session import TableSession
+from hardpack.errors import Conflict
+
+TRIES = 8
 
 
+def _load_anew(attempt: RetryCallState) -> None:
+    session: TableSession = attempt.args[0]
+    session.table.refresh()
+
+
+def _give_up(attempt: RetryCallState) -> None:
+    raise Conflict(f"{attempt.args[0].name}: the table changed during each of {TRIES} tries; run it again.")
+
+
+@retry(
+    retry=retry_if_exception_type(CommitFailedException),
+    stop=stop_after_attempt(TRIES),
+    wait=wait_random_exponential(multiplier=0.1, max=2),
+    before_sleep=_load_anew,
+    retry_error_callback=_give_up,
+)
 def alter_properties(session: TableSession, wanted: Mapping[str, str], gone: Sequence[str] = ()) -> None:
     """Sets and removes properties of a table in one commit.
 
@@ -14,6 +36,9 @@ def alter_properties(session: TableSession, wanted: Mapping[str, str], gone: Seq
         session: the table's.
         wanted: to set.
         gone: names to remove; those that are not there are passed over.
+
+    Raises:
+        Conflict: others changed the table during each try.
     """
     to_remove = [name for name in gone if name in session.table.properties]
     try:

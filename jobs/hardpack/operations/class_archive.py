@@ -8,7 +8,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hardpack.home import default_home
 from hardpack.policy.file import VARIABLE
 from hardpack.spark.java_start import MADE_AT_EXIT, class_archive
 from hardpack.spark.session import jar_paths
@@ -34,15 +33,18 @@ def make_class_archive() -> Path | None:
     if archive.is_file():
         return archive
     with tempfile.TemporaryDirectory(prefix="hardpack-classes-") as scratch:
-        warehouse = f"PYICEBERG_CATALOG__{CATALOG.upper()}__"
+        warehouse, home = f"PYICEBERG_CATALOG__{CATALOG.upper()}__", Path(scratch, "home")
+        # its pages are nobody's, and where this runs as another user they would keep the folders from being written
+        home.mkdir(mode=0o700)
+        (home / "jars").symlink_to(archive.parent.resolve())
         environment = os.environ | {
             "PYICEBERG_HOME": scratch,
             f"{warehouse}TYPE": "sql",
             f"{warehouse}URI": f"sqlite:///{scratch}/catalog.db",
             f"{warehouse}WAREHOUSE": f"file://{scratch}",
             "HARDPACK_SPARK_MASTER": "local[2]",
-            # these may be named from the folder that this runs in
-            "HARDPACK_HOME": str(default_home().resolve()),
+            "HARDPACK_HOME": str(home),
+            # it may be named from the folder that this runs in
             **({VARIABLE: str(Path(given).resolve())} if (given := os.environ.get(VARIABLE)) else {}),
             MADE_AT_EXIT: str(archive.with_suffix(".new")),
         }

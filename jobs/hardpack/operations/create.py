@@ -25,6 +25,7 @@ from pyiceberg.types import (
 from hardpack.errors import BadInput
 from hardpack.operations.adopt import expect_settable
 from hardpack.rules.settings import NONE, PREFIX, Settings, read_settings
+from hardpack.table.catalog import expect_new_name
 from hardpack.table.columns import POLICY
 
 HEADER = StructType(NestedField(8, "key", StringType(), required=True), NestedField(9, "value", BinaryType()))
@@ -39,9 +40,6 @@ SCHEMA = Schema(
 SPEC = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "partition"))
 ORDER = SortOrder(SortField(2, IdentityTransform()))
 """Writers that honour it leave files that are read in order without sorting."""
-
-NO_PLACE = "/\\?#%*["
-"""Signs that make another place of a name where a catalog puts it into a table's location, or a glob."""
 
 
 def create(
@@ -66,11 +64,8 @@ def create(
     Raises:
         BadInput: a wrong setting, a table of this name or no such namespace; nothing was made.
     """
+    expect_new_name(table)
     namespace = table.rpartition(".")[0]
-    if "" in table.split(".") or not namespace:
-        raise BadInput(f"{table!r} names no table; write it as namespace.table.")
-    if odd := sorted({sign for sign in table if sign in NO_PLACE or not sign.isprintable()}):
-        raise BadInput(f"{table!r} has {odd[0]!r} in its name, which folders and globs do not know; leave it out.")
     expect_settable(table, settings, policy)
     if mapped := sorted(name for name in settings if name.startswith("column.") or name == "tombstone"):
         raise BadInput(f"{table}: {mapped[0]} is not for a new table, which has hardpack's own columns; leave it out.")

@@ -27,7 +27,8 @@ def policy_file() -> Path | None:
     if given := os.environ.get(VARIABLE):
         return Path(given)
     usual = default_home() / "hardpack.yaml"
-    return usual if usual.exists() else None
+    # a link that leads nowhere is a file that cannot be read
+    return usual if os.path.lexists(usual) else None
 
 
 def policies_in_force() -> Policies | None:

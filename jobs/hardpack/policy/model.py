@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from glob import has_magic
 from typing import Annotated, Any, Self, get_args
 from zoneinfo import ZoneInfo
 
@@ -59,6 +60,12 @@ def _text(name: str, value: object) -> str:
     return str(value)
 
 
+NUMBERS = (
+    "unit_bytes", "units_per_run", "retries", "retry_delay_ms", "look_timeout_ms", "unit_timeout_ms", "run_timeout_ms",
+    "deadline_ms",
+)  # fmt: skip
+
+
 class Policy(BaseModel):
     """One policy, and one DAG. Sizes are bytes."""
 
@@ -90,8 +97,8 @@ class Policy(BaseModel):
     units_per_run: int = Field(
         500, ge=1, le=1024, description="most units of one run, the most urgent first; the rest waits for the next run"
     )
-    pool: str = Field("hardpack", min_length=1, description="Airflow's pool of which every Spark task takes a slot")
-    retries: int = Field(2, ge=0, description="further tries of a task that may help")
+    pool: str = Field("hardpack", pattern=r"\S", description="Airflow's pool of which every Spark task takes a slot")
+    retries: int = Field(2, ge=0, le=1000, description="further tries of a task that may help")
     retry_delay_ms: int = Field(60_000, ge=0, le=LONGEST_MS, description="time before another try")
     look_timeout_ms: int = Field(600_000, ge=1000, le=LONGEST_MS, description="longest time of a look at the metadata")
     unit_timeout_ms: int = Field(
@@ -100,7 +107,7 @@ class Policy(BaseModel):
     run_timeout_ms: int = Field(7 * DAY_MS, ge=1000, le=LONGEST_MS, description="longest time of a run")
     spark_conn_id: str = Field("", description="Airflow's Spark connection; empty: as [hardpack] spark_conn_id says")
     driver_memory: str = Field(
-        "", pattern=r"^(\d+[kmgt])?$", description="memory of a Spark driver, as 4g; empty: as [hardpack] says"
+        "", pattern=r"^([1-9]\d*[kmgt])?$", description="memory of a Spark driver, as 4g; empty: as [hardpack] says"
     )
     owner: str = Field("hardpack", min_length=1, description="who Airflow's pages name for the DAG")
     tags: tuple[Tag, ...] = Field((), description="of the DAG, beside hardpack and compaction")
@@ -152,6 +159,13 @@ class Policy(BaseModel):
         if not isinstance(given, Mapping):
             return given
         return as_topic_settings({str(name): _text(str(name), value) for name, value in given.items()})
+
+    @field_validator(*NUMBERS, mode="before")
+    @classmethod
+    def _is_no_truth_value(cls, given: object) -> object:
+        if isinstance(given, bool):
+            raise ValueError(f"it is {str(given).lower()}, as YAML reads yes, no, on and off; expected a number")
+        return given
 
     @field_validator("name")
     @classmethod
@@ -240,6 +254,11 @@ class Policy(BaseModel):
         return any(table == glob or fnmatchcase(table, glob) for glob in self.tables)
 
 
+def _covers(wider: str, glob: str) -> bool:
+    """Returns whether all that a name or glob matches is surely matched by another."""
+    return glob == wider or (not re.search(r"[?\[]", wider if has_magic(glob) else "") and fnmatchcase(glob, wider))
+
+
 class Policies(BaseModel):
     """The file."""
 
@@ -318,7 +337,7 @@ class Policies(BaseModel):
                 (p, wider)
                 for p in self.policies[:at]
                 for wider in p.tables
-                if p.catalog == policy.catalog and fnmatchcase(glob, wider)
+                if p.catalog == policy.catalog and _covers(wider, glob)
             ][:1]
         ]
         return hidden + [

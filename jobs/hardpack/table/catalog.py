@@ -19,6 +19,7 @@ from pyiceberg.catalog import ICEBERG, METADATA_LOCATION, TABLE_TYPE, Catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.table import Table
+from pyiceberg.utils.config import Config
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -48,6 +49,10 @@ DENIED = ("ACCESS_DENIED", "AccessDenied", "Access Denied", "Forbidden", "HTTP s
 LOCATIONS = "hardpack.locations"
 """Catalog property: further folders, divided by commas, under which maintenance may delete files."""
 MOST_PLACES = 100_000
+LONGEST_PART = 200
+"""Bytes of a name between its dots, which is a folder's name too."""
+NO_PLACE = "/\\?#%*["
+"""Signs that make another place of a name where a catalog puts it into a table's location, or a glob."""
 OPENED_AT_ONCE = 8
 """Tables of a catalog that are asked for side by side, where many of them are."""
 SIDE_BY_SIDE: tuple[type, ...] = (SqlCatalog, RestCatalog)
@@ -105,6 +110,25 @@ def open_table(catalog: Catalog, name: str) -> Table:
         raise _broken(name, error) from None
     _remember(catalog, name, table.location())
     return table
+
+
+def expect_new_name(table: str) -> None:
+    """See that a table that is to be made has a name that catalogs, folders and globs take.
+
+    Raises:
+        BadInput: it has not.
+    """
+    if "" in (parts := table.split(".")) or len(parts) < 2:
+        raise BadInput(f"{table!r} names no table; write it as namespace.table.")
+    if odd := sorted({sign for sign in table if sign in NO_PLACE or not sign.isprintable()}):
+        raise BadInput(f"{table!r} has {odd[0]!r} in its name, which folders and globs do not know; leave it out.")
+    if any(len(part.encode()) > LONGEST_PART for part in parts):
+        raise BadInput(f"{table[:40]!r}… has a part of more than {LONGEST_PART} bytes, expected a shorter name.")
+
+
+def is_configured(name: str) -> bool:
+    """Returns whether pyiceberg's configuration has a catalog of this name."""
+    return bool(Config().get_catalog_config(name))
 
 
 def check_metadata_log(table: Table) -> None:
