@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -201,12 +201,25 @@ def writer_table(table: str, writer: Writer) -> Group:
     )
 
 
-def settings_table(title: str, settings: Settings) -> Table:
-    """Returns the settings in force, with what they mean."""
-    meaning = {name: str(field.description) for name, field in type(settings).model_fields.items()}
+def settings_table(table: str, what: str, settings: Settings, told: Collection[str] = ()) -> Group:
+    """Returns which settings in force are no defaults, with what they mean.
+
+    Args:
+        table: its name.
+        what: it is, in words.
+        settings: those in force.
+        told: names of settings that were shown before.
+    """
     values = settings.model_dump()
-    rows = ((dotted(n), ",".join(v) if isinstance(v, tuple) else v, meaning[n]) for n, v in values.items())
-    return grid(title, ("setting", "value", ""), ((n, "-" if v in (None, "") else str(v), why) for n, v, why in rows))
+    own = [
+        (dotted(name), ",".join(values[name]) if isinstance(values[name], tuple) else str(values[name]), field)
+        for name, field in type(settings).model_fields.items()
+        if values[name] != field.default and dotted(name) not in told
+    ]
+    rest = Text(f"{_shown(table)} is {what}; {'all other' if own or told else 'all'} settings have their defaults.")
+    return Group(
+        *([grid("", ("setting", "value", ""), ((n, v, f.description) for n, v, f in own))] if own else []), rest
+    )
 
 
 def policies_table(policies: Iterable[Policy]) -> Table:
