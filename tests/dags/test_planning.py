@@ -174,8 +174,11 @@ def test_gauges_are_those_of_a_look_at_all_tables_of_the_policy(catalog, monkeyp
         change.set_properties({"hardpack.state": json.dumps(state)})
     append(late, {0: [row(2, "z")]})
     names = [name_of(late), name_of(broken)]
-    gauges = seen(catalog, monkeypatch, "t.*", tables=["t.*"], previous=T0)["gauges"]
-    assert gauges["time-since-last-run-ms"] > 0
+    with monkeypatch.context() as patch:
+        patch.setattr("hardpack.clock.clock", lambda: T0 + 7000)
+        gauges = seen(catalog, monkeypatch, "t.*", tables=["t.*"], previous=T0)["gauges"]
+    assert gauges["time-since-last-run-ms"] == 7000
+    assert gauges["last-look-time-secs"] == (T0 + 7000) / 1000
     for tables, counted in ((names[:1], 1), (names, 2)):
         from hardpack_airflow.planning import plan_units
 

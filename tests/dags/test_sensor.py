@@ -151,6 +151,16 @@ def test_readers_are_not_asked_by_a_run_that_does_nothing(monkeypatch):
     assert asked == []
 
 
+def test_the_age_of_the_last_run_counts_from_the_start_of_the_last_that_ended_well():
+    from hardpack_airflow.sensor import asked
+
+    run = SimpleNamespace(run_type="manual", run_after=datetime(2026, 1, 1, tzinfo=UTC))
+    context = {"dag_run": run, "prev_start_date_success": datetime(2025, 12, 31, tzinfo=UTC)}
+    policy = '{"name": "all", "tables": ["*.*"]}'
+    assert asked(policy, "*.*", "[]", "false", context)["previous"] == 1767139200000
+    assert asked(policy, "*.*", "[]", "false", context | {"prev_start_date_success": None})["previous"] is None
+
+
 def test_native_objects_are_taken_too():
     from hardpack_airflow.sensor import asked
 
