@@ -1,5 +1,7 @@
 """Histories by which a mend of another one would have broken a promise."""
 
+import json
+
 import pytest
 from hardpack.rules.horizons import after_expiry
 from hardpack.rules.model import LogState
@@ -10,8 +12,19 @@ from tests.histories.steps import Step
 from tests.histories.table_changes import foreign_expire
 from tests.histories.test_between_passes import EXPIRE, ample_map, full_map, offsets, put
 from tests.histories.test_edges import play, rows, said
+from tests.histories.verbs import lasting_bytes
 
 pytestmark = pytest.mark.histories
+
+
+def test_a_horizon_that_a_pass_gives_and_a_later_one_serves_is_no_growth():
+    logs = {"0": {"checkpoint": 9, "end": 10}, "1": {"checkpoint": 9, "end": 10}}
+    bare = lasting_bytes(json.dumps({"version": 3, "logs": logs}, separators=(",", ":")))
+    one = {"0": logs["0"] | {"horizons": [[8, 1603196800000]], "clean_given": 1603196800000}, "1": logs["1"]}
+    assert lasting_bytes(json.dumps({"version": 3, "logs": one})) == bare
+    two = {"0": logs["0"] | {"horizons": [[7, 1603196800000], [8, 1603196800000]]}, "1": logs["1"]}
+    assert lasting_bytes(json.dumps({"version": 3, "logs": two})) > bare
+    assert (lasting_bytes(""), lasting_bytes("packed")) == (0, 6)
 
 
 def test_rows_that_a_merge_puts_into_a_gap_of_the_log_are_late(world):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -124,6 +125,19 @@ def apply(world: Any, tab: Tab, slot: int, expire: bool = True) -> None:
         world.hp.expire_after(kept)
 
 
+def lasting_bytes(state: str) -> int:
+    """Returns the size of a state without the one horizon of each log that a pass gives and a later one serves."""
+    try:
+        read = json.loads(state)
+    except ValueError:
+        return len(state)
+    for log in read.get("logs", {}).values() if isinstance(read.get("logs"), dict) else ():
+        log.pop("clean_given", None)
+        if horizons := log.pop("horizons", [])[1:]:
+            log["horizons"] = horizons
+    return len(json.dumps(read, separators=(",", ":")))
+
+
 @verb
 def season(world: Any, tab: Tab, days: int, idle: bool) -> None:
     """Weeks of daily appends, scheduled runs and nights, perhaps beside a log that nobody writes; kept bounded."""
@@ -142,8 +156,8 @@ def season(world: Any, tab: Tab, days: int, idle: bool) -> None:
             # somebody put another table in its place
             return
         state = tab.meta.properties.get("hardpack.state", "")
-        sizes.append((len(state), state.count('"end":')))
-    # a pass may leave a horizon that the next night serves, so no two days alone are held against each other
+        sizes.append((lasting_bytes(state), state.count('"end":')))
+    # what a pass leaves the next one or a night may serve, so no two days alone are held against each other
     quarter = len(sizes) // 4
     (half, before), (whole, after) = max(sizes[quarter : 2 * quarter + 1]), max(sizes[-quarter - 1 :])
     grown = whole - half
