@@ -16,13 +16,15 @@ class Redacting(logging.Formatter):
         return redacted(super().format(record))
 
 
-def begin_logging(level: int, stream: TextIO) -> None:
+def begin_logging(level: int, stream: TextIO, of_libraries: int = logging.NOTSET) -> None:
     """Begins to log from a level on, once for the process.
 
     Args:
         level: one of logging's.
         stream: where to.
+        of_libraries: the level from which on what is not hardpack's is logged, where that is higher.
     """
     handler = logging.StreamHandler(stream)
+    handler.addFilter(lambda record: record.levelno >= of_libraries or record.name.startswith("hardpack"))
     handler.setFormatter(Redacting("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])

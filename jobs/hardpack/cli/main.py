@@ -64,9 +64,10 @@ def shared(
 ) -> None:
     """Options of every verb."""
     Shared.catalog = catalog
-    begin_logging(logging.INFO if verbose else logging.ERROR, sys.stderr)
     # our own warnings are few, and tell of what was left out
-    logging.getLogger("hardpack").setLevel(logging.INFO if verbose else logging.WARNING)
+    begin_logging(
+        logging.INFO if verbose else logging.WARNING, sys.stderr, logging.NOTSET if verbose else logging.ERROR
+    )
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
