@@ -62,8 +62,15 @@ def port_problem(port: int) -> str | None:
     return None
 
 
+def port_number(text: str) -> int:
+    """Returns a port, as an argument gives it."""
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port, expected 1 to 65535")
+    return int(text)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, choices=range(1, 65536), metavar="N", help="from 1 to 65535")
+    parser.add_argument("--port", type=port_number, metavar="N", help="from 1 to 65535")
     if found := problem(parser.parse_args().port):
         sys.exit(f"hardpack: {found}")

@@ -105,6 +105,8 @@ def test_a_field_that_is_no_number_or_no_name_is_refused(write_policies, given, 
         # a glob's signs are no letters
         (["shop.[!_]*"], ["shop.*"], ""),
         (["shop.[*]"], ["shop.*"], ""),
+        (["*.*o*"], ["s.[no]x"], ""),
+        (["s.*"], ["s.[no]x"], "all tables of s.[no]x are those of policy a"),
         (["shop.?"], ["shop.?"], "all tables of shop.? are those of policy a"),
         (["shop.o*"], ["*.orders"], ""),
         (["shop.[ab]"], ["shop.[ab]c"], ""),

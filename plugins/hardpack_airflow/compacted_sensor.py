@@ -58,7 +58,7 @@ class CompactedSensor(BaseSensorOperator):
             raise AirflowFailException(f"{self.table}: up_to is empty once it is rendered, expected a time.")
         try:
             until = time_of(up_to) if up_to else None
-            logs = patient(Hardpack.connect(self.catalog or usual_catalog()).status)(self.table, now)
+            logs = patient(lambda: Hardpack.connect(self.catalog or usual_catalog()).status(self.table, now))()
         except Exception as error:  # whatever it is, the task fails with its sentence
             raise task_failure(error) from error
         names = {str(log.partition) for log in logs}

@@ -233,7 +233,7 @@ class HardpackOperator(SparkSubmitOperator):
                 "--task", str(os.getpid()), "--catalog", self.catalog, "--result", str(result),
                 *(["--one-by-one"] if one_by_one else []), "--plan", *map(str, files),
             ]  # fmt: skip
-            died = ""
+            died, done = "", list[dict[str, Any] | None]()
             # one that is kept would start the next application with the arguments of the last
             self._hook = None
             try:
@@ -244,10 +244,10 @@ class HardpackOperator(SparkSubmitOperator):
                 self.log.warning("%s", error)
                 died = str(error).rpartition(". ")[2].rstrip(".")
             except AirflowTaskTimeout:
-                # else it went on while what it left is read
+                died, done = OVER, _results_in(result)
+                # of its end it would tell as an error of the table that it was at
                 self.on_kill()
-                died = OVER
-            results: list[dict[str, Any] | None] = json.loads(result.read_text()) if result.is_file() else []
+            results = done if died == OVER else _results_in(result)
         # one that ends by itself tells of every plan, or of an error for which it left some to another
         left = any(one and one.get("exit_code") in LEAVES_THE_REST for one in results)
         ended = all(results) and (left or len(results) == len(plans))
@@ -261,6 +261,11 @@ class HardpackOperator(SparkSubmitOperator):
         if done:
             extra: dict[str, Any] = {verb: compacted(report) for verb, report in done.items()}
             context["outlet_events"][COMPACTED].add(asset_of(self.catalog, table), extra=extra)
+
+
+def _results_in(file: Path) -> list[dict[str, Any] | None]:
+    """Returns what an application has left so far."""
+    return list(json.loads(file.read_text())) if file.is_file() else []
 
 
 def table_of(plan: str) -> str:

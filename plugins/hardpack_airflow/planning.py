@@ -198,7 +198,7 @@ def unit_of_table(
 
     if verb != "phase_one":
         # what phase two removes was due before, whether or not a log is due for phase one
-        request = TableRequest(table=table, now=now, partitions=partitions or None)
+        request = TableRequest(table=table, now=now, partitions=[str(p) for p in partitions or ()] or None)
         return {"label": table, "plans": [request.model_dump_json()], "reasons": []}
     plan = Hardpack.connect(catalog).plan(table, now, partitions, force)
     reasons = [f"{log.partition}: {log.reason}" for log in plan.logs[:MOST_REASONS]]

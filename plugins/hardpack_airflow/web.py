@@ -163,10 +163,11 @@ def _summaries(caches: Sequence[TableCache]) -> list[dict[str, Any]]:
     """Returns all topics.
 
     Raises:
-        HTTPException: a catalog was never read to the end, so that tables would be missing.
+        HTTPException: no catalog was ever read to the end.
     """
     summaries = [summary.model_dump() for summary in summaries_of(caches)]
-    if unread := next((cache for cache in caches if not cache.looked), None):
+    unread = next((cache for cache in caches if not cache.looked), None)
+    if unread and not any(cache.looked for cache in caches):
         why = unread.problem or "its tables are being read for the first time"
         raise HTTPException(503, f"catalog {unread.catalog}: {why}; ask again.", {"Retry-After": "5"})
     return summaries

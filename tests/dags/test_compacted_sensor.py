@@ -76,6 +76,16 @@ def test_a_time_may_come_as_one_and_a_catalog_may_be_away_for_a_while(looks, mon
     monkeypatch.setattr(trigger.patient.__globals__["time"], "sleep", lambda _: None)
     monkeypatch.setattr(Hardpack, "status", status)
     assert look(offset=2)
+    opened, away = Hardpack.connect, [1, 1]
+
+    def connect(name):
+        if away:
+            away.pop()
+            raise Unavailable("it is away.")
+        return opened(name)
+
+    monkeypatch.setattr(Hardpack, "connect", connect)
+    assert look(offset=2)
 
 
 def test_what_cannot_be_waited_for_is_refused(looks):

@@ -68,6 +68,8 @@ def test_spark_signs_in_to_a_rest_catalog_as_pyiceberg_does(auth, told):
 def test_a_way_to_sign_in_that_spark_has_not_is_refused():
     with pytest.raises(BadInput, match=r"signs in by auth.type=entra, which Spark has not; expected oauth2, basic"):
         conf(type="rest", uri="http://c", auth={"type": "entra", "entra": {}})
+    own = conf(type="rest", uri="http://c", auth={"type": "entra"}, **{"rest.auth.type": "google"})
+    assert own[f"{P}.rest.auth.type"] == "google"
 
 
 S3 = {"s3.endpoint": "http://s:1", "s3.region": "eu-1", "s3.access-key-id": "a", "s3.secret-access-key": "b"}

@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -71,11 +72,20 @@ def main() -> None:
         except KeyboardInterrupt:
             sys.exit(130)
         except Exception as error:
+            if not _is_of_configuration(error):
+                raise
             sys.stderr.write(f"hardpack: {_said_of(error)}\n")
             sys.exit(2)
         verbs()
 
     run(command_line)
+
+
+def _is_of_configuration(error: Exception) -> bool:
+    """Returns whether pyiceberg raised something while it read its configuration, or there is no folder to look in."""
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    reads = any(name.endswith(os.path.join("pyiceberg", "utils", "config.py")) for name in frames)
+    return reads or isinstance(error, FileNotFoundError) or type(error).__module__.startswith("strictyaml")
 
 
 def _said_of(error: Exception) -> str:

@@ -9,13 +9,23 @@ from tenacity import RetryCallState, retry, retry_if_exception_type, stop_after_
 
 from hardpack.compaction.session import TableSession
 from hardpack.errors import Conflict
+from hardpack.rules.settings import PREFIX
 
 TRIES = 8
 
 
 def _load_anew(attempt: RetryCallState) -> None:
+    """Loads the table anew; what was checked against it holds only where nothing of ours has changed."""
     session: TableSession = attempt.args[0]
+    before = _checked(session)
     session.table.refresh()
+    if _checked(session) != before:
+        raise Conflict(f"{session.name}: somebody changed the table's settings or columns meanwhile; run it again.")
+
+
+def _checked(session: TableSession) -> tuple[dict[str, str], int]:
+    own = {name: value for name, value in session.table.properties.items() if name.startswith(PREFIX)}
+    return own, session.table.metadata.current_schema_id
 
 
 def _give_up(attempt: RetryCallState) -> None:

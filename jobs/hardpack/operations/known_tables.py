@@ -53,7 +53,9 @@ def find_topics(catalog: Catalog, pattern: str, home: Path) -> list[str]:
         return names
     for name in broken.keys() - adopted_before:
         log.warning("passed over, as nobody is known to have adopted it: %s", broken[name])
-    return [name for name in names if seen.get(name, name in silent or name in adopted_before)]
+    # where nobody noted which of these are adopted, an outage is told, whoever's the table is
+    told = adopted_before or silent
+    return [name for name in names if seen.get(name, name in told)]
 
 
 def known_tables(catalog: Catalog, patterns: Sequence[str], adopted: Collection[str]) -> list[str]:

@@ -256,7 +256,10 @@ class Policy(BaseModel):
 
 def _covers(wider: str, glob: str) -> bool:
     """Returns whether all that a name or glob matches is surely matched by another."""
-    return glob == wider or (not re.search(r"[?\[]", wider if has_magic(glob) else "") and fnmatchcase(glob, wider))
+    if glob == wider or not has_magic(glob):
+        return glob == wider or fnmatchcase(glob, wider)
+    # a sign that stands for any of some letters is none of them
+    return not re.search(r"[?\[]", wider) and fnmatchcase(re.sub(r"\[.+?\]|\?", "\0", glob), wider)
 
 
 class Policies(BaseModel):

@@ -295,7 +295,7 @@ def read_settings(
     given = {**policy, **own}
     if "segment.bytes" not in given and (target := properties.get(TARGET)) and not is_locked("segment.bytes", policy):
         given["segment.bytes"] = target
-    if unknown := next((name for name in given if "_" in name), None):
+    if unknown := next((name for name in given if "_" in name and name in Settings.model_fields), None):
         # pydantic would take a field's own name too, which no lock and no display knows
         whose = "the policy's setting " if unknown in policy and unknown not in own else "table property hardpack."
         raise BadInput(f"{table}: {whose}{unknown} is not a setting; remove it, or write it {dotted(unknown)}.")

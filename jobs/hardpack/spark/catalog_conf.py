@@ -32,7 +32,8 @@ def spark_conf(catalog: Catalog) -> dict[str, str]:
     elif kind in ("rest", "hive", "glue"):
         passed = ("uri", "credential", "token", "scope", "audience", "resource", "oauth2-server-uri", "prefix")
         out |= {"type": kind} | {k: given[k] for k in (*passed, "glue.endpoint", "glue.id") if k in given}
-        out |= _sign_in(catalog.name, catalog.properties.get("auth")) if kind == "rest" else {}
+        told = any(name.startswith("rest.auth.") for name in given)
+        out |= _sign_in(catalog.name, catalog.properties.get("auth")) if kind == "rest" and not told else {}
         if kind == "rest" and DELEGATION.lower() not in map(str.lower, given):
             out[DELEGATION] = "vended-credentials"
     else:
@@ -61,7 +62,7 @@ def _sign_in(catalog: str, auth: Any) -> dict[str, str]:
         return {"credential": f"{given.get('client_id', '')}:{given.get('client_secret', '')}"} | named
     raise BadInput(
         f"catalog {catalog!r} signs in by auth.type={kind}, which Spark has not; expected oauth2, basic or noop, or "
-        "properties of Iceberg's Java under rest.auth. in place of the block."
+        "properties of Iceberg's Java under rest.auth. beside the block."
     )
 
 
