@@ -225,7 +225,7 @@ class HardpackOperator(SparkSubmitOperator):
         self.jars = ",".join(map(str, jars)) or None
         self.driver_class_path = self.driver_class_path or driver_class_path(jars) or None
         self.conf = {"spark.driver.extraJavaOptions": java_options(jars, short_life=True)} | (self.conf or {})
-        with tempfile.TemporaryDirectory(prefix="hardpack-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="hardpack-", ignore_cleanup_errors=True) as scratch:
             files, result = [Path(scratch, f"plan_{n}.json") for n in range(len(plans))], Path(scratch, "result.json")
             for file, plan in zip(files, plans, strict=True):
                 file.write_text(plan)

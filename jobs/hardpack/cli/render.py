@@ -201,12 +201,11 @@ def writer_table(table: str, writer: Writer) -> Group:
     )
 
 
-def settings_table(table: str, what: str, settings: Settings, told: Collection[str] = ()) -> Group:
+def settings_table(outcome: str, settings: Settings, told: Collection[str] = ()) -> Group:
     """Returns which settings in force are no defaults, with what they mean.
 
     Args:
-        table: its name.
-        what: it is, in words.
+        outcome: what the table has become, as a sentence without its end.
         settings: those in force.
         told: names of settings that were shown before.
     """
@@ -216,10 +215,9 @@ def settings_table(table: str, what: str, settings: Settings, told: Collection[s
         for name, field in type(settings).model_fields.items()
         if values[name] != field.default and dotted(name) not in told
     ]
-    rest = Text(f"{_shown(table)} is {what}; {'all other' if own or told else 'all'} settings have their defaults.")
-    return Group(
-        *([grid("", ("setting", "value", ""), ((n, v, f.description) for n, v, f in own))] if own else []), rest
-    )
+    rest = Text(f"{_shown(outcome)}; {'all other' if own or told else 'all'} settings have their defaults.")
+    shown = grid("", ("setting", "value", ""), ((name, value, field.description) for name, value, field in own))
+    return Group(shown, rest) if own else Group(rest)
 
 
 def policies_table(policies: Iterable[Policy]) -> Table:

@@ -66,32 +66,22 @@ def main() -> None:
     def command_line() -> None:
         try:
             from hardpack.cli.main import main as verbs
-        except ImportError:
-            # a package is missing, which the trace names
-            raise
         except KeyboardInterrupt:
             sys.exit(130)
         except Exception as error:
-            if not _is_of_configuration(error):
+            if not (said := _said_of(error)):
                 raise
-            sys.stderr.write(f"hardpack: {_said_of(error)}\n")
+            sys.stderr.write(f"hardpack: {said}\n")
             sys.exit(2)
         verbs()
 
     run(command_line)
 
 
-def _is_of_configuration(error: Exception) -> bool:
-    """Returns whether pyiceberg raised something while it read its configuration, or there is no folder to look in."""
-    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    reads = any(name.endswith(os.path.join("pyiceberg", "utils", "config.py")) for name in frames)
-    return reads or isinstance(error, FileNotFoundError) or type(error).__module__.startswith("strictyaml")
-
-
 def _said_of(error: Exception) -> str:
-    """Returns what is wrong when a library cannot be imported, without its text, which may quote a password.
+    """Returns what is wrong of pyiceberg's configuration, which is read when pyiceberg is imported; empty of others.
 
-    pyiceberg reads its configuration when it is imported.
+    The error's own text may quote a password.
     """
     try:
         os.getcwd()
@@ -104,6 +94,9 @@ def _said_of(error: Exception) -> str:
             f".pyiceberg.yaml is none that pyiceberg can read{where}, expected NAME: VALUE by lines, without braces, "
             "tabs and anchors; mend it here, in your home or in PYICEBERG_HOME."
         )
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    if not any(name.endswith(os.path.join("pyiceberg", "utils", "config.py")) for name in frames):
+        return ""
     return (
         f"pyiceberg's configuration cannot be read ({type(error).__name__}), expected `catalog:` with a mapping for "
         "each catalog in .pyiceberg.yaml, as UTF-8, or variables PYICEBERG_CATALOG__NAME__PROPERTY; mend it."

@@ -73,7 +73,7 @@ def adopt(
         )
         out.print(f"{like_topic} sets {taken_settings}")
     told = recognised.settings if recognised else ()
-    out.print(settings_table(table, "not yet a compacted topic" if dry_run else "a compacted topic", result, told))
+    out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result, told))
     if not dry_run and (waiting := hp.split(table, dry_run=True)).files:
         out.print(split_table(waiting, dry_run=True))
 
@@ -98,7 +98,7 @@ def create(
     if as_json:
         print_json(result)
         return
-    out.print(settings_table(table, "an empty compacted topic", result))
+    out.print(settings_table(f"{table} is an empty compacted topic", result))
 
 
 def _of_topic(hp: Hardpack, table: str, like_topic: str | None, command_config: Path | None) -> dict[str, str]:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from pyiceberg.exceptions import CommitFailedException
 from tenacity import RetryCallState, retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from hardpack.compaction.alter_states import TRIES
 from hardpack.compaction.session import TableSession
 from hardpack.errors import Conflict
 from hardpack.rules.settings import PREFIX
-
-TRIES = 8
 
 
 def _load_anew(attempt: RetryCallState) -> None:

@@ -17,7 +17,7 @@ from glob import has_magic
 from typing import Annotated, Any, Self, get_args
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from hardpack.errors import BadInput
 from hardpack.policy.cron import wrong_of_cron
@@ -58,12 +58,6 @@ def _text(name: str, value: object) -> str:
     if value is None or isinstance(value, list | Mapping):
         raise ValueError(f"{name} is {value!r}, expected a value, or a list of names; give it one, or leave it out")
     return str(value)
-
-
-NUMBERS = (
-    "unit_bytes", "units_per_run", "retries", "retry_delay_ms", "look_timeout_ms", "unit_timeout_ms", "run_timeout_ms",
-    "deadline_ms",
-)  # fmt: skip
 
 
 class Policy(BaseModel):
@@ -160,10 +154,10 @@ class Policy(BaseModel):
             return given
         return as_topic_settings({str(name): _text(str(name), value) for name, value in given.items()})
 
-    @field_validator(*NUMBERS, mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _is_no_truth_value(cls, given: object) -> object:
-        if isinstance(given, bool):
+    def _is_no_truth_value(cls, given: object, about: ValidationInfo) -> object:
+        if isinstance(given, bool) and cls.model_fields[str(about.field_name)].annotation is int:
             raise ValueError(f"it is {str(given).lower()}, as YAML reads yes, no, on and off; expected a number")
         return given
 

@@ -210,6 +210,7 @@ class ManifestReader:
             nulls, lows, highs = (
                 {number: known[at] for number, known in footer.items() if known[at] is not None} for at in range(3)
             )
+            # a footer tells a count and two bounds by place, which the type of a loop over places cannot say
             return _FileFacts({**nulls, **in_manifest[0]}, {**lows, **in_manifest[1]}, {**highs, **in_manifest[2]})  # type: ignore[dict-item]
         return _FileFacts(*in_manifest)
 
