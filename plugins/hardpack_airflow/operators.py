@@ -115,6 +115,7 @@ class HardpackOperator(SparkSubmitOperator):
             results[number] = result
         upload_or_warn(page for result in done for page in pages_of(result))
         self.results = results
+        self._warn_of_what_was_left(results)
         failures = [result for result in done if "error" in result]
         again = self._may_help(context, failures)
         if not again:
@@ -130,6 +131,12 @@ class HardpackOperator(SparkSubmitOperator):
         for failure in failures:
             self.log.error("%s", failure["error"])
         return self._handed_on(context, results)
+
+    def _warn_of_what_was_left(self, results: Sequence[dict[str, Any]]) -> None:
+        """Logs why maintenance left files or snapshots; of passes the run's report says such things."""
+        for result in results if self.verb == MAINTAIN else ():
+            for note in result.get("notes", ()):
+                self.log.warning("%s: %s", result["table"], note)
 
     @staticmethod
     def _handed_on(context: Context, results: list[dict[str, Any]]) -> Any:

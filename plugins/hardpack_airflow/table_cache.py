@@ -38,6 +38,7 @@ class TablePage:
     settings: Settings
     origins: dict[str, str]
     policy: Policy | None
+    has_policy_file: bool
 
 
 @dataclass
@@ -188,5 +189,6 @@ class TableCache:
         policy = hp.policies.of(name) if hp.policies else None
         given: Any = hp.policies.settings(name) if hp.policies else {}
         return TablePage(
-            summary, logs, moments, settings_of(table, given), dict(origins(table.properties, given)), policy
-        )
+            summary, logs, moments, settings_of(table, given), dict(origins(table.properties, given)), policy,
+            has_policy_file=bool(hp.policies),
+        )  # fmt: skip

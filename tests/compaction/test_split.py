@@ -46,7 +46,15 @@ def data_files(table):
     return sorted(Path(table.location().removeprefix("file://")).rglob("data/**/*.parquet"))
 
 
-@pytest.mark.parametrize("layout", [MIXED, MIXED_FLAT, MIXED_HOURS, MIXED_TOPICS], ids=lambda layout: layout.name)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        MIXED,
+        MIXED_HOURS,
+        *(pytest.param(layout, marks=pytest.mark.equivalence) for layout in (MIXED_FLAT, MIXED_TOPICS)),
+    ],
+    ids=lambda layout: layout.name,
+)
 def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, layout):
     table, name = made(catalog, layout)
     assert hp.adopt(name).compacts

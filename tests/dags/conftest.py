@@ -42,8 +42,10 @@ def pages(own_homes, monkeypatch):
     """Our pages, open to anybody, of which nothing is remembered."""
     from fastapi import FastAPI
     from fastapi.testclient import TestClient
-    from hardpack_airflow import actions, web
+    from hardpack_airflow import actions, table_cache, web
 
+    # on a busy machine a look at all tables of the session takes longer than a person waits
+    monkeypatch.setattr(table_cache, "PATIENCE_SECONDS", 60)
     # in the place of Airflow's own API, which knows no DAG here
     monkeypatch.setattr(actions, "_airflow", FastAPI)
     web._table_cache.cache_clear()

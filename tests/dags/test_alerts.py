@@ -11,7 +11,8 @@ from random import Random
 
 import pytest
 import yaml
-from hardpack.operations.gauges import cleaned, died
+from hardpack import Hardpack
+from hardpack.operations.gauges import cleaned, died, sensed
 from hardpack_airflow.planning import plan_units
 
 from tests.conftest import ROOT
@@ -32,8 +33,6 @@ def own_home(monkeypatch, tmp_path):
 @pytest.fixture
 def look(catalog, monkeypatch):
     """Looks at a table for a policy of its name as the task `sense` does; returns the gauges."""
-    from hardpack import Hardpack
-
     monkeypatch.setattr(Hardpack, "connect", classmethod(lambda cls, name, **given: cls(catalog, **given)))
 
     def seen(table, now=T0):
@@ -96,7 +95,7 @@ def firing(series, folder, looks):
         lasting['hardpack_last_look_time_secs{policy="another"}'] = f"0+60x{MINUTES}"
     asked = {"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": f"{MINUTES}m"}
     for names in ([], ["HardpackUncleanable"], ["HardpackOverdue"], ["HardpackNotLooking"], ["HardpackRecopying"],
-                  ["HardpackUnitsDie"]):  # fmt: skip
+                  ["HardpackUnitsDie"], ["HardpackFailing"], ["HardpackPaused"]):  # fmt: skip
         samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in names]
         case = {
             "rule_files": [str(MONITORING / "alerts.yml")],
@@ -165,6 +164,19 @@ def test_recopying_of_passes_that_free_little(catalog, hp, heard, tmp_path):
     report = hp.clean(hp.plan(name_of(table)))
     assert report.logs[0].superseded > 0
     assert fire(heard, tmp_path, cleaned([report])) == ["HardpackRecopying"]
+
+
+def test_failing_of_a_policy_whose_runs_end_badly(heard, tmp_path):
+    hour = 3_600_000
+    assert fire(heard, tmp_path, sensed([], T0, since=2 * hour)) == []
+    assert fire(heard, tmp_path, sensed([], T0, since=4 * hour)) == ["HardpackFailing"]
+
+
+def test_paused_of_a_log_that_somebody_forgot(catalog, look, heard, tmp_path):
+    table = new_topic(catalog)
+    append(table, {0: [row(0, "a")]})
+    Hardpack(catalog).pause(name_of(table), [0])
+    assert fire(heard, tmp_path, look(table)) == ["HardpackPaused"]
 
 
 def test_units_die_of_runs_whose_drivers_are_killed(heard, tmp_path):

@@ -2,6 +2,7 @@
 
 import re
 import time
+from html import unescape
 
 import pytest
 from hardpack.compaction.report import LogReport, PassReport
@@ -167,6 +168,17 @@ def test_a_wrong_policy_file_is_said_beside_what_is_known(client, topics, tmp_pa
     assert answer.status_code == 200
     assert topics[0] in answer.text
     assert "policies.0" in answer.text
+
+
+def test_a_table_that_the_policy_file_does_not_name_is_said_to_be_cleaned_by_nobody(
+    client, topics, tmp_path, monkeypatch
+):
+    address = f"/tables/{topics[0]}"
+    assert "Policy: the one of Airflow's section [hardpack]." in unescape(client.get(address).text)
+    path = tmp_path / "policies.yaml"
+    path.write_text("policies: [{name: others, tables: [others.*]}]")
+    monkeypatch.setenv("HARDPACK_POLICIES", str(path))
+    assert "Policy: none, as the policy file names this table nowhere" in client.get(address).text
 
 
 def test_whatever_goes_wrong_with_a_table_is_a_sentence(client, topics, monkeypatch):

@@ -228,6 +228,11 @@ def test_a_table_that_cannot_be_maintained_fails_its_task_when_the_others_are_do
     assert [result["table"] for result in ran.ti.returned["return_value"]] == ["a", "b", "c"]
 
 
+def test_why_maintenance_left_files_is_in_the_tasks_log(unit, capsys):
+    unit("maintain", {"a": GOOD | {"notes": ["orphans are not looked for"]}, "b": GOOD | {"notes": []}}).run()
+    assert "a: orphans are not looked for" in capsys.readouterr().out
+
+
 def test_a_guarantee_that_broke_in_one_table_takes_no_event_from_the_others(unit):
     last = unit("verify", {"a": GOOD, "b": REFUSED}, {"phase_one": [of("a", GOOD), of("b", GOOD)]}, reported=True)
     assert last.run() == [of("a", GOOD), of("b", REFUSED)]

@@ -10,7 +10,7 @@ from tests.equivalence.cases import compare, golden
 from tests.equivalence.histories import examples
 from tests.equivalence.test_kafka_on_spark import play, rounds
 from tests.equivalence.test_random_logs import SEED, judged, with_expectations
-from tests.layouts import FLAT, HOURLY, LAYOUTS, MIXED, MIXED_TOPICS, TOPICS
+from tests.layouts import HOURLY, LAYOUTS, MIXED, MIXED_TOPICS
 
 LOGS = int(os.environ.get("HARDPACK_LAYOUT_LOGS", "500"))
 
@@ -26,7 +26,7 @@ def differences(catalog, spark, home, layout, known, logs=()):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("layout", [FLAT, HOURLY, MIXED, TOPICS], ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", [HOURLY, MIXED], ids=lambda layout: layout.name)
 def test_some_logs_in_other_layouts(catalog, spark, home, no_pages, layout):
     few_rounds = [case for case in golden() if len(rounds(case)) <= 2]
     assert differences(catalog, spark, home, layout, few_rounds[:: len(few_rounds) // 8]) == []

@@ -289,6 +289,22 @@ def test_an_adopted_table_that_breaks_fails_the_next_looks(lakehouse):
         assert isinstance(dict(cache.plans(hp, Look(["*.*"], T0)))[name], Unreadable)
 
 
+def test_a_table_that_was_taken_out_or_created_again_is_told_once(lakehouse, tmp_path, caplog):
+    stays, left = busy(lakehouse), busy(lakehouse)
+    hp = Hardpack(lakehouse, home=tmp_path)
+    assert set(dict(PlanCache().plans(hp, Look(["*.*"], T0)))) == {name_of(stays), name_of(left)}
+    with left.transaction() as change:
+        change.remove_properties("hardpack.cleanup.policy")
+    said = f"{name_of(left)} was adopted when last seen and is no longer"
+    assert set(dict(PlanCache().plans(hp, Look(["*.*"], T0)))) == {name_of(stays)}
+    assert said in caplog.text
+    caplog.clear()
+    assert set(dict(PlanCache().plans(hp, Look(["*.*"], T0)))) == {name_of(stays)}
+    assert said not in caplog.text
+    hp.adopt(name_of(left), {"cleanup.policy": "compact"})
+    assert set(hp.tables("*.*")) == {name_of(stays), name_of(left)}
+
+
 def test_when_no_table_can_be_read_the_look_fails(lakehouse):
     """Credentials that lost their rights make every table unreadable; that must not pass for nothing to do."""
     names = [broken(busy(lakehouse)) for _ in range(2)]

@@ -75,7 +75,7 @@ def judge_pass(session: TableSession, ledger: Ledger, keys: GateKeys | None = No
         raise GateRefused(
             f"{request.table}: the staged result broke {', '.join(verdict.failed)}, so it was not published; "
             f"see {verdict.page} and report it with the table's metadata. Its logs are left alone until "
-            f"`hardpack resume {request.table}`.",
+            f"`hardpack resume {request.table} -p LOG`.",
             verdict.broken,
             (verdict.page,),
         )

@@ -161,6 +161,11 @@ class PlanCache:
             try:
                 table = next(opened).result()
                 seen[name] = is_topic(table)
+                if name in adopted and not seen[name]:
+                    log.warning(
+                        "%s was adopted when last seen and is no longer, as after it was created again or taken out; "
+                        "`hardpack adopt %s` takes it back", name, name,
+                    )  # fmt: skip
                 topic = name in patterns or seen[name]
                 plan = hp.plan_of(table, look.request) if topic else None
             except Exception as error:  # one broken table must not hide the others
