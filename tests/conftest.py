@@ -36,6 +36,16 @@ def catalog(lake):
     return load_catalog(CATALOG, **lake)
 
 
+@pytest.fixture
+def lakehouse(tmp_path):
+    """A catalog of the test's own, so that it has no other tables."""
+    from pyiceberg.catalog import load_catalog
+
+    (tmp_path / "warehouse").mkdir()
+    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    return load_catalog("own", type="sql", **properties)
+
+
 @pytest.fixture(scope="session")
 def spark(catalog, passes_by_turns):
     from hardpack.spark.session import open_session

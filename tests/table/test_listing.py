@@ -26,7 +26,6 @@ from hardpack.table.catalog import (
     table_places,
 )
 from hardpack.table.guard import GuardedRestCatalog
-from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.exceptions import ForbiddenError
 from pyiceberg.schema import Schema
@@ -35,14 +34,6 @@ from sqlalchemy import text
 
 from tests.rest_catalog import config, error, loaded, rest_server
 from tests.topics import T0, append, name_of, new_topic, row
-
-
-@pytest.fixture
-def lakehouse(tmp_path):
-    """A catalog of the test's own, so that it has no other tables."""
-    (tmp_path / "warehouse").mkdir()
-    properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
-    return load_catalog("own", type="sql", **properties)
 
 
 class Nested:
@@ -289,22 +280,6 @@ def test_an_adopted_table_that_breaks_fails_the_next_looks(lakehouse):
         assert isinstance(dict(cache.plans(hp, Look(["*.*"], T0)))[name], Unreadable)
 
 
-def test_a_table_that_was_taken_out_or_created_again_is_told_once(lakehouse, tmp_path, caplog):
-    stays, left = busy(lakehouse), busy(lakehouse)
-    hp = Hardpack(lakehouse, home=tmp_path)
-    assert set(dict(PlanCache().plans(hp, Look(["*.*"], T0)))) == {name_of(stays), name_of(left)}
-    with left.transaction() as change:
-        change.remove_properties("hardpack.cleanup.policy")
-    said = f"{name_of(left)} was adopted when last seen and is no longer"
-    assert set(dict(PlanCache().plans(hp, Look(["*.*"], T0)))) == {name_of(stays)}
-    assert said in caplog.text
-    caplog.clear()
-    assert set(dict(PlanCache().plans(hp, Look(["*.*"], T0)))) == {name_of(stays)}
-    assert said not in caplog.text
-    hp.adopt(name_of(left), {"cleanup.policy": "compact"})
-    assert set(hp.tables("*.*")) == {name_of(stays), name_of(left)}
-
-
 def test_when_no_table_can_be_read_the_look_fails(lakehouse):
     """Credentials that lost their rights make every table unreadable; that must not pass for nothing to do."""
     names = [broken(busy(lakehouse)) for _ in range(2)]
@@ -357,23 +332,6 @@ def test_adopted_tables_of_a_namespace_that_may_no_longer_be_listed_are_not_forg
     assert isinstance(found["shop.readable"], Plan)
     assert found.keys() == {"crm.a", "shop.denied", "shop.readable"}
     assert adopted_tables(tmp_path, "r") == adopted - {"shop.gone"}
-
-
-def test_a_list_notes_which_tables_are_adopted_for_the_next_one(lakehouse, tmp_path):
-    table, hp = busy(lakehouse), Hardpack(lakehouse, home=tmp_path)
-    other = name_of(busy(lakehouse))
-    assert hp.tables("*.*") == sorted([name_of(table), other])
-    bad = broken(table)
-    assert hp.tables("*.*") == sorted([bad, other]), "its error is to be seen"
-    lakehouse.drop_table(bad)
-    assert hp.tables("*.*") == [other]
-    assert adopted_tables(tmp_path, lakehouse.name) == {other}
-
-
-def test_a_list_makes_no_home(lakehouse, tmp_path):
-    busy(lakehouse)
-    Hardpack(lakehouse, home=tmp_path / "none").tables("*.*")
-    assert not (tmp_path / "none").exists()
 
 
 def test_while_a_table_is_planned_the_next_ones_are_opened(lakehouse, monkeypatch):
