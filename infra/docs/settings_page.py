@@ -12,6 +12,7 @@ from hardpack.rules.settings import Settings, dotted
 from hardpack.rules.times import DAY_MS, LONG_MAX
 
 MIB = 1024 * 1024
+SEVERAL_COLUMNS = ("column.partition", "column.key")
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 HEAD = """\
 # Settings
@@ -37,10 +38,10 @@ def page() -> str:
 def _section(name: str, told: dict[str, Any]) -> str:
     described = told["description"]
     meaning = textwrap.fill(f"{described[0].upper()}{described[1:]}.", 100, break_on_hyphens=False)
-    return f"\n## `{name}`\n\n{meaning}\n\nTakes {_values(told)}. Default: {_default(name, told['default'])}.\n"
+    return f"\n## `{name}`\n\n{meaning}\n\nTakes {_values(name, told)}. Default: {_default(name, told['default'])}.\n"
 
 
-def _values(told: dict[str, Any]) -> str:
+def _values(name: str, told: dict[str, Any]) -> str:
     for kind in told.get("anyOf", [told]):
         if "enum" in kind:
             return " or ".join(f"`{value}`" for value in kind["enum"])
@@ -48,6 +49,8 @@ def _values(told: dict[str, Any]) -> str:
             return "names with commas between"
         if kind["type"] in ("integer", "number"):
             return " ".join(["a whole number" if kind["type"] == "integer" else "a number", *_bounds(kind)])
+    if name in SEVERAL_COLUMNS:
+        return "names of columns, with commas between"
     return "one of these rules" if "grammar" in told else "a column's name"
 
 

@@ -26,8 +26,8 @@ MAINTENANCE = """Frees the storage that compaction made superfluous, some adopte
 whose policy names `delete`, snapshots older than the table's `history.expire.max-snapshot-age-ms`, orphan files older
 than three days (`hardpack.orphan.age.ms`), key filters of files that are gone, and manifests where there are too many.
 
-Snapshots by which Kafka Connect, Flink or Spark's streaming find their way back stay. A table with
-`hardpack.maintenance=off` is left alone. Trigger it with *dry run* to see what would go.
+Snapshots by which Kafka Connect, Flink or Spark's streaming find their way back stay. Of a table with
+`hardpack.maintenance=off` only retention is done. Trigger it with *dry run* to see what would go.
 """
 QUALITY = """Checks the guarantees on the adopted tables as they are published, some tables a task, and changes nothing.
 Each check leaves a page of Data Docs. A task fails when a guarantee of one of its tables is broken.

@@ -16,7 +16,8 @@ TIMED_OUT = {
     "look.timeout.ms": "the look at the tables' metadata took longer than {0} allows; see that catalog and storage "
     "answer, or raise {0} in the policy",
     "unit.timeout.ms": "the Spark application took longer than {0} allows, and was ended; see in its log whether it "
-    "went on to the end, then raise {0} in the policy, or lower unit.bytes",
+    "went on to the end, then raise {0} in the policy, or lower unit.bytes; outside a policy's DAG it is the task's "
+    "execution_timeout that has to be longer",
 }
 """By the setting of a policy, what is said when its time is over."""
 

@@ -34,7 +34,7 @@ def set_position(
         str | None, typer.Option(metavar="PATH", help="take what a Spark stream of the table has read")
     ] = None,
     command_config: Annotated[
-        Path | None, typer.Option(help="properties of a Kafka client, for a broker that asks for credentials")
+        Path | None, typer.Option(help="a file of librdkafka's properties, for a broker that asks for credentials")
     ] = None,
     now: Now = None,
 ) -> None:

@@ -19,7 +19,7 @@ from hardpack.errors import BadInput, plain
 from hardpack.operations.like_topic import topic_settings
 from hardpack.operations.writers import RECOGNISERS
 from hardpack.rules.model import LogState
-from hardpack.rules.settings import Settings, is_locked
+from hardpack.rules.settings import Settings, default_text, is_locked
 
 if TYPE_CHECKING:
     from hardpack.api import Hardpack
@@ -29,12 +29,15 @@ LikeTopic = Annotated[
     str | None, typer.Option(metavar="HOST:PORT/TOPIC", help="take what a topic sets at its broker; --set wins")
 ]
 CommandConfig = Annotated[
-    Path | None, typer.Option(help="properties of a Kafka client, for a broker that asks for credentials")
+    Path | None, typer.Option(help="a file of librdkafka's properties, for a broker that asks for credentials")
 ]
 
 
 def _settings_help() -> str:
-    lines = [f"- {field.alias} = {field.default}: {field.description}" for field in Settings.model_fields.values()]
+    lines = [
+        f"- {field.alias} = {default_text(field.default)}: {field.description}"
+        for field in Settings.model_fields.values()
+    ]
     return (
         "Recognise the sink that wrote a table, map its columns, check them and set the table's properties; nothing "
         "changes when a check fails."

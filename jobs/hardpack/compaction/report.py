@@ -200,7 +200,7 @@ class MaintenanceReport(BaseModel):
     files_deleted: int = 0
     """Data, delete, manifest and statistics files that only expired snapshots knew of."""
     orphans_deleted: int = 0
-    """Files under the table's data folder that no snapshot knew of."""
+    """Files under the table's folders of data and metadata that no snapshot knew of."""
     filters_deleted: int = 0
     """Key filters and kept footers of files that are gone, and what expired passes had written beside the table."""
     manifests_rewritten: int = 0

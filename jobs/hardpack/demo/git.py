@@ -64,16 +64,6 @@ def changes(repository: Path) -> Iterator[Change]:
             yield Change(int(stamp.split(b"\n")[0]) * 1000, next(fields), None if gone else f"{mode} {blob}")
 
 
-def tree(repository: Path) -> dict[bytes, str]:
-    """Returns `git ls-tree -r HEAD` as path to `mode blob`."""
-    out: dict[bytes, str] = {}
-    for line in git(repository, "ls-tree", "-r", "-z", "HEAD").split(b"\0")[:-1]:
-        meta, _, path = line.partition(b"\t")
-        mode, _, blob = meta.decode().split(" ")
-        out[path] = f"{mode} {blob}"
-    return out
-
-
 def load_git(catalog: Catalog, name: str, repository: Path, partitions: int = 1) -> Table:
     """Create the table and append the history in a few commits, so that each log has several segments."""
     history = list(changes(repository))

@@ -19,7 +19,7 @@ def topic_settings(place: str, command_config: Path | None = None) -> dict[str, 
 
     Args:
         place: `HOST:PORT/TOPIC`; several brokers have commas between.
-        command_config: a file of a Kafka client's properties, as Kafka's own tools take it, for a broker that asks for
+        command_config: a file of librdkafka's properties, one NAME=VALUE a line, for a broker that asks for
             credentials.
 
     Raises:

@@ -111,7 +111,10 @@ class Policy(BaseModel):
         description="what Airflow calls with its context when a run fails, as package.module:function",
     )
     deadline_ms: int = Field(
-        0, ge=0, le=LONGEST_MS, description="a run that has not ended so long after it was queued calls on.deadline"
+        0,
+        ge=0,
+        le=LONGEST_MS,
+        description="a run that has not ended so long after it was queued calls on.deadline; 0: none",
     )
     on_deadline: str = Field(
         "",

@@ -26,7 +26,7 @@ class ReaderSource(BaseModel):
     )
     checkpoint: str = Field("", description="folder of a Spark stream's checkpoint: what it has finished counts")
     command_config: Path | None = Field(
-        None, description="a file of a Kafka client's properties, for a broker that asks for credentials"
+        None, description="a file of librdkafka's properties, for a broker that asks for credentials"
     )
 
     @property

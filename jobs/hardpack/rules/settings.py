@@ -256,6 +256,13 @@ class PolicySettings(dict[str, str]):
         self.locked = tuple(locked)
 
 
+def default_text(value: object) -> str:
+    """Returns a setting's default in a help text: `none` and `no limit` rather than what stands for them in Python."""
+    if value is None or value == ():
+        return "none"
+    return "no limit" if value in (LONG_MAX, sys.float_info.max) else str(value)
+
+
 def is_locked(name: str, policy: Mapping[str, str]) -> bool:
     """Returns whether a policy keeps a table from setting something itself."""
     return isinstance(policy, PolicySettings) and any(fnmatchcase(name, glob) for glob in policy.locked)

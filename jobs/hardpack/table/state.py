@@ -24,7 +24,7 @@ PLAN_SUMMARY = "hardpack.plan"
 VERSION, WITHOUT_PORTIONS = 4, 3
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
-"""Logs up to which each entry stands by itself, for people to read."""
+"""Logs from which on each field stands in one list; fewer stand each by itself, for people to read."""
 MOST_TEXT = 512 * 1024
 """Characters of a state from which on it does without layouts, which a log can do without; see `write_state`."""
 Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
