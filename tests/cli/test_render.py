@@ -174,3 +174,10 @@ def test_files_of_several_logs_are_told_by_every_verb_that_meets_them(catalog, l
     # read back as a job gets it
     plan = Plan.from_json(said("plan", "t.several", "--json"))
     assert (plan.split.files, plan.partitions) == (1, None)
+
+
+def test_the_help_of_adoption_says_defaults_in_words():
+    said = CliRunner().invoke(cli.app, ["adopt", "--help"], env={"COLUMNS": "200"}).output
+    assert "segment.ms = none:" in said
+    assert "max.compaction.lag.ms = no limit:" in said
+    assert not [word for word in ("= None", "= ()", "e+308", "9223372036854775807") if word in said]
