@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hardpack.rules.settings import Settings, dotted
+from hardpack.rules.settings import Settings, default_text, dotted
 from hardpack.rules.times import DAY_MS, LONG_MAX
 
 MIB = 1024 * 1024
@@ -64,10 +63,11 @@ def _bounds(kind: dict[str, Any]) -> Iterator[str]:
 
 
 def _default(name: str, value: Any) -> str:
-    if value is None or value == []:
-        return "none"
-    if value in (LONG_MAX, sys.float_info.max):
-        return f"`{value}`, which means no limit"
+    words = default_text(value)
+    if words == "none":
+        return words
+    if words == "no limit":
+        return f"`{value}`, which means {words}"
     if name.endswith(".ms") and value >= DAY_MS:
         return f"`{value}`, {value // DAY_MS} d"
     if name.endswith(".bytes") and value >= MIB:

@@ -258,7 +258,7 @@ class PolicySettings(dict[str, str]):
 
 def default_text(value: object) -> str:
     """Returns a setting's default in a help text: `none` and `no limit` rather than what stands for them in Python."""
-    if value is None or value == ():
+    if value is None or value in ((), []):
         return "none"
     return "no limit" if value in (LONG_MAX, sys.float_info.max) else str(value)
 
