@@ -61,7 +61,8 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
             ),
             "trust_late_rows": Param(
                 False, type="boolean", title="Trust late rows",
-                description="resume: clean rows that arrived below removed tombstones; a deleted key may come back",
+                description="resume: clean rows that arrived below removed tombstones, where a deleted key may come "
+                "back, or newer than those behind them, as of a topic that was made anew",
             ),
         },
     }  # fmt: skip

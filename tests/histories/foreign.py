@@ -6,6 +6,7 @@ choose by, so that a step still means something when the steps before it are tak
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -68,7 +69,7 @@ def mixed(world: Any, tab: Tab, rows: list[list[Any]]) -> None:
 def late(world: Any, tab: Tab, log: int, rows: list[list[Any]], beside: bool = False) -> None:
     """Rows at offsets that no row had, below the end of the log: each is a percentage of it, key and kind.
 
-    They may come in one file beside a row at the end of another log.
+    They are as old as the row behind them, and may come in one file beside a row at the end of another log.
     """
     end, new, used = world.ends.get((tab.name, log), 3), [], world.used(tab, log)
     if beside and not tab.by_log:
@@ -80,9 +81,31 @@ def late(world: Any, tab: Tab, log: int, rows: list[list[Any]], beside: bool = F
         ]
         if free:
             used.add(free[0])
-            new.append(_row(world, tab, log, free[0], key, kind))
+            new.append(_row(world, tab, log, free[0], key, kind, _time_at(world, tab, log, free[0])))
     if new:
         tab.commit(world.clock, "append", add=[tab.file(new, world.clock)])
+
+
+@foreign
+def remake(world: Any, tab: Tab, log: int, rows: list[list[Any]]) -> None:
+    """The topic is deleted and made again, and the sink goes on in the table that has the old one's rows.
+
+    Each row is key and kind. They stand at offsets from 0 on that no row had, and are newer than any row before.
+    """
+    used, newest = world.used(tab, log), max((r.ts or 0 for r in world.written[tab.name]), default=0)
+    free = (o for o in itertools.count() if o not in used)
+    now = max(world.clock, newest + 1)
+    new = [_row(world, tab, log, offset, key, kind, now) for offset, (key, kind) in zip(free, rows, strict=False)]
+    if new[-1].offset < world.ends.get((tab.name, log), 3):
+        tab.commit(world.clock, "append", add=[tab.file(new, world.clock)])
+        world.look(tab.name)
+        world.oracles[tab.name].remade(tab.meta.current_snapshot_id, log, new)
+
+
+def _time_at(world: Any, tab: Tab, log: int, offset: int) -> int | None:
+    """When the broker had a row: what row stands behind it came no earlier."""
+    behind = [r for r in world.written[tab.name] if r.log == log and r.offset > offset]
+    return min(behind, key=lambda r: r.offset).ts if behind else world.clock
 
 
 @foreign

@@ -10,7 +10,7 @@ from hardpack.api import Hardpack
 from hardpack.compaction.plan import Plan
 from hardpack.operations.status import MIXED
 from hardpack.policy.file import policies_in_force
-from hardpack.rules.selection import waits_for_trust
+from hardpack.rules.late_rows import waits_for_trust
 from hardpack.table.catalog import open_table
 from hardpack.table.history import trusted_states
 from hardpack.table.log_views import table_logs

@@ -21,7 +21,7 @@ from hardpack.compaction import choice, gate_read, phase_one, phase_two, plannin
 from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance, pause
-from hardpack.rules import model, selection
+from hardpack.rules import late_rows, model, selection
 from hardpack.table import history, layout
 from hardpack.table import log_views as sensing
 from hardpack.table.history import ancestors, is_append, is_hardpacks, is_split, summary_of, trusted_states
@@ -321,7 +321,15 @@ MUTANTS = [
     Mutant("a MERGE that adds rows makes a new topic", Change, "grows", _never_grows, ("I6", "state-survives")),
     Mutant("portions are never rolled back", publish, "_standing", _no_rollback, ("I1",)),
     Mutant("what comes between portions is seen", model.SeenCommits, "holds", _all_between, ("I9", "I9-risen")),
-    Mutant("the trust of one is of all", pause, "waits_for_trust", _always(True), ("I9", "I9-risen")),
+    Mutant(
+        "the trust of one is of all",
+        pause,
+        "waits_for_trust",
+        _always(True),
+        ("I9", "I9-risen"),
+        ((pause, "are_behind_tombstones", _always(True)),),
+    ),
+    Mutant("a topic made anew goes on as the old one", late_rows, "seem_of_another_topic", _always(False), ("remade",)),
     Mutant("a deleted key is merely hidden", choice, "stays_under_vector", _none_is_gone, ("I5",)),
     Mutant("late rows leave with what hid them", Lineage, "_late_and_left", _always(None), ("I9", "I9-risen")),
     Mutant("a pause hides a mark", selection, "_why_broken", _none_under_a_pause, ("held",)),

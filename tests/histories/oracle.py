@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.histories import rules
+from tests.histories.ice import Row
 from tests.histories.promises import LONG_MAX, Line, Pass, Rows, Said, Violation, must
 
 __all__ = ["Oracle", "Pass", "Rows", "Said", "Violation", "must"]
@@ -29,6 +30,8 @@ class Oracle:
         """Rows that hardpack removed, on whatever line."""
         self.passes: dict[int, list[int]] = {}
         """By log the snapshots of its passes, in the order in which they were made."""
+        self.newer: dict[int, frozenset[int]] = {}
+        """By log the rows of a topic that was made anew, beside the old one's that would win over them."""
         self.cleanings: set[int] = set()
         """Snapshots of passes of phase one, which alone date tombstones."""
 
@@ -40,10 +43,19 @@ class Oracle:
         return found
 
     def trust(self, snapshot: int | None, log: int) -> None:
-        """A person has said that keys whose tombstones were removed may come back."""
+        """A person has said that keys whose tombstones were removed may come back, or that a topic is still one."""
+        self.newer.pop(log, None)
         if log in self.lines[snapshot]:
             lines = self.lines[snapshot]
             self.lines[snapshot] = {**lines, log: replace(lines[log], gone={})}
+
+    def remade(self, snapshot: int | None, log: int, new: list[Row]) -> None:
+        """Rows have come of a topic that was made anew; hardpack can tell where passes saw older ones behind them."""
+        seen, said = self.lines[snapshot].get(log, Line()).seen, self.said.get(log)
+        last = max(r.offset for r in new)
+        behind = [r for r in self.rows[snapshot].log(log) if r.rid in seen and r.offset > last and (r.ts or -1) >= 0]
+        if behind and said and said.checkpoint is not None and last < said.checkpoint:
+            self.newer[log] = frozenset(r.rid for r in new)
 
     def expired(self, snapshot: int | None, left: set[int] | None = None) -> None:
         """Old snapshots are gone: horizons may move where nothing tells any more what others have rewritten.
@@ -109,6 +121,9 @@ class Oracle:
         self.rows[number], self.parents[number] = rows, parent
         lines = dict(self.lines[parent])
         if landed is None:
+            if any(rows.file.get(rid) != path for rid, path in before.file.items()):
+                # a file may have rows of both topics now
+                self.newer = {}
             for log, line in lines.items():
                 # rows that wait in files of several logs are back after a split
                 had = [r for r in before.shown.values() if r.log == log]
@@ -146,6 +161,7 @@ class Oracle:
             self._untouchable(landed, log)
         for log in sorted({r.log for r in removed}):
             gone = [r for r in removed if r.log == log]
+            rules.of_two_topics(gone, base, self.newer.get(log, frozenset()))
             judge = {"one": rules.phase_one, "two": rules.phase_two, "retention": rules.retention}[landed.phase]
             judge(gone, base, after, landed, lines.get(log, Line()))
         for log, checkpoint in landed.checkpoints.items():
@@ -217,6 +233,7 @@ class Oracle:
             clock: as hardpack's machine has it.
         """
         rows, lines = self.rows[current], dict(self.lines[current])
+        self.newer = {log: new for log, new in self.newer.items() if new <= rows.of.keys()}
         for log, now in said.items():
             line, before = lines.get(log, Line()), self.said.get(log)
             if same and before:

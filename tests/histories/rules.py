@@ -30,6 +30,13 @@ def remembered(log: int, before: Said, now: Said, rows: Rows) -> None:
     # first dirty may rise by itself: a file of which others hid every row counts until it is gone; I9 judges the rest
 
 
+def of_two_topics(gone: list[Any], base: Rows, newer: frozenset[int]) -> None:
+    """A row of a topic that was made anew stays beside older ones of its key, whatever their offsets."""
+    for row in (r for r in gone if r.rid in newer):
+        older = [r for r in base.log(row.log) if r.key == row.key and r.offset > row.offset and (r.ts or 0) < row.ts]
+        must(not older, "remade", f"log {row.log}: the row at {row.offset} of a topic made anew lost to an older one")
+
+
 def may_be_closed(own: list[Any], settings: Mapping[str, Any], clock: int) -> bool:
     """Whether a log's newest segment may count as closed, which begins no earlier than its first row."""
     if settings["active.segment"] == "none" or settings["segment.ms"] is None:

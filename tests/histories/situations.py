@@ -80,6 +80,16 @@ def straggler(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], lis
 
 
 @situation
+def remade(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A topic is deleted and made again, and its rows come beside the old ones of the same keys."""
+    keys = rng.sample(ADDED, 3)
+    rows = [_append(t, log, [key]) for key in keys]
+    new = Step("remake", {"t": t, "log": log, "rows": [[key, rng.choice(["value", "tombstone"])] for key in keys[:2]]})
+    between = rng.choice([Step("advance", {"ms": rng.choice([HOUR, 8 * DAY])}), _append(t, log, keys[:1])])
+    return {}, [*rows, _clean(t), between, new, Step(rng.choice(["scheduled", "nightly"]), {"t": t}), _clean(t)]
+
+
+@situation
 def blamed(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
     """A row of a key that was cleaned comes late, and somebody asks who broke the guarantee."""
     key = rng.choice(ADDED)

@@ -38,7 +38,7 @@ from tests.histories.world import World
 
 NAMED = Schema(*SCHEMA.fields, NestedField(7, "rid", LongType()))
 KINDS = {
-    "append", "advance", "scheduled", "late", "redeliver", "binpack", "update", "delete", "insert_overwrite",
+    "append", "advance", "scheduled", "late", "redeliver", "remake", "binpack", "update", "delete", "insert_overwrite",
     "truncate", "rollback", "set_snapshot", "cherry_pick", "foreign_expire", "rewrite_manifests", "clean", "plan",
     "apply", "expire_tombstones", "retention", "verify", "pause", "resume", "settings", "respec", "ambush",
 }  # fmt: skip

@@ -86,8 +86,28 @@ def test_a_tombstone_that_retention_took_refuses_a_late_row_of_its_key(world):
         _advance(DAY + HOUR), _do("retention"), EXPIRE,
     )  # fmt: skip
     assert 6 not in offsets(world)
-    put(world, (2, "x", "value"))
+    put(world, (2, "x", "value", world.clock - 20 * DAY))
     assert said(world).reason.startswith("refused: rows arrived at offset 2, where tombstones up to 6 ")
+
+
+@pytest.mark.parametrize("verb", ["clean", "retention", "scheduled"])
+def test_rows_of_a_topic_made_anew_stay_until_somebody_trusts_them(world, verb):
+    play(world, _create(cleanup__policy="compact,delete", retention__bytes="0"))
+    play(world, _append("a"), _append("b"), CLEAN, _advance(HOUR), _do("remake", log=0, rows=[["a", "value"]]))
+    assert said(world).held
+    play(world, _do("settings", retention__bytes="0"), _do(verb))
+    assert 0 in offsets(world)
+    play(world, _do("resume", trust=True), _append("c"), CLEAN)
+    assert 0 not in offsets(world)
+
+
+def test_a_row_that_came_late_and_that_retention_took_fails_no_check(world):
+    play(world, _create(cleanup__policy="compact,delete", retention__bytes="400"))
+    play(world, _append("y"), _append("w"), CLEAN, _append("d"), _do("late", log=0, rows=[[5, "v", "tombstone"]]))
+    assert not world.hp.verify(T, world.now).success
+    play(world, _do("retention"))
+    assert 0 not in offsets(world)
+    assert world.hp.verify(T, world.now).success
 
 
 def test_a_replace_that_brings_a_row_more_is_not_believed_beside_files_of_several_logs(world):

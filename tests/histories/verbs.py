@@ -126,13 +126,14 @@ def apply(world: Any, tab: Tab, slot: int, expire: bool = True) -> None:
 
 
 def lasting_bytes(state: str) -> int:
-    """Returns the size of a state without the one horizon of each log that a pass gives and a later one serves."""
+    """Returns the size of a state without marks, and without the horizon of a log that a later pass serves."""
     try:
         read = json.loads(state)
     except ValueError:
         return len(state)
     for log in read.get("logs", {}).values() if isinstance(read.get("logs"), dict) else ():
         log.pop("clean_given", None)
+        log.pop("uncleanable", None)
         if horizons := log.pop("horizons", [])[1:]:
             log["horizons"] = horizons
     return len(json.dumps(read, separators=(",", ":")))

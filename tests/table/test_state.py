@@ -28,6 +28,7 @@ STATES = st.builds(
     last_clean=st.none() | st.builds(LastClean, OFFSETS, st.none() | OFFSETS),
     markers=st.lists(st.tuples(OFFSETS, st.lists(OFFSETS, max_size=3).map(sorted).map(tuple)), max_size=2).map(tuple),
     there_by=st.none() | st.tuples(OFFSETS, OFFSETS),
+    trusted_to=OFFSETS,
     snapshot=st.none() | st.builds(SnapshotRef, OFFSETS, OFFSETS),
     seen=st.none() | st.builds(SeenCommits, OFFSETS, OFFSETS, st.lists(OFFSETS, max_size=3).map(tuple)),
 )
@@ -46,7 +47,7 @@ def test_round_trip(logs):
         "",
         "[]",
         "{}",
-        '{"version":5,"logs":{}}',
+        '{"version":6,"logs":{}}',
         '{"version":4,"logs":{"0":{"seen":[1]}}}',
         '{"version":3,"columns":{"end":[1,2]},"times":[],"logs":["0"]}',
         '{"version":3,"columns":{"end":["1"]},"times":[],"logs":["0"]}',
@@ -86,6 +87,16 @@ def test_what_a_pass_recorded_names_no_snapshot():
     """As states of version 2 had it before anything was recorded between two passes."""
     old = {"version": 2, "logs": {"0": {"checkpoint": 20, "end": 20, "snapshot": [77, 5], "unseen": [8, None, 5]}}}
     assert read_state("db.t", {STATE_PROPERTY: json.dumps(old)})["0"].unseen == Unseen(8, None, 5)
+
+
+def test_a_state_without_trust_or_portions_is_one_that_older_versions_read():
+    plain, portions = SeenCommits(4, 5), SeenCommits(4, 5, (6,))
+    for state, version in (
+        (LogState(seen=plain), 3),
+        (LogState(seen=portions), 4),
+        (LogState(seen=plain, trusted_to=4), 5),
+    ):
+        assert json.loads(write_state({"0": state}))["version"] == version
 
 
 def test_a_state_of_many_logs_is_read_from_version_two():

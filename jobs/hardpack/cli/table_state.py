@@ -133,7 +133,7 @@ def resume(
     table: TableName,
     partition: Partitions = None,
     trust_late_rows: Annotated[
-        bool, typer.Option(help="clean rows that arrived below removed tombstones; a deleted key may come back")
+        bool, typer.Option(help="clean rows that arrived below removed tombstones, or newer than those behind them")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

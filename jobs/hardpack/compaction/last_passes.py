@@ -62,6 +62,10 @@ class LastPasses:
     settled: dict[str, Settled] = field(default_factory=dict)
     """By log the part of it that the pass before them had settled."""
 
+    def of(self, logs: Iterable[LogReport]) -> dict[str, list[LastPass]]:
+        """Returns the passes of some logs, by log."""
+        return {log.name: self.by_log[log.name] for log in logs}
+
     def alone(self, table: Table, logs: Iterable[LogReport]) -> list[tuple[OwnSnapshots, list[LogReport]]]:
         """Returns what each pass did by itself, by the snapshots that it read and made, as far as they are there.
 

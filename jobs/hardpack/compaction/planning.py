@@ -12,8 +12,9 @@ from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.horizons import due_ranges, removable, waiting_for_reader
+from hardpack.rules.late_rows import why_late_rows_refused
 from hardpack.rules.model import LogView, Partition
-from hardpack.rules.selection import decide, has_rows_of, steady_until, why_late_rows_refused, why_left_alone
+from hardpack.rules.selection import decide, has_rows_of, steady_until, why_left_alone
 from hardpack.rules.settings import Settings
 from hardpack.table.columns import table_name
 from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs

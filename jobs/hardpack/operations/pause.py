@@ -12,8 +12,8 @@ from hardpack.compaction.alter_states import alter_states
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.rules.horizons import dated_anew, horizon_from, undone_clock
+from hardpack.rules.late_rows import are_behind_tombstones, seem_of_another_topic, waits_for_trust
 from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef
-from hardpack.rules.selection import waits_for_trust
 from hardpack.rules.settings import Settings
 from hardpack.table.history import horizons_at
 from hardpack.table.log_views import rewritten_unseen
@@ -44,8 +44,9 @@ def resume(
         session: the table's.
         partitions: which logs, None for all that are held up.
         now: ms since the epoch.
-        trust_late_rows: let rows that arrived below removed tombstones be cleaned, though a deleted key may come back.
-            Logs with such rows forget which tombstones are gone, so that the next such rows are cleaned too.
+        trust_late_rows: let rows be cleaned that arrived below removed tombstones, though a deleted key may come back,
+            or that seem to be of a topic made anew. Logs with such rows forget which tombstones are gone, so that the
+            next ones behind these are cleaned too.
 
     Raises:
         BadInput: a log was named of which there is nothing to undo.
@@ -78,8 +79,11 @@ def resume(
         if ahead:
             right_before = before(session.base).get(view.name)
             state = undone_clock(state, now, settings.delete_retention_ms, right_before)
-        expired_to = -1 if trusted else state.expired_to
-        return replace(state, paused=max(0, state.paused - 1), uncleanable="", expired_to=expired_to)
+        if trusted and are_behind_tombstones(view):
+            state = replace(state, expired_to=-1)
+        if trusted and seem_of_another_topic(view):
+            state = replace(state, trusted_to=max(f.file_sequence_number for f in view.files))
+        return replace(state, paused=max(0, state.paused - 1), uncleanable="")
 
     return alter_states(session, "resume", partitions, resumed)
 

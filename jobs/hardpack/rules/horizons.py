@@ -285,6 +285,7 @@ def after_clean(
         log_start=state.log_start if state.log_start is None else min(state.log_start, copied.first_dirty),
         unseen=unseen,
         log_end=max(state.log_end, log_end),
+        trusted_to=0,
         horizons=horizons,
         markers=markers,
         last_clean=last,

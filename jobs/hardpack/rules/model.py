@@ -164,6 +164,8 @@ class LogState:
     """`(offset, producer id)` of the transactional row that ended the last round; see `rules.transactions`."""
     expired_to: int = -1
     """Greatest offset of a tombstone that may have been removed, -1 for none."""
+    trusted_to: int = 0
+    """Sequence number up to which a person has trusted late rows, 0 where nobody has."""
     paused: int = 0
     """How often the log was paused and not resumed."""
     uncleanable: str = ""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hardpack.rules.horizons import due_ranges, removable
+from hardpack.rules.late_rows import why_late_rows_refused, why_of_another_topic
 from hardpack.rules.model import LogView, Segment
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX, is_time, minus, plus
@@ -312,7 +313,7 @@ def _why_broken(log: LogView) -> str:
         return f"uncleanable until it is resumed: {log.state.uncleanable}"
     if log.trouble:
         return f"uncleanable: {log.trouble}"
-    return ""
+    return why_of_another_topic(log)
 
 
 def _why_keyless_refused(log: LogView, d: Decision, settings: Settings) -> str:
@@ -329,26 +330,3 @@ def _why_keyless_refused(log: LogView, d: Decision, settings: Settings) -> str:
         f"uncleanable: {rows:,} rows without a key, a compacted topic has none; null.keys=drop drops them as Kafka's "
         "cleaner would"
     )
-
-
-def waits_for_trust(log: LogView, settings: Settings) -> bool:
-    """Returns whether rows arrived behind which tombstones are gone, and nobody has trusted them.
-
-    A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
-    row would bring its key back (invariant 9). Where `late.rows` is `refuse` no trust lets late rows in.
-    """
-    return settings.late_rows != "refuse" and log.late_from is not None and log.late_from <= log.state.expired_to
-
-
-def why_late_rows_refused(log: LogView, settings: Settings) -> str:
-    """Returns why late rows cannot be cleaned again; empty when there are none or they can."""
-    if log.late_from is None:
-        return ""
-    if settings.late_rows == "refuse":
-        return f"refused: rows arrived below the checkpoint, the first at offset {log.late_from} (late.rows=refuse)"
-    if waits_for_trust(log, settings):
-        return (
-            f"refused: rows arrived at offset {log.late_from}, where tombstones up to {log.state.expired_to} have been "
-            "removed, so a deleted key could come back; delete the rows, or resume with --trust-late-rows"
-        )
-    return ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
 PLAN_SUMMARY = "hardpack.plan"
-VERSION, WITHOUT_PORTIONS = 4, 3
+VERSION, WITHOUT_TRUST, WITHOUT_PORTIONS = 5, 4, 3
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
 """Logs from which on each field stands in one list; fewer stand each by itself, for people to read."""
@@ -81,7 +81,8 @@ def _text(logs: Mapping[str, LogState]) -> str:
     entries = {name: log_to_json(state) for name, state in sorted(logs.items())}
     # what says nothing that is new is written so that older versions read it
     portions = any(state.seen and state.seen.portions for state in logs.values())
-    version = {"version": VERSION if portions else WITHOUT_PORTIONS}
+    trust = any(state.trusted_to for state in logs.values())
+    version = {"version": VERSION if trust else WITHOUT_TRUST if portions else WITHOUT_PORTIONS}
     if len(entries) < FEW_LOGS:
         return json.dumps(version | {"logs": entries}, separators=(",", ":"))
     return json.dumps(version | columns_of(entries), separators=(",", ":"))
@@ -138,6 +139,7 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "layout": steps(state.layout),
         "last_batch": list(state.last_batch or ()),
         "expired_to": None if state.expired_to < 0 else state.expired_to,
+        "trusted_to": state.trusted_to or None,
         "paused": state.paused or None,
         "uncleanable": state.uncleanable,
         "snapshot": list(state.snapshot or ()),
@@ -185,6 +187,7 @@ class _Entry(_AnyEntry):
     clean_markers: tuple[Long, ...] = ()
     unseen: tuple[Long | None, Long | None, Long] | tuple[Long | None, Long | None, Long, Long] | None = None
     there_by: tuple[Long, Long] | None = None
+    trusted_to: Long = 0
     empty: bool = False
 
 
@@ -211,7 +214,7 @@ class _EntryV1(_AnyEntry):
 class _State(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    version: Literal[2, 3, 4]
+    version: Literal[2, 3, 4, 5]
     logs: dict[str, _Entry]
 
 
@@ -252,6 +255,7 @@ def _log_from(entry: _Entry) -> LogState:
         horizons=tuple(zip(ends, (ms for _, ms in entry.horizons), strict=True)),
         unseen=None if entry.unseen is None else Unseen(*entry.unseen),
         there_by=entry.there_by,
+        trusted_to=entry.trusted_to,
         empty=entry.empty,
         last_clean=last,
     )
