@@ -166,8 +166,10 @@ def changed(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[
 @situation
 def taken(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
     """Rows come while a pass runs, are taken or changed right after it, and somebody asks who broke the guarantee."""
-    key, gone = rng.choice(ADDED), rng.choice(ADDED)
-    rows = [_append(t, log, [key, gone]), _append(t, log, [key]), _append(t, log, [key])]
+    key, old = rng.choice(ADDED), rng.choice(ADDED)
+    rows = [_append(t, log, [key, old]), _append(t, log, [key]), _append(t, log, [key])]
+    # a key of its own leaves no other file changed
+    gone = rng.choice([old, "own"])
     arriving = rng.choice([_append(t, log, [gone]), _late(t, log, 10, gone)])
     came = Step("ambush", {"at": 0, "step": [arriving.kind, arriving.args]})
     change = {"t": t, "key": gone, "log": log}
