@@ -30,6 +30,8 @@ class Oracle:
         """Rows that hardpack removed, on whatever line."""
         self.passes: dict[int, list[int]] = {}
         """By log the snapshots of its passes, in the order in which they were made."""
+        self.trusted: set[int] = set()
+        """Logs of which a person has trusted late rows, which holds where no pass is left that tells of them."""
         self.newer: dict[int, frozenset[int]] = {}
         """By log the rows of a topic that was made anew, beside the old one's that would win over them."""
         self.cleanings: set[int] = set()
@@ -45,6 +47,7 @@ class Oracle:
     def trust(self, snapshot: int | None, log: int) -> None:
         """A person has said that keys whose tombstones were removed may come back, or that a topic is still one."""
         self.newer.pop(log, None)
+        self.trusted.add(log)
         if log in self.lines[snapshot]:
             lines = self.lines[snapshot]
             self.lines[snapshot] = {**lines, log: replace(lines[log], gone={})}
@@ -96,7 +99,9 @@ class Oracle:
         """A person went back to where no pass is left that tells what was known of a log."""
         line = self.lines[snapshot].get(log, Line())
         self._uncover(snapshot, log, set(line.tombs))
-        self.lines[snapshot] = {**self.lines[snapshot], log: replace(self.lines[snapshot].get(log, Line()), floor=None)}
+        line = self.lines[snapshot][log]
+        gone = {} if log in self.trusted else line.gone
+        self.lines[snapshot] = {**self.lines[snapshot], log: replace(line, floor=None, gone=gone)}
 
     def _uncover(self, snapshot: int | None, log: int, rids: set[int]) -> None:
         line = self.lines[snapshot].get(log, Line())

@@ -101,6 +101,17 @@ def test_rows_of_a_topic_made_anew_stay_until_somebody_trusts_them(world, verb):
     assert 0 not in offsets(world)
 
 
+def test_trust_holds_where_somebody_goes_back_to_before_it_and_no_pass_is_left(world):
+    play(world, _create(delete__retention__ms=str(HOUR), idle__tombstones="expire"))
+    play(world, _append("w-"), _append("u"), CLEAN, _advance(2 * HOUR), EXPIRE)
+    tab = play(world, _do("late", log=0, rows=[[10, "w", "value"]]))
+    before = tab.meta.current_snapshot_id
+    play(world, _advance(8 * DAY), _append("d"), _do("resume", log=0, trust=True), CLEAN, _append("a"), NIGHT)
+    at = [s.snapshot_id for s in tab.meta.snapshots].index(before)
+    play(world, _do("set_snapshot", pick=at), _append("e"), CLEAN)
+    assert not said(world).held
+
+
 def test_a_row_that_came_late_and_that_retention_took_fails_no_check(world):
     play(world, _create(cleanup__policy="compact,delete", retention__bytes="400"))
     play(world, _append("y"), _append("w"), CLEAN, _append("d"), _do("late", log=0, rows=[[5, "v", "tombstone"]]))
