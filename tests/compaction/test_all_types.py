@@ -5,8 +5,8 @@ import random
 import pyarrow as pa
 import pytest
 from hardpack.files.content_file import ContentFile
-from hardpack.spark.evidence import LINEAGE
 from hardpack.spark.jvm_table import JvmTable
+from hardpack.table.readable import ROW_LINEAGE
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     TimeType,
@@ -42,7 +42,7 @@ def topic(request, catalog, spark):
             "value": ["v"] * 9 + [None],
         }
         batch = rows(rng, 10, table.schema(), **given)
-        for column in LINEAGE if version == 3 else ():
+        for column in ROW_LINEAGE if version == 3 else ():
             # null, as in files that no rewrite has written
             batch = batch.append_column(column, pa.nulls(10, pa.int64()))
         _, entries = write(table, [batch])

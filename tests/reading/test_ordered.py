@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
-from hardpack.reading.ordered import Run, in_order, merged
+from hardpack.reading.ordered import SortedRun, in_order, merged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +23,7 @@ def run(found, number, opened):
             yield np.array(own, np.int64), pa.record_batch([names], ["of"])
 
     first = min((key for batch in found for key in batch), default=0)
-    return Run(first, rows)
+    return SortedRun(first, rows)
 
 
 @settings(max_examples=300, deadline=None)

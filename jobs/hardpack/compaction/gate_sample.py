@@ -99,7 +99,7 @@ def gate_sample(
     rewritten = [c for c in swaps if c.old != c.new]
     full = dict.fromkeys(few(rng, rewritten, limit, lambda swap: sum(rows[p] for p in swap.old)))
     # a swap may have read far more rows than are wanted, but of one offset all rows are compared or none
-    compared_of: dict[Run, list[str]] = {}
+    compared_of: dict[OverlappingFiles, list[str]] = {}
     for path in (p for c in full for p in c.old if p in run_of):
         compared_of.setdefault(run_of[path], []).append(path)
     some = few(rng, compared_of.values(), limit, lambda paths: sum(rows[p] for p in paths))
@@ -138,7 +138,7 @@ class FileSwap:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class OverlappingFiles:
     """Files of one log whose offsets overlap, and those of no other run."""
 
     partition: str
@@ -152,21 +152,23 @@ class Run:
         return sum(f.rows for f in self.files)
 
 
-def runs_of(view: LogView) -> Iterator[Run]:
+def runs_of(view: LogView) -> Iterator[OverlappingFiles]:
     """Yields the runs of a log in order of offset."""
     clean_to = first_dirty_offset(view)
     run: list[DataFile] = []
     end = -1
     for file in (*sorted(view.files, key=lambda f: (f.min_offset, f.path)), None):
         if run and (file is None or file.min_offset > end):
-            yield Run(view.name, tuple(run), end < clean_to)
+            yield OverlappingFiles(view.name, tuple(run), end < clean_to)
             run = []
         if file:
             run.append(file)
             end = max(end, file.max_offset)
 
 
-def _passed(rng: random.Random, runs: Sequence[Run], removed: Collection[str], limit: int, ended: bool) -> set[Run]:
+def _passed(
+    rng: random.Random, runs: Sequence[OverlappingFiles], removed: Collection[str], limit: int, ended: bool
+) -> set[OverlappingFiles]:
     """Returns the runs that the gate does not read.
 
     They are the clean part, but for some runs that the pass changed and, once it has ended, some that it did not.
@@ -177,7 +179,7 @@ def _passed(rng: random.Random, runs: Sequence[Run], removed: Collection[str], l
     return clean.difference(*(few(rng, some, limit, lambda run: run.rows) for some in (hit, left)))
 
 
-def _ranges(runs: Iterable[Run], chosen: Collection[Run]) -> dict[str, list[Range]]:
+def _ranges(runs: Iterable[OverlappingFiles], chosen: Collection[OverlappingFiles]) -> dict[str, list[Range]]:
     """Returns the offsets of some runs by partition, of those that follow each other as one."""
     ranges: dict[str, list[Range]] = {run.partition: [] for run in runs}
     for (name, inside), following in groupby(runs, key=lambda run: (run.partition, run in chosen)):

@@ -24,6 +24,7 @@ from hardpack.files.damage import PIECE, readable
 from hardpack.files.throttle import Throttle
 from hardpack.table.columns import LogColumns, by_offset, table_name
 from hardpack.table.read_ahead import AHEAD_BYTES, one_ahead
+from hardpack.table.readable import ROW_LINEAGE
 from hardpack.table.schema_columns import LogColumn
 from hardpack.table.vended import renewed
 
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ROW_ID = NestedField(2147483540, "_row_id", LongType())
-LAST_UPDATED = NestedField(2147483539, "_last_updated_sequence_number", LongType())
+ROW_ID = NestedField(2147483540, ROW_LINEAGE[0], LongType())
+LAST_UPDATED = NestedField(2147483539, ROW_LINEAGE[1], LongType())
 """Row lineage of format v3, with the field ids that the spec reserves."""
 BATCH_ROWS = 128 * 1024
 PROVIDER = "write.py-location-provider.impl"

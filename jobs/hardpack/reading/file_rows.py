@@ -16,7 +16,7 @@ from hardpack.errors import BadInput
 from hardpack.files.data_files import leaf
 from hardpack.files.key_hash import longs
 from hardpack.reading.log_files import LogFile
-from hardpack.reading.ordered import Rows, Run, in_order, is_ascending
+from hardpack.reading.ordered import Rows, SortedRun, in_order, is_ascending
 from hardpack.reading.sparse_index import SparseIndex, fulfils
 from hardpack.table.schema_columns import LogColumn
 
@@ -55,7 +55,9 @@ def may_hold(file: LogFile, where: Where) -> bool:
     return True
 
 
-def runs(index: SparseIndex, file: LogFile, projected: Schema, offsets: tuple[int, int], where: Where) -> Iterator[Run]:
+def runs(
+    index: SparseIndex, file: LogFile, projected: Schema, offsets: tuple[int, int], where: Where
+) -> Iterator[SortedRun]:
     """Yields a run for each row group that may hold such rows; nothing but the footer is read before it is opened.
 
     Args:
@@ -77,7 +79,7 @@ def runs(index: SparseIndex, file: LogFile, projected: Schema, offsets: tuple[in
     # these are read only where the bounds, which are at hand, rule nothing out
     wanted = {column: scalar.as_py() for column, scalar in where.items()}
     for group in index.not_ruled_out(file, list(begins), wanted) if wanted else begins:
-        yield Run(begins[group], partial(_rows, index, file, group, projected, offsets, where))
+        yield SortedRun(begins[group], partial(_rows, index, file, group, projected, offsets, where))
 
 
 def _may_hold(index: SparseIndex, file: LogFile, group: int, where: Where) -> bool:

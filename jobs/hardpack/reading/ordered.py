@@ -24,7 +24,7 @@ AT_ONCE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SortedRun:
     """Rows in order, which are not read before it is their turn."""
 
     first: int
@@ -37,7 +37,7 @@ class Run:
 class _Head:
     """What was read of a run and not handed on yet: one batch, and the one after it."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SortedRun) -> None:
         self.name = run.name
         self._rest = (rows for rows in run.open() if len(rows[0]))
         self.now = next(self._rest, None)
@@ -71,7 +71,7 @@ class _Head:
         return (keys[:count], batch.slice(0, count)) if count else None
 
 
-def merged(runs: Iterable[Run], together: bool = True) -> Iterator[Rows]:
+def merged(runs: Iterable[SortedRun], together: bool = True) -> Iterator[Rows]:
     """Yields the rows of all runs in order. A run is opened when it is its turn, or when the last batch before it is.
 
     Args:

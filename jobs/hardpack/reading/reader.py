@@ -18,7 +18,7 @@ from hardpack.files.key_reader import key_filters, one_key
 from hardpack.reading.bootstrap import Bootstrap, state_rows
 from hardpack.reading.file_rows import Where, may_hold, runs
 from hardpack.reading.log_files import LogFile, ReadableLog, SnapshotLogs
-from hardpack.reading.ordered import Rows, Run, merged
+from hardpack.reading.ordered import Rows, SortedRun, merged
 from hardpack.reading.repeated import OneRowAnOffset
 from hardpack.reading.seek import Found, Sought, first_row
 from hardpack.reading.sparse_index import SparseIndex, as_millis, fulfils
@@ -162,7 +162,7 @@ class TopicReader:
             partial(self._log, log, self._span(log, start, end, start_time, end_time), only, read_of, isolation_level)
             for log in asked
         ]
-        timed = (Run(-LONG_MAX, partial(self._timed, log)) for log in logs)
+        timed = (SortedRun(-LONG_MAX, partial(self._timed, log)) for log in logs)
         read = merged(timed, together=False) if by_time else _one_by_one(logs)
         for _, batch in read:
             yield batch.select(chosen)
@@ -267,7 +267,7 @@ class TopicReader:
             return merged(runs(self._index, file, projected, offsets, {**own, **only} if file.shared else only))
 
         rows = merged(
-            Run(max(file.first_offset, start), partial(of_file, file), file.content.path)
+            SortedRun(max(file.first_offset, start), partial(of_file, file), file.content.path)
             for file in files
             if file.first_offset < end and file.last_offset >= start and may_hold_key(file)
         )

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from hardpack.files.page_index import CountedFile
 from hardpack.reading.file_rows import Where
 from hardpack.reading.log_files import LogFile
-from hardpack.reading.sparse_index import Span, SparseIndex, fulfils
+from hardpack.reading.sparse_index import RowRange, SparseIndex, fulfils
 from hardpack.rules.times import LONG_MAX
 
 
@@ -139,7 +139,7 @@ def _row_groups(index: SparseIndex, file: LogFile, sought: Sought) -> list[tuple
 
 def _pages(
     index: SparseIndex, opened: CountedFile, file: LogFile, group: int, sought: Sought
-) -> list[tuple[int, int, Span]]:
+) -> list[tuple[int, int, RowRange]]:
     """Returns the least offset, number and rows of each page of offsets that may hold what is sought, by the offset."""
     offsets = index.pages(opened, file, group, index.columns.offset)
     times = index.pages(opened, file, group, index.columns.timestamp) if sought.by == "time" else None

@@ -36,7 +36,7 @@ REMEMBERED = 1_000
 """Data files of which the footer and the deleted rows are remembered, and column chunks of which the pages are."""
 PER_MILLI = {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}
 """Parquet's units of time, how many there are in one ms."""
-Span = tuple[int, int]
+RowRange = tuple[int, int]
 """From which row of a row group to the one before which."""
 
 
@@ -123,7 +123,7 @@ class SparseIndex:
         """Returns whether the file itself says that its rows are by offset."""
         return RISING.encode() in (self._of(file).footer.arrow.metadata or {})
 
-    def positions(self, file: LogFile, group: int) -> Span:
+    def positions(self, file: LogFile, group: int) -> RowRange:
         """Returns the position of a row group's first row, and the one after its last."""
         begins = self._of(file).begins
         return begins[group], begins[group + 1]
@@ -190,7 +190,7 @@ class SparseIndex:
             _keep(self._pages, at, ColumnPages(opened, parquet.footer, group, number))
         return self._pages[at]
 
-    def values(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn, rows: Span) -> pa.Array:
+    def values(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn, rows: RowRange) -> pa.Array:
         """Returns what a column has in some rows of a row group, in Parquet's physical type if the file has it."""
         if (pages := self.pages(opened, file, group, column)) is not None:
             return pages.values(opened, *rows)
@@ -198,11 +198,11 @@ class SparseIndex:
         first = next(self.files.rows(file.content, self.files.schema.select(column.name), [group]))
         return pa.repeat(leaf(first, column)[0], rows[1] - rows[0])
 
-    def offsets(self, opened: CountedFile, file: LogFile, group: int, rows: Span) -> NDArray[np.int64]:
+    def offsets(self, opened: CountedFile, file: LogFile, group: int, rows: RowRange) -> NDArray[np.int64]:
         """Returns the offsets of some rows of a row group, -1 where a row of another log has none."""
         return longs(self.values(opened, file, group, self.columns.offset, rows).fill_null(-1))
 
-    def millis(self, opened: CountedFile, file: LogFile, group: int, rows: Span) -> NDArray[np.int64]:
+    def millis(self, opened: CountedFile, file: LogFile, group: int, rows: RowRange) -> NDArray[np.int64]:
         """Returns the timestamps of some rows of a row group, ms since the epoch, -1 where there is none."""
         times = self.values(opened, file, group, self.columns.timestamp, rows)
         return as_millis(times, self._per_milli(file) or 1)
@@ -221,7 +221,7 @@ class SparseIndex:
         kind = json.loads(parquet.footer.arrow.schema.column(number).logical_type.to_json())
         return PER_MILLI.get(kind.get("timeUnit", ""))
 
-    def deleted(self, file: LogFile, positions: Span) -> NDArray[np.int64]:
+    def deleted(self, file: LogFile, positions: RowRange) -> NDArray[np.int64]:
         """Returns which of some rows row-level deletes took, counted from the first of them.
 
         Raises:

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-KEY_AS_JSON = {
-    "ignoreNullFields": "false",
+WHOLE_TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Options of Spark's JSON writer, which else leaves nulls out and ends a time at its milliseconds."""
+"""Options of Spark's JSON writer, which else ends a time at its milliseconds."""
+KEY_AS_JSON = WHOLE_TIMES | {"ignoreNullFields": "false"}
+"""Options of the same, which leaves nulls out besides."""
 
 
 def column(*path: str) -> Column:

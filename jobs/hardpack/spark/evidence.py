@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from hardpack.spark.columns import column, control_type, key_column, named, role_columns
+from hardpack.spark.columns import WHOLE_TIMES, column, control_type, key_column, named, role_columns
 from hardpack.spark.jvm_table import JvmTable
 from hardpack.spark.nearby import runs_here
 from hardpack.spark.outcomes import decided
 from hardpack.table.columns import LogColumns
+from hardpack.table.readable import ROW_LINEAGE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 log = logging.getLogger(__name__)
-WHOLE_TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""Options of Spark's JSON writer, which else ends a time at its milliseconds."""
-LINEAGE = ("_row_id", "_last_updated_sequence_number")
 MOST_FILES = 64
 """Files up to which their sizes are asked for, each a call into the JVM."""
 Stands = Literal["before", "after", "both"]
@@ -186,7 +181,7 @@ def _side(
 
     rows = table.read(hold.enter_context(table.staged(side.tasks)))
     if not lineage:
-        rows = rows.drop(*LINEAGE)
+        rows = rows.drop(*ROW_LINEAGE)
     if sample:
         rows = rows.where(sample.holds(key_column(columns), control_type(columns)))
     content = content_hash(rows) if side.wide else F.lit(None).cast("long")

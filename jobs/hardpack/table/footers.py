@@ -38,8 +38,8 @@ SILENT: ColumnFacts = (None, None, None)
 FOLDER = "metadata/hardpack-footers"
 """Under the table's location."""
 VERSION = 3
-READERS = 16
-"""Footers read at once; on object storage each is a request or two of its own."""
+FOOTERS_AT_ONCE = 16
+"""How many are read; on object storage each is a request or two of its own."""
 MICROS = {"milliseconds": 1000, "microseconds": 1}
 
 
@@ -118,7 +118,7 @@ class Footers:
             paths: of data files.
         """
         wanted, schemas = list(paths), Schemas()
-        with ThreadPoolExecutor(READERS) as pool:
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
             return dict(zip(wanted, pool.map(lambda path: self._read(path, schemas), wanted), strict=True))
 
     def _read(self, path: str, schemas: Schemas) -> dict[int, ColumnFacts]:

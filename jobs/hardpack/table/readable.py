@@ -29,7 +29,7 @@ can stand in their place."""
 RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition"}
 """Names that Iceberg keeps for what it tells of a row (MetadataColumns), so that its Spark reader refuses a table with
 such a column."""
-RESERVED_BY_LINEAGE = {"_row_id", "_last_updated_sequence_number"}
+ROW_LINEAGE = ("_row_id", "_last_updated_sequence_number")
 """Names of the two columns of a row's lineage, which tables of format v3 write into their files."""
 
 
@@ -44,7 +44,7 @@ def check_readable(table: Table) -> None:
     """
     name, schema = table_name(table), table.schema()
     _check_types(name, schema)
-    reserved = RESERVED | (RESERVED_BY_LINEAGE if table.metadata.format_version > 2 else set())
+    reserved = RESERVED | (set(ROW_LINEAGE) if table.metadata.format_version > 2 else set())
     _check_names(name, [field.name for field in schema.fields], reserved)
     for spec in table.specs().values():
         if strange := [field for field in spec.fields if isinstance(field.transform, UnknownTransform)]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 LIVING = "living"
-READERS = 16
-"""Deletion vectors read at once; on object storage each is a request of its own."""
+VECTORS_AT_ONCE = 16
+"""How many are read; on object storage each is a request of its own."""
 PER_FILE = "partition string, file string, cause string, positions binary, last_offset long"
 
 
@@ -128,7 +128,7 @@ def deleted_rows(
     def read(lying: Sequence[ContentFile]) -> BitMap:
         return BitMap.union(*(read_positions(files, delete) for delete in lying))
 
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPoolExecutor(VECTORS_AT_ONCE) as pool:
         deleted = dict(zip(own, pool.map(read, own.values()), strict=True))
     if others := [path for path in deletes if path not in own]:
         deleted |= {path: BitMap(range(sizes[path])) for path in others}
