@@ -65,7 +65,7 @@ def mark_uncleanable(session: TableSession, partitions: Iterable[Partition], rea
     retry=retry_if_exception(lambda error: type(error) in (CommitFailedException, Conflict)),
     stop=stop_after_attempt(TRIES),
     wait=wait_random_exponential(multiplier=0.1, max=2),
-    retry_error_callback=lambda _: _give_up(),
+    retry_error_callback=lambda attempt: _give_up(attempt.args[0]),
 )
 def alter_states(
     session: TableSession,
@@ -164,5 +164,5 @@ def _commit_by_jvm(session: TableSession, summary: dict[str, str], state: str) -
     session.jvm.commit(-1 if base is None else base, CommitChange((), (), properties, summary))
 
 
-def _give_up() -> dict[str, LogState]:
-    raise Conflict(f"the table changed during each of {TRIES} tries to set its state; run it again.")
+def _give_up(session: TableSession) -> dict[str, LogState]:
+    raise Conflict(f"{session.name}: the table changed during each of {TRIES} tries to set its state; run it again.")

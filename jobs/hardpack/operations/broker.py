@@ -50,7 +50,7 @@ def asked(place: str) -> Iterator[None]:
         place: what is asked, for the sentence.
 
     Raises:
-        BadInput: the topic is not there, or the broker is not asked or does not tell.
+        BadInput: the topic is not there, a name or property is wrong, or the user may not know.
         Unavailable: the broker does not answer.
     """
     from confluent_kafka import KafkaException
@@ -61,12 +61,14 @@ def asked(place: str) -> Iterator[None]:
         code = error.args[0]
         if code.code() == code.UNKNOWN_TOPIC_OR_PART:
             raise BadInput(f"{place}: the broker has no such topic; mend its name.") from None
-        silent = (
-            code._INVALID_ARG, code.TOPIC_EXCEPTION, code.TOPIC_AUTHORIZATION_FAILED, code.GROUP_AUTHORIZATION_FAILED,
-            code.INVALID_GROUP_ID,
-        )  # fmt: skip
-        if code.code() in silent:
-            raise BadInput(f"{place}: the broker is not asked or does not tell ({code.str()}).") from None
+        if code.code() == code._INVALID_ARG:
+            raise BadInput(f"{place}: the client refuses a property or a name ({code.str()}); mend it.") from None
+        if code.code() in (code.TOPIC_EXCEPTION, code.INVALID_GROUP_ID):
+            raise BadInput(f"{place}: the broker takes no such name ({code.str()}); mend it.") from None
+        if code.code() in (code.TOPIC_AUTHORIZATION_FAILED, code.GROUP_AUTHORIZATION_FAILED):
+            raise BadInput(
+                f"{place}: the broker does not tell this user ({code.str()}); let it describe the topic or group."
+            ) from None
         raise Unavailable(f"{place}: the broker does not answer ({code.str()}); try again.") from None
     except TimeoutError:
         raise Unavailable(f"{place}: the broker does not answer within {SECONDS} s; try again.") from None
