@@ -95,7 +95,9 @@ def adopted_tables(home: Path, catalog: str) -> set[str]:
 
 
 def note_adopted(home: Path, catalog: str, seen: Mapping[str, bool]) -> None:
-    """Adds what a look saw to the file of a catalog; that it cannot be written is no reason to stop.
+    """Adds what a look saw to the file of a catalog, and warns of tables that are adopted no longer.
+
+    That it cannot be written is no reason to stop.
 
     Args:
         home: hardpack's home.
@@ -106,6 +108,11 @@ def note_adopted(home: Path, catalog: str, seen: Mapping[str, bool]) -> None:
     after = (before - seen.keys()) | {name for name, adopted in seen.items() if adopted}
     if after == before:
         return
+    for name in sorted(before - after):
+        log.warning(
+            "%s was adopted when last seen and is no longer, as after it was dropped, created again or taken out; "
+            "`hardpack adopt %s` takes it back", name, name,
+        )  # fmt: skip
     file = _file(home, catalog)
     # others may be at the same; what is lost that way is noted at the next look
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from hardpack.policy import Policies
-
-log = logging.getLogger(__name__)
 
 
 class Planner(Protocol):
@@ -122,17 +119,14 @@ class PlanCache:
     ) -> Iterator[tuple[str, Plan | Exception | NotAdopted | OthersTable]]:
         """Yields a plan for each adopted table that a name or glob matches, or why there is none.
 
-        A table that cannot be read is an error when it is named plainly or was adopted when it was last seen, by this
-        process or another with the same home; else it is a stranger. Where nobody has noted yet which tables of the
-        look are adopted, one whose storage or catalog does not answer is an error too.
+        A table that cannot be read, as a view or one without its metadata file, is an error when it is named plainly or
+        was adopted when it was last seen, by this process or another with the same home; else it is a stranger. Where
+        nobody has noted yet which tables of the look are adopted, one whose storage or catalog does not answer is an
+        error too. When none can be read the fault is not the tables', and each is an error.
 
         A table is read only when its metadata is new, or when the time has come at which a decision may change. That
         takes a catalog that tells where all tables' metadata lies; with others every table is loaded, of which only
         new manifests are read.
-
-        A table that nobody can read before it is mended, such as a view or one without its metadata file, is passed
-        over with a warning unless it is named plainly or was adopted when it was read last. When none can be read the
-        fault is not the tables', and each is an error.
 
         Args:
             hp: the library, opened with this cache's memory.
@@ -161,11 +155,6 @@ class PlanCache:
             try:
                 table = next(opened).result()
                 seen[name] = is_topic(table)
-                if name in adopted and not seen[name]:
-                    log.warning(
-                        "%s was adopted when last seen and is no longer, as after it was created again or taken out; "
-                        "`hardpack adopt %s` takes it back", name, name,
-                    )  # fmt: skip
                 topic = name in patterns or seen[name]
                 plan = hp.plan_of(table, look.request) if topic else None
             except Exception as error:  # one broken table must not hide the others
