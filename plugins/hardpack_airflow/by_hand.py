@@ -62,7 +62,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
             "trust_late_rows": Param(
                 False, type="boolean", title="Trust late rows",
                 description="resume: clean rows that arrived below removed tombstones, where a deleted key may come "
-                "back, or newer than those behind them, as of a topic that was made anew",
+                "back, or that seem to be of a topic made anew",
             ),
         },
     }  # fmt: skip

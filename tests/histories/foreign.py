@@ -90,13 +90,14 @@ def late(world: Any, tab: Tab, log: int, rows: list[list[Any]], beside: bool = F
 def remake(world: Any, tab: Tab, log: int, rows: list[list[Any]]) -> None:
     """The topic is deleted and made again, and the sink goes on in the table that has the old one's rows.
 
-    Each row is key and kind. They stand at offsets from 0 on that no row had, and are newer than any row before.
+    Each row is key and kind. They stand at offsets from 0 on that no row had, and are newer than any row before; where
+    the old topic had begun there too their offsets would be in dispute.
     """
     used, newest = world.used(tab, log), max((r.ts or 0 for r in world.written[tab.name]), default=0)
     free = (o for o in itertools.count() if o not in used)
     now = max(world.clock, newest + 1)
     new = [_row(world, tab, log, offset, key, kind, now) for offset, (key, kind) in zip(free, rows, strict=False)]
-    if new[-1].offset < world.ends.get((tab.name, log), 3):
+    if used and new[0].offset < min(used):
         tab.commit(world.clock, "append", add=[tab.file(new, world.clock)])
         world.look(tab.name)
         world.oracles[tab.name].remade(tab.meta.current_snapshot_id, log, new)

@@ -329,7 +329,7 @@ MUTANTS = [
         ("I9", "I9-risen"),
         ((pause, "are_behind_tombstones", _always(True)),),
     ),
-    Mutant("a topic made anew goes on as the old one", late_rows, "seem_of_another_topic", _always(False), ("remade",)),
+    Mutant("a topic made anew goes on as the old one", late_rows, "_begins_anew", _always(None), ("remade",)),
     Mutant("a deleted key is merely hidden", choice, "stays_under_vector", _none_is_gone, ("I5",)),
     Mutant("late rows leave with what hid them", Lineage, "_late_and_left", _always(None), ("I9", "I9-risen")),
     Mutant("a pause hides a mark", selection, "_why_broken", _none_under_a_pause, ("held",)),

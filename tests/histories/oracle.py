@@ -55,9 +55,8 @@ class Oracle:
     def remade(self, snapshot: int | None, log: int, new: list[Row]) -> None:
         """Rows have come of a topic that was made anew; hardpack can tell where passes saw older ones behind them."""
         seen, said = self.lines[snapshot].get(log, Line()).seen, self.said.get(log)
-        last = max(r.offset for r in new)
-        behind = [r for r in self.rows[snapshot].log(log) if r.rid in seen and r.offset > last and (r.ts or -1) >= 0]
-        if behind and said and said.checkpoint is not None and last < said.checkpoint:
+        behind = [r for r in self.rows[snapshot].log(log) if r.rid in seen and (r.ts or -1) >= 0]
+        if behind and said and said.checkpoint is not None and new[-1].offset < said.checkpoint:
             self.newer[log] = frozenset(r.rid for r in new)
 
     def expired(self, snapshot: int | None, left: set[int] | None = None) -> None:

@@ -30,15 +30,19 @@ OLD = (rows(20, 39, 1000, 1500), rows(40, 99, 1600, 2000, came=5))
         ([*OLD, rows(0, 9, 5000, came=6)], True),
         ([*OLD, rows(0, 9, 2000, came=6)], False),
         ([*OLD, rows(0, 9, 900, 5000, came=6)], False),
-        # of two files of the new topic the later one comes again, with rows of the first
+        # its first rows come again, and its next ones
         ([*OLD, rows(0, 9, 5000, came=6), rows(5, 15, 5500, came=7)], True),
         # an old row is put back beside the new ones
         ([*OLD, rows(0, 9, 5000, came=6), rows(10, 10, 990, came=7)], True),
         # the new topic has outgrown the old one
         ([*OLD, rows(0, 90, 5000, came=6), rows(91, 150, 6000, came=7)], True),
-        # nothing of the old one lies behind it
-        ([rows(0, 9, 1000), rows(10, 19, 5000, came=6)], False),
-        ([rows(0, 9, 1000), rows(5, 19, 5000, came=6)], True),
+        # the old topic's first row is still there
+        ([rows(0, 0, 1000), *OLD, rows(0, 9, 5000, came=6)], True),
+        # it goes on after somebody has trusted it
+        ([*OLD, rows(0, 9, 5000, came=5), rows(10, 15, 6000, came=6)], False),
+        # a new leader has given out the last offsets anew, or a clock was ahead
+        ([*OLD, rows(90, 110, 5000, came=6)], False),
+        ([*OLD, rows(30, 30, 5000, came=6)], False),
         # others had written all old rows anew before the new ones came
         ([rows(20, 99, 1000, 2000, came=6), rows(0, 9, 5000, came=7)], True),
         # rows without a time tell nothing
@@ -47,7 +51,7 @@ OLD = (rows(20, 39, 1000, 1500), rows(40, 99, 1600, 2000, came=5))
         ([rows(20, 99, None), rows(0, 9, 5000, came=6)], False),
     ],
 )
-def test_late_rows_that_are_newer_than_all_behind_them_are_of_another_topic(files, told):
+def test_a_log_that_begins_anew_with_newer_rows_is_of_another_topic(files, told):
     assert seem_of_another_topic(log(*files)) is told
 
 
@@ -62,10 +66,17 @@ def test_nothing_touches_such_a_log_before_somebody_trusts_it(late_rows):
     decision = decide(two_topics, settings, now=10**6, force=True)
     assert (decision.due, decision.held) == (False, True)
     assert decision.reason == why_left_alone(two_topics)
-    assert decision.reason.startswith("refused: rows arrived at offset 0 that are newer than all rows behind them")
+    assert decision.reason.startswith(
+        "refused: the rows from offset 0 on are of 5000 ms and later, all others of 2000 "
+    )
     assert waits_for_trust(two_topics, settings)
     # by its size alone all but the last segment would go, the new rows first
     assert expired_segments(two_topics, settings, now=10**6).deleted
+
+
+def test_the_reason_tells_of_tombstones_that_are_gone_too():
+    two_topics = log(*OLD, rows(0, 9, 5000, came=6), expired_to=50)
+    assert "new ones (and tombstones up to 50 are gone); delete" in why_of_another_topic(two_topics)
 
 
 def test_trust_reaches_what_had_come_and_no_more():

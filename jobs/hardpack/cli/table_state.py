@@ -133,7 +133,7 @@ def resume(
     table: TableName,
     partition: Partitions = None,
     trust_late_rows: Annotated[
-        bool, typer.Option(help="clean rows that arrived below removed tombstones, or newer than those behind them")
+        bool, typer.Option(help="clean rows that arrived below removed tombstones, or seem to be of a topic made anew")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.session import TableSession
+from hardpack.rules.late_rows import why_of_another_topic
 from hardpack.rules.model import LogView, Partition
 from hardpack.rules.selection import checkpoint_of
 from hardpack.rules.settings import Origin, origins
@@ -119,6 +120,6 @@ def _log(view: LogView) -> LogDescription:
         late=view.unseen_from,
         paused=state.paused,
         uncleanable=state.uncleanable,
-        trouble=view.trouble,
+        trouble=view.trouble or why_of_another_topic(view),
         last_pass=state.snapshot.id if state.snapshot else None,
     )

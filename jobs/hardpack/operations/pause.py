@@ -79,7 +79,7 @@ def resume(
         if ahead:
             right_before = before(session.base).get(view.name)
             state = undone_clock(state, now, settings.delete_retention_ms, right_before)
-        if trusted and are_behind_tombstones(view):
+        if trusted and settings.late_rows != "refuse" and are_behind_tombstones(view):
             state = replace(state, expired_to=-1)
         if trusted and seem_of_another_topic(view):
             state = replace(state, trusted_to=max(f.file_sequence_number for f in view.files))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hardpack.rules.model import DataFile, LogView
 from hardpack.rules.settings import Settings
+from hardpack.rules.times import is_time
 
 
 def waits_for_trust(log: LogView, settings: Settings) -> bool:
@@ -26,41 +25,49 @@ def are_behind_tombstones(log: LogView) -> bool:
 
 
 def seem_of_another_topic(log: LogView) -> bool:
-    """Returns whether a file of late rows is newer than all rows behind its first one, and nobody has trusted it.
+    """Returns whether late rows seem to be of a topic that was made anew, and nobody has trusted them.
 
     A broker gives out offsets in the order in which rows come, so that a row which comes late is about as old as its
-    neighbours. A topic that is deleted and made again begins at offset 0, with rows newer than any of the old topic's:
-    by their offsets these would supersede the new ones. The files' bounds of timestamps tell it, so it is not seen
-    where somebody has written old and new rows into one file.
+    neighbours. A topic that is deleted and made again begins at offset 0: its first file begins before all rows that
+    passes have seen, and is newer than all of them. By their offsets these would win over the new rows.
     """
-    if log.late_from is None:
-        return False
-    below = max(log.state.checkpoint or 0, log.state.log_start or 0)
-    unseen, seen = list[DataFile](), list[DataFile]()
-    for file in log.files:
-        (seen if log.state.seen_commits.holds(file.file_sequence_number) else unseen).append(file)
-    return any(
-        _is_newer_than_all_behind(file, seen) or (not seen and _is_newer_than_all_behind(file, unseen))
-        for file in unseen
-        if log.state.trusted_to < file.file_sequence_number and file.min_offset < below
-    )
-
-
-def _is_newer_than_all_behind(file: DataFile, others: Sequence[DataFile]) -> bool:
-    behind = (f for f in others if f is not file and f.timed and f.max_offset > file.min_offset)
-    newest = max((f.max_timestamp for f in behind if f.max_timestamp is not None), default=None)
-    return newest is not None and file.min_timestamp is not None and file.min_timestamp > newest
+    return _begins_anew(log) is not None
 
 
 def why_of_another_topic(log: LogView) -> str:
     """Returns why neither a pass nor retention may touch rows of what seems to be two topics; empty where they may."""
-    if not seem_of_another_topic(log):
+    found = _begins_anew(log)
+    if found is None:
         return ""
+    first, newest = found
+    deleted = f" (and tombstones up to {log.state.expired_to} are gone)" if are_behind_tombstones(log) else ""
     return (
-        f"refused: rows arrived at offset {log.late_from} that are newer than all rows behind them, as of a topic that "
-        "was made anew, whose values would lose against old ones; delete the old topic's rows or, if it is one topic, "
-        "resume with --trust-late-rows"
+        f"refused: the rows from offset {first.min_offset} on are of {first.min_timestamp} ms and later, all others of "
+        f"{newest} ms and earlier, as where a topic was made anew, and old values would win over new ones{deleted}; "
+        "delete the old topic's rows or, if it is one topic, resume with --trust-late-rows"
     )
+
+
+def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
+    """Returns the file with which another topic seems to begin, and the newest time of all rows that were there."""
+    if log.late_from is None:
+        return None
+    unseen, seen = list[DataFile](), list[DataFile]()
+    for file in log.files:
+        (seen if log.state.seen_commits.holds(file.file_sequence_number) else unseen).append(file)
+    for file in unseen:
+        # where others have written all that was there anew, it is in files that no pass has seen
+        others = seen or [f for f in unseen if f is not file]
+        newest = max((f.max_timestamp for f in others if is_time(f.max_timestamp)), default=None)
+        if (
+            file.file_sequence_number > log.state.trusted_to
+            and newest is not None
+            and file.min_offset <= min(f.min_offset for f in others)
+            and file.min_timestamp is not None
+            and file.min_timestamp > newest
+        ):
+            return file, newest
+    return None
 
 
 def why_late_rows_refused(log: LogView, settings: Settings) -> str:
