@@ -32,6 +32,8 @@ class Oracle:
         """By log the snapshots of its passes, in the order in which they were made."""
         self.trusted: set[int] = set()
         """Logs of which a person has trusted late rows, which holds where no pass is left that tells of them."""
+        self.packed = False
+        """Whether nothing but history tells of rows of a topic made anew that files have them and older ones."""
         self.newer: dict[int, frozenset[int]] = {}
         """By log the rows of a topic that was made anew, beside the old one's that would win over them."""
         self.cleanings: set[int] = set()
@@ -68,6 +70,8 @@ class Oracle:
             snapshot: the table's.
             left: those that hardpack's expiry has left; None when others expired all that tells.
         """
+        if self.packed:
+            self.newer, self.packed = {}, False
         if left is None:
             for before in self.ancestors(snapshot):
                 lines = self.lines[before].items()
@@ -126,8 +130,8 @@ class Oracle:
         lines = dict(self.lines[parent])
         if landed is None:
             if any(rows.file.get(rid) != path for rid, path in before.file.items()):
-                # a file may have rows of both topics now
-                self.newer = {}
+                # a file may have rows of both topics now, which only a commit that changes no row tells
+                self.newer, self.packed = self.newer if replaces else {}, replaces
             for log, line in lines.items():
                 # rows that wait in files of several logs are back after a split
                 had = [r for r in before.shown.values() if r.log == log]

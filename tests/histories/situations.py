@@ -86,7 +86,9 @@ def remade(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[S
     rows = [_append(t, log, [key]) for key in keys]
     new = Step("remake", {"t": t, "log": log, "rows": [[key, rng.choice(["value", "tombstone"])] for key in keys[:2]]})
     between = rng.choice([Step("advance", {"ms": rng.choice([HOUR, 8 * DAY])}), _append(t, log, keys[:1])])
-    return {}, [*rows, _clean(t), between, new, Step(rng.choice(["scheduled", "nightly"]), {"t": t}), _clean(t)]
+    pack = Step("binpack", {"t": t, "mode": rng.choice(["starting", "replace"]), "share": 100, "logs": [log]})
+    then = rng.choice([pack, Step("scheduled", {"t": t}), Step("nightly", {"t": t})])
+    return {}, [*rows, _clean(t), between, new, then, _clean(t)]
 
 
 @situation

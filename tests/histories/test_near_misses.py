@@ -90,6 +90,16 @@ def test_a_tombstone_that_retention_took_refuses_a_late_row_of_its_key(world):
     assert said(world).reason.startswith("refused: rows arrived at offset 2, where tombstones up to 6 ")
 
 
+@pytest.mark.parametrize("mode", ["starting", "replace"])
+def test_a_bin_pack_of_old_and_new_rows_does_not_hide_that_a_topic_was_made_anew(world, mode):
+    play(world, _create(), _append("a"), _append("b"), CLEAN, _advance(HOUR))
+    play(world, _do("remake", log=0, rows=[["a", "value"]]), _do("binpack", mode=mode, share=100), _append("c"), RUN)
+    assert said(world).held
+    assert 0 in offsets(world)
+    play(world, _do("resume", trust=True), _append("d"), CLEAN)
+    assert 0 not in offsets(world)
+
+
 @pytest.mark.parametrize("verb", ["clean", "retention", "scheduled"])
 def test_rows_of_a_topic_made_anew_stay_until_somebody_trusts_them(world, verb):
     play(world, _create(cleanup__policy="compact,delete", retention__bytes="0"))

@@ -53,7 +53,7 @@ def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
     if log.late_from is None:
         return None
     unseen, seen = list[DataFile](), list[DataFile]()
-    for file in log.files:
+    for file in (*log.files, *log.packed):
         (seen if log.state.seen_commits.holds(file.file_sequence_number) else unseen).append(file)
     for file in unseen:
         # where others have written all that was there anew, it is in files that no pass has seen

@@ -227,6 +227,8 @@ class LogView:
     """The lowest of these that is no rewrite of rows that were there before."""
     slowest: SlowestReader | None = None
     """Whom tombstones wait for; None where they wait for nobody."""
+    packed: tuple[DataFile, ...] = ()
+    """Where rows came late: files that compactions of others have put into others since the last pass."""
 
     @property
     def name(self) -> str:

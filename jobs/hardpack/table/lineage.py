@@ -154,6 +154,19 @@ class Lineage:
             self._left_later[log, sequence] = [file for file in gone if file.file_sequence_number < sequence]
         return self._left_later[log, sequence]
 
+    def packed(self, log: Partition, state: LogState) -> tuple[DataFile, ...]:
+        """Returns the files of a log that left since its last pass by commits of others that change no row."""
+        return tuple(
+            file
+            for sequence, snapshot in self.commits.items()
+            if not state.seen_commits.holds(sequence)
+            and snapshot.summary
+            and snapshot.summary.operation == Operation.REPLACE
+            and not is_hardpacks(snapshot)
+            for file in self.changed(snapshot, log).removed
+            if not file.trouble
+        )
+
     def _late_and_left(self, log: Partition, snapshot: Snapshot, state: LogState) -> int | None:
         """Returns the lowest offset of late rows in files that left behind a snapshot; None where there were none."""
         gone = [(f, self.origin(log, f, state)) for f in self._older_that_left_later(log, snapshot)]

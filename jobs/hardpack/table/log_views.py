@@ -231,7 +231,9 @@ def _view(
             segments = before.segments + to_segments(files, state.layout, left_at)
         else:
             segments = to_segments([*before.files, *files], state.layout, left_at)
-    return LogView(partition, segments, state, None, _least(unseen_froms), _least(late_froms))
+    late_from = _least(late_froms)
+    packed = () if late_from is None else lineage.packed(partition, state)
+    return LogView(partition, segments, state, None, _least(unseen_froms), late_from, packed=packed)
 
 
 def _no_younger(file: DataFile, state: LogState) -> DataFile:
