@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hardpack.rules.reference.cleaner import Log, LogSegment
 from hardpack.rules.reference.row import Row
 from hardpack.rules.settings import BYTES_PER_KEY, LONG_MAX, Settings
@@ -111,3 +113,13 @@ def examples(number: int, at: int) -> list[Case]:
 
     gather()
     return list(found.values())[:number]
+
+
+def breaks(rule: Callable[[Case], None]) -> bool:
+    """Returns whether some history breaks a rule, as one with a planted bug should; it is not made smaller."""
+    some = settings(max_examples=300, deadline=None, database=None, phases=(Phase.generate,))
+    try:
+        given(histories())(some(rule))()
+    except AssertionError:
+        return True
+    return False
