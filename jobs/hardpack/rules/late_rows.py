@@ -55,19 +55,17 @@ def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
     unseen, seen = list[DataFile](), list[DataFile]()
     for file in (*log.files, *log.packed):
         (seen if log.state.seen_commits.holds(file.file_sequence_number) else unseen).append(file)
-    for file in unseen:
-        # where others have written all that was there anew, it is in files that no pass has seen
-        others = seen or [f for f in unseen if f is not file]
-        newest = max((f.max_timestamp for f in others if is_time(f.max_timestamp)), default=None)
-        if (
-            file.file_sequence_number > log.state.trusted_to
-            and newest is not None
-            and file.min_offset <= min(f.min_offset for f in others)
-            and file.min_timestamp is not None
-            and file.min_timestamp > newest
-        ):
-            return file, newest
-    return None
+    came, there = unseen, seen
+    if not seen:
+        # others have written anew what was there, so that no pass has seen it either
+        unseen.sort(key=lambda f: (f.min_offset, -(f.min_timestamp or 0)))
+        came, there = unseen[:1], unseen[1:]
+    newest = max((f.max_timestamp for f in there if is_time(f.max_timestamp)), default=None)
+    if newest is None:
+        return None
+    start = min(f.min_offset for f in there)
+    new = (f for f in came if f.min_offset <= start and f.file_sequence_number > log.state.trusted_to)
+    return next(((f, newest) for f in new if f.min_timestamp is not None and f.min_timestamp > newest), None)
 
 
 def why_late_rows_refused(log: LogView, settings: Settings) -> str:
