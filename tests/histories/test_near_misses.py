@@ -111,6 +111,22 @@ def test_rows_of_a_topic_made_anew_stay_until_somebody_trusts_them(world, verb):
     assert 0 not in offsets(world)
 
 
+@pytest.mark.parametrize("then", [[], [_do("binpack", mode="replace", share=100)]])
+def test_a_topic_made_anew_goes_on_once_the_old_rows_are_deleted(world, then):
+    play(world, _create(), _append("a"), _append("b"), CLEAN, _advance(HOUR))
+    tab = play(world, _do("remake", log=0, rows=[["a", "value"], ["b", "value"]]), *then)
+    newest = max(row.ts for found in tab.visible(tab.current).values() for row in found)
+    foreign._rewrite(world, tab, lambda row: row if row.ts == newest else None)
+    world.look(T)
+    if then:
+        # what the bin-pack took counts as there
+        assert said(world).held
+        play(world, _do("resume", trust=True))
+    play(world, _append("c"), RUN, _append("d"), RUN)
+    assert not said(world).held
+    assert {0, 1} <= offsets(world)
+
+
 def test_trust_holds_where_somebody_goes_back_to_before_it_and_no_pass_is_left(world):
     play(world, _create(delete__retention__ms=str(HOUR), idle__tombstones="expire"))
     play(world, _append("w-"), _append("u"), CLEAN, _advance(2 * HOUR), EXPIRE)
