@@ -45,6 +45,9 @@ OLD = (rows(20, 39, 1000, 1500), rows(40, 99, 1600, 2000, came=5))
         ([*OLD, rows(30, 30, 5000, came=6)], False),
         # others had written all old rows anew before the new ones came
         ([rows(20, 99, 1000, 2000, came=6), rows(0, 9, 5000, came=7)], True),
+        ([rows(20, 99, 1000, 2000, came=6), rows(0, 9, 5000, came=7), rows(100, 110, 6000, came=8)], True),
+        ([rows(0, 99, 1000, 2000, came=6), rows(0, 9, 5000, came=7)], True),
+        ([rows(0, 9, 900, came=7), rows(20, 99, 1000, 2000, came=6)], False),
         # rows without a time tell nothing
         ([*OLD, rows(0, 9, None, came=6)], False),
         ([rows(20, 99, -1), rows(0, 9, 5000, came=6)], False),

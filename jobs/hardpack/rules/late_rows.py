@@ -57,8 +57,11 @@ def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
         (seen if log.state.seen_commits.holds(file.file_sequence_number) else unseen).append(file)
     came, there = unseen, seen
     if not seen:
-        # others have written anew what was there, so that no pass has seen it either
-        unseen.sort(key=lambda f: (f.min_offset, -(f.min_timestamp or 0)))
+        # others have written anew what was there, so that no pass has seen it either; what came in order has more since
+        below = max(log.state.checkpoint or 0, log.state.log_start or 0)
+        unseen = sorted(
+            (f for f in unseen if f.min_offset < below), key=lambda f: (f.min_offset, -(f.min_timestamp or 0))
+        )
         came, there = unseen[:1], unseen[1:]
     newest = max((f.max_timestamp for f in there if is_time(f.max_timestamp)), default=None)
     if newest is None:
