@@ -176,7 +176,7 @@ class SparkWorld(World):
             tabs={}, load_table=catalog.load_table, name=catalog.name, properties=catalog.properties
         )
         self.clock = time.time_ns() // 1_000_000
-        self.foreign = {k: f for k, f in FOREIGN.items() if k in ("append", "late", "redeliver")} | SQL
+        self.foreign = {k: f for k, f in FOREIGN.items() if k in ("append", "late", "redeliver", "remake")} | SQL
         # rows of several worlds lie in one catalog
         self.store.number = 1_000
         self.hp = self.cold()

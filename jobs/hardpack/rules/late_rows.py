@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardpack.rules.model import DataFile, LogView
 from hardpack.rules.settings import Settings
-from hardpack.rules.times import is_time
+from hardpack.rules.times import LONG_MAX, is_time
 
 
 def waits_for_trust(log: LogView, settings: Settings) -> bool:
@@ -57,11 +57,12 @@ def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
         (seen if log.state.seen_commits.holds(file.file_sequence_number) else unseen).append(file)
     came, there = unseen, seen
     if not seen:
-        # others have written anew what was there, so that no pass has seen it either; what came in order has more since
+        # others have changed what was there, so that no pass has seen it either: without rows that came in order since,
+        # and without what compactions made of these files
         below = max(log.state.checkpoint or 0, log.state.log_start or 0)
-        unseen = sorted(
-            (f for f in unseen if f.min_offset < below), key=lambda f: (f.min_offset, -(f.min_timestamp or 0))
-        )
+        last = max((f.file_sequence_number for f in log.packed), default=LONG_MAX)
+        unseen = [f for f in unseen if f.min_offset < below and f.file_sequence_number <= last]
+        unseen.sort(key=lambda f: (f.min_offset, -(f.min_timestamp or 0)))
         came, there = unseen[:1], unseen[1:]
     newest = max((f.max_timestamp for f in there if is_time(f.max_timestamp)), default=None)
     if newest is None:
