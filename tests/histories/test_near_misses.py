@@ -7,7 +7,7 @@ from hardpack.rules.horizons import after_expiry
 from hardpack.rules.model import LogState
 
 from tests.histories import foreign
-from tests.histories.known import CLEAN, DAY, HOUR, NIGHT, RUN, T, _advance, _append, _create, _do
+from tests.histories.known import CLEAN, DAY, HOUR, NIGHT, PACK_ALL, RUN, T, _advance, _append, _create, _do
 from tests.histories.steps import Step
 from tests.histories.table_changes import foreign_expire
 from tests.histories.test_between_passes import EXPIRE, ample_map, full_map, offsets, put
@@ -109,6 +109,22 @@ def test_rows_of_a_topic_made_anew_stay_until_somebody_trusts_them(world, verb):
     assert 0 in offsets(world)
     play(world, _do("resume", trust=True), _append("c"), CLEAN)
     assert 0 not in offsets(world)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [_do("binpack", mode="overwrite", share=100), _do("remake", log=0, rows=[["a", "value"]]), _append("c")],
+        [_do("merge", log=0, key="a", rows=[["b", "tombstone", 2, "now"]], together=False), _append("v"),
+         _do("remake", log=0, rows=[["v", "tombstone"]]), PACK_ALL],
+        [_do("binpack", mode="overwrite", share=100), _append("w"), _do("remake", log=0, rows=[["w", "tombstone"]]),
+         _do("binpack", mode="starting", share=30)],
+    ],
+)  # fmt: skip
+def test_a_topic_made_anew_is_told_where_others_had_written_the_old_rows_anew(world, steps):
+    play(world, _create(), _append("a", "b"), _append("a"), CLEAN, _advance(HOUR), *steps, RUN)
+    assert said(world).held
+    assert 0 in offsets(world)
 
 
 @pytest.mark.parametrize("then", [[], [_do("binpack", mode="replace", share=100)]])

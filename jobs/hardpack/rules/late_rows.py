@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardpack.rules.model import DataFile, LogView
 from hardpack.rules.settings import Settings
-from hardpack.rules.times import LONG_MAX, is_time
+from hardpack.rules.times import is_time
 
 
 def waits_for_trust(log: LogView, settings: Settings) -> bool:
@@ -57,19 +57,26 @@ def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
         (seen if log.state.seen_commits.holds(file.file_sequence_number) else unseen).append(file)
     came, there = unseen, seen
     if not seen:
-        # others have changed what was there, so that no pass has seen it either: without rows that came in order since,
-        # and without what compactions made of these files
+        # others have changed what was there, so that no pass has seen it either; rows that came in order are newer
         below = max(log.state.checkpoint or 0, log.state.log_start or 0)
-        last = max((f.file_sequence_number for f in log.packed), default=LONG_MAX)
-        unseen = [f for f in unseen if f.min_offset < below and f.file_sequence_number <= last]
+        unseen = [f for f in unseen if f.min_offset < below]
         unseen.sort(key=lambda f: (f.min_offset, -(f.min_timestamp or 0)))
-        came, there = unseen[:1], unseen[1:]
+        came, there = unseen[:1], [f for f in unseen[1:] if not _may_be_made_of(f, unseen[0])]
     newest = max((f.max_timestamp for f in there if is_time(f.max_timestamp)), default=None)
     if newest is None:
         return None
     start = min(f.min_offset for f in there)
     new = (f for f in came if f.min_offset <= start and f.file_sequence_number > log.state.trusted_to)
     return next(((f, newest) for f in new if f.min_timestamp is not None and f.min_timestamp > newest), None)
+
+
+def _may_be_made_of(file: DataFile, earlier: DataFile) -> bool:
+    """Returns whether a file may be one into which a compaction put another's rows."""
+    return (
+        file.file_sequence_number > earlier.file_sequence_number
+        and file.min_offset <= earlier.min_offset
+        and file.max_offset >= earlier.max_offset
+    )
 
 
 def why_late_rows_refused(log: LogView, settings: Settings) -> str:
