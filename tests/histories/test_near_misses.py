@@ -77,6 +77,24 @@ def test_what_phase_two_has_served_below_a_checkpoint_is_one_entry_however_often
     assert [up_to for up_to, _ in state.horizons] == [14, 19]
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [PACK_ALL, _do("update", column="ingested")],
+        [_append(None), _append("d"), _do("update", column="ingested", key="b")],
+        [_do("settings", min__compaction__lag__ms=str(30 * DAY)), _do("update", column="ingested", key="b"),
+         _append("d")],
+    ],
+)  # fmt: skip
+def test_due_tombstones_that_wait_for_changed_rows_are_no_reason_for_a_commit_at_every_run(world, steps):
+    play(world, _create(delete__retention__ms=str(HOUR), idle__tombstones="expire"))
+    play(world, _append("a", "b"), _append("b-"), _append("c"), RUN, _advance(1000), *steps, _advance(2 * HOUR), RUN)
+    for step in (_advance(HOUR), NIGHT):
+        assert not world.hp.plan(T, world.now).has_work
+        play(world, step)
+    assert 6 in offsets(world)
+
+
 def test_a_tombstone_that_retention_took_refuses_a_late_row_of_its_key(world):
     keep = {"cleanup__policy": "compact,delete", "retention__ms": str(10 * DAY), "segment__bytes": "160"}
     play(world, _create(delete__retention__ms=str(HOUR), idle__tombstones="expire", **keep))

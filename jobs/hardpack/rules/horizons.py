@@ -297,7 +297,8 @@ def after_expiry(
 ) -> LogState:
     """Returns the state that phase two leaves: the entries whose tombstones and markers are all gone are forgotten.
 
-    Of an entry that lies across the checkpoint those below it are gone, and nothing there is due again.
+    Of an entry that lies across the checkpoint, or across rows that phase one has to look at first, those before are
+    gone, and nothing there is due again.
 
     Args:
         state: before the pass.
@@ -309,12 +310,12 @@ def after_expiry(
     gone = set(markers)
     left = ((ms, tuple(o for o in offsets if o not in gone)) for ms, offsets in state.markers)
     horizons = tuple(h for h in state.horizons if h[0] not in ends)
-    last = (state.checkpoint or 0) - 1
-    behind = tuple(h for h in horizons if h[0] > last)
-    if last in ends and behind:
-        # of two neighbours that are never due the second is enough
-        before = tuple(h for h in horizons if h[0] < last)
-        horizons = (*(before[:-1] if before[-1:] and before[-1][1] == NEVER else before), (last, NEVER), *behind)
+    cut = ends - {up_to for up_to, _ in state.horizons} | ends & {(state.checkpoint or 0) - 1}
+    for end in sorted(cut):
+        if behind := tuple(h for h in horizons if h[0] > end):
+            # of two neighbours that are never due the second is enough
+            before = tuple(h for h in horizons if h[0] < end)
+            horizons = (*(before[:-1] if before[-1:] and before[-1][1] == NEVER else before), (end, NEVER), *behind)
     return replace(
         state,
         horizons=horizons,
