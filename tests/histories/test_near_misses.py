@@ -123,7 +123,7 @@ def test_rows_of_a_topic_made_anew_stay_until_somebody_trusts_them(world, verb):
     play(world, _create(cleanup__policy="compact,delete", retention__bytes="0"))
     play(world, _append("a"), _append("b"), CLEAN, _advance(HOUR), _do("remake", log=0, rows=[["a", "value"]]))
     assert said(world).held
-    play(world, _do("settings", retention__bytes="0"), _do(verb))
+    play(world, _do(verb))
     assert 0 in offsets(world)
     play(world, _do("resume", trust=True), _append("c"), CLEAN)
     assert 0 not in offsets(world)

@@ -310,7 +310,7 @@ def after_expiry(
     gone = set(markers)
     left = ((ms, tuple(o for o in offsets if o not in gone)) for ms, offsets in state.markers)
     horizons = tuple(h for h in state.horizons if h[0] not in ends)
-    cut = ends - {up_to for up_to, _ in state.horizons} | ends & {(state.checkpoint or 0) - 1}
+    cut = (ends - {up_to for up_to, _ in state.horizons}) | (ends & {(state.checkpoint or 0) - 1})
     for end in sorted(cut):
         if behind := tuple(h for h in horizons if h[0] > end):
             # of two neighbours that are never due the second is enough
