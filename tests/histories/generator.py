@@ -74,6 +74,8 @@ class Maker:
         self.tombs = rng.choice([0.0, 0.2, 0.4])
         self.keyless = rng.choice([0.0, 0.0, 0.0, 0.1])
         self.odd = rng.choice([0.0, 0.0, 0.15])
+        # drawn apart, so that all else of a seed's history stays as it was
+        self.idle = random.Random(~seed).random() < 0.25
 
     def history(self) -> list[Step]:
         rng = self.rng
@@ -114,6 +116,7 @@ class Maker:
         some = [] if not self.sink and rng.random() < 0.8 else [("by_log", False)]
         some += [("mute", True)] if rng.random() >= 0.85 else []
         some += [("on_read", True)] if rng.random() < 0.3 else []
+        some += [("idle", True)] if self.idle else []
         return Step("create", step | dict(some))
 
     def _log(self) -> int:

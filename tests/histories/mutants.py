@@ -331,7 +331,7 @@ MUTANTS = [
     ),
     Mutant("a topic made anew goes on as the old one", late_rows, "_begins_anew", _always(None), ("remade",)),
     Mutant("a deleted key is merely hidden", choice, "stays_under_vector", _none_is_gone, ("I5",)),
-    Mutant("late rows leave with what hid them", Lineage, "_late_and_left", _always(None), ("I9", "I9-risen")),
+    Mutant("late rows leave with what hid them", Lineage, "_left_behind", _always(None), ("I9", "I9-risen")),
     Mutant("a pause hides a mark", selection, "_why_broken", _none_under_a_pause, ("held",)),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]

@@ -20,7 +20,9 @@ __all__ = ["Oracle", "Pass", "Rows", "Said", "Violation", "must"]
 class Oracle:
     """What is known of one table, as long as it is that table."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: bool = True) -> None:
+        self.apart = apart
+        """Whether the table is partitioned by log; of others a merge-on-read UPDATE may look like late rows."""
         self.rows: dict[int | None, Rows] = {None: Rows({}, {}, {})}
         self.lines: dict[int | None, dict[int, Line]] = {None: {}}
         self.parents: dict[int | None, int | None] = {}
@@ -250,6 +252,8 @@ class Oracle:
             must(not unseen or now.refused, "I9",
                  f"log {log}: no pass saw the row at {unseen[0].offset if unseen else 0}, yet it counts as clean "
                  f"(first dirty {now.first_dirty})")  # fmt: skip
+            if self.apart:
+                rules.refused_for_late_rows(log, now, rows, line)
             # while it has no row there is nothing that anybody could have cleaned
             told = now.held or not now.uncleanable or not rows.log(log)
             must(told, "held", f"log {log} is marked, and no alert tells of it")

@@ -92,6 +92,13 @@ def due_in_time(log: int, now: Said, rows: Rows, settings: Mapping[str, Any], cl
         must(not late, "overdue", f"log {log} is not due though its row at {first.offset} is overdue: {now.reason}")
 
 
+def refused_for_late_rows(log: int, now: Said, rows: Rows, line: Line) -> None:
+    """Nobody is asked for trust where each row was seen by a pass: a deleted key could come back by it."""
+    late = now.reason.startswith("refused: rows arrived") and not now.waiting
+    must(not late or any(r.rid not in line.seen for r in rows.log(log)), "late-for-nothing",
+         f"log {log} has no row that no pass has seen: {now.reason}")  # fmt: skip
+
+
 def horizons(log: int, line: Line, now: Said, rows: Rows) -> dict[int, int]:
     found = dict(line.horizons)
     for rid, (least, _) in line.tombs.items():

@@ -57,6 +57,8 @@ class World:
         """By slot the snapshot that phase one of the kept plan made."""
         self.chain = False
         """Whether the source delivers its last row again with every append."""
+        self.idle = False
+        """Whether nobody writes any more once the history is over."""
         self.unit_bytes: int | None = None
         """What the policy says of it."""
         self.settings: dict[str, Any] = {}
@@ -78,7 +80,7 @@ class World:
     ) -> None:
         """A new table of this name, in the place of any earlier one, adopted unless it is refused."""
         self.lake.tabs[name] = self.made(name, version, HIDES if on_read else {}, by_log, mute)
-        self.oracles[name] = Oracle()
+        self.oracles[name] = Oracle(by_log)
         if version > 1:
             self.hp.adopt(name, self.adopted[name])
         else:
@@ -250,6 +252,7 @@ class World:
             self.ambush.append((args["at"], Step(*args["step"])))
         else:
             self.chain, self.unit_bytes = args.get("chain", False), args.get("unit_bytes")
+            self.idle = args.get("idle", False)
             self.adopted[args["t"]] = dict(args["settings"])
             flags = (args.get(name, name == "by_log") for name in ("by_log", "mute", "on_read"))
             self.create(args["t"], args.get("version", 2), *flags)

@@ -106,12 +106,12 @@ def test_what_history_tells_is_kept_in_the_state_before_it_expires(topic):
     append(topic, {0: [row(5, "e")]})
     rewritten(topic)
     before = view_of(topic)
-    remember(session_of(topic))
+    remember(session_of(topic), T0)
     expired(topic)
     after = view_of(topic)
     assert (after.unseen_from, after.late_from) == (before.unseen_from, before.late_from) == (0, None)
     snapshots = len(topic.snapshots())
-    remember(session_of(topic))
+    remember(session_of(topic), T0)
     assert len(topic.refresh().snapshots()) == snapshots, "nothing is new, so nothing is written"
 
 

@@ -69,7 +69,7 @@ def maintain(
         notes += [f"{old} snapshots are older than the bound", *(f"orphan: {path}" for path in orphans)]
         return done.model_copy(update={"notes": (*notes, *would)})
     # what history tells is kept before it expires
-    remember(session)
+    remember(session, now)
     own = table.location()
     deleted, left = jvm.expire_snapshots(bound, least_kept(table), lambda path: inside(path, own))
     orphans, notes = _orphans(jvm, table.refresh(), now - settings.orphan_age_ms, dry_run)

@@ -11,7 +11,7 @@ from pyiceberg.table.snapshots import Snapshot
 from hardpack.compaction.alter_states import alter_states
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.rules.horizons import dated_anew, horizon_from, undone_clock
+from hardpack.rules.horizons import dated, dated_anew, horizon_from, undone_clock
 from hardpack.rules.late_rows import are_behind_tombstones, seem_of_another_topic, waits_for_trust
 from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef
 from hardpack.rules.settings import Settings
@@ -103,20 +103,28 @@ def date_anew(session: TableSession, settings: Settings, now: int) -> dict[str, 
     return alter_states(session, "adopt", None, lambda _, state: dated_anew(state, horizon), settings)
 
 
-def remember(session: TableSession) -> dict[str, LogState]:
+def remember(session: TableSession, now: int) -> dict[str, LogState]:
     """Puts into the state what history tells of rows that no pass has seen, so that the history may expire.
+
+    Tombstones that a rollback left without a horizon get one, as a log that nobody writes to has no next pass.
 
     Args:
         session: the table's.
+        now: ms since the epoch.
     """
+    horizon = horizon_from(now, session.settings.delete_retention_ms)
 
     def remembered(view: LogView, state: LogState) -> LogState:
         current = session.table.current_snapshot()
         if current is None or view.trouble:
             # offsets of a file in trouble mean nothing, and must not outlive it
             return state
-        state = replace(state, there_by=_there_by(view, current))
-        view = replace(view, state=replace(view.state, there_by=state.there_by))
+        there_by = _there_by(view, current)
+        state, before = replace(state, there_by=there_by), replace(view.state, there_by=there_by)
+        if view.unseen_from is None:
+            # else the pass that sees these rows gives it
+            state, before = dated(state, horizon), dated(before, horizon)
+        view = replace(view, state=before)
         if view.state == state and not rewritten_unseen(session.table, view):
             return state
         at = SnapshotRef(current.snapshot_id, current.sequence_number or 0)

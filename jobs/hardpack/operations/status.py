@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from hardpack.compaction.session import TableSession
+from hardpack.rules.horizons import UNDATED
 from hardpack.rules.model import DataFile, LogView, Partition
 from hardpack.rules.selection import checkpoint_of, decide
 from hardpack.rules.settings import Settings
@@ -40,6 +41,7 @@ class LogStatus(BaseModel):
     tombstones_waiting: int | None
     """None when the table's metadata does not count them."""
     next_horizon: int | None
+    """When the next tombstone or marker may go; None where none waits, or none has its time yet."""
     uncleanable: bool = False
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
     held: bool = False
@@ -88,7 +90,8 @@ def _mixed_status(table: str, files: Sequence[DataFile], now: int) -> LogStatus:
 def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogStatus:
     decision = decide(view, settings, now)
     dirty = [f.min_timestamp for f in view.files if f.max_offset >= decision.first_dirty]
-    horizons = [ms for _, ms in view.state.horizons] if view.tombstones_waiting != 0 else []
+    waiting = view.state.horizons if view.tombstones_waiting != 0 else ()
+    horizons = [ms for ms in (*(ms for _, ms in waiting), *(ms for ms, _ in view.state.markers)) if ms != UNDATED]
     return LogStatus(
         table=table,
         partition=view.partition,
@@ -105,7 +108,7 @@ def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogS
         overdue_ms=decision.overdue_ms,
         dirty_age_ms=_age(dirty, now),
         tombstones_waiting=view.tombstones_waiting,
-        next_horizon=min([*horizons, *(ms for ms, _ in view.state.markers)], default=None),
+        next_horizon=min(horizons, default=None),
         uncleanable=bool(view.state.uncleanable),
         held=decision.held,
     )

@@ -126,6 +126,11 @@ def dated_anew(state: LogState, horizon_ms: int) -> LogState:
     return replace(state, horizons=((max(covered_to(state), state.checkpoint - 1), horizon_ms),))
 
 
+def dated(state: LogState, horizon_ms: int) -> LogState:
+    """Returns the state with this horizon, ms, for the tombstones that `UNDATED` stands for."""
+    return replace(state, horizons=tuple((o, horizon_ms if ms == UNDATED else ms) for o, ms in state.horizons))
+
+
 def undone_clock(
     state: LogState, now: int, delete_retention_ms: int, right_before: Collection[int] | None = None
 ) -> LogState:

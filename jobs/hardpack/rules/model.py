@@ -121,7 +121,8 @@ class SeenCommits(NamedTuple):
     read: int
     made: int = 0
     portions: tuple[int, ...] = ()
-    """Sequence numbers of the commits that a pass made before its last one; none where it made but one."""
+    """Sequence numbers of the commits that a pass made before its last one, none where it made but one; and of others'
+    that brought no row that it had not seen, as far as these have been recorded."""
 
     def holds(self, sequence_number: int) -> bool:
         """Returns whether a commit is among them."""
@@ -229,6 +230,8 @@ class LogView:
     """Whom tombstones wait for; None where they wait for nobody."""
     packed: tuple[DataFile, ...] = ()
     """Where rows came late: files that compactions of others have put into others since the last pass."""
+    rewrites: tuple[int, ...] = ()
+    """Sequence numbers of the commits of others since the last pass that brought nothing but rows that it had seen."""
 
     @property
     def name(self) -> str:

@@ -273,8 +273,12 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
         return False, f"cleanup.policy is {settings.cleanup_policy}"
     if (last := log.state.last_clean) and last.now > now:
         return False, f"the time asked for lies {last.now - now} ms before its last pass"
+    waits = log.unseen_from is not None and due_ranges(log.state, now, log.slowest) != removable(log, now).ranges
+    # phase two leaves tombstones alone until phase one has looked at late rows
+    waits = waits and settings.idle_tombstones == "expire"
     if not d.cleanable_bytes:
-        return False, f"nothing dirty below the bound ({bounded_by})"
+        nothing = f"nothing dirty below the bound ({bounded_by})"
+        return False, f"{nothing}, and tombstones past their horizon wait for rows behind it" if waits else nothing
     threshold = settings.min_cleanable_dirty_ratio
     if d.ratio > threshold:
         return True, f"dirty ratio {d.ratio:.3f} is above {threshold:g}"
@@ -282,9 +286,7 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
         return True, f"overdue by {d.overdue_ms} ms under max.compaction.lag.ms"
     if force:
         return True, f"forced at dirty ratio {d.ratio:.3f}"
-    waits = log.unseen_from is not None and due_ranges(log.state, now, log.slowest) != removable(log, now).ranges
-    if waits and settings.idle_tombstones == "expire":
-        # phase two leaves tombstones alone until phase one has looked at late rows
+    if waits:
         return True, "rows came late, and tombstones past their horizon wait for them"
     return False, f"dirty ratio {d.ratio:.3f} is not above {threshold:g}"
 

@@ -116,8 +116,8 @@ class Lineage:
         if was_seen(file, state):
             return SEEN
         read, known_to = state.seen_commits.read, state.unseen.known_to if state.unseen else 0
-        if file.file_sequence_number <= known_to:
-            # the state holds what there was to tell
+        if file.file_sequence_number <= known_to and file.file_sequence_number not in self.commits:
+            # the state holds what there was to tell, but of all of the log's rows together
             unseen_from, late_from = (
                 (state.unseen.unseen_from, state.unseen.late_from) if state.unseen else (None, None)
             )
@@ -128,7 +128,11 @@ class Lineage:
         if file.data_sequence_number < file.file_sequence_number and file.data_sequence_number <= read:
             # a rewrite that says of itself that its rows were there by then
             return SEEN
-        return self._looked_up.get(_question(file.path, file.file_sequence_number, log, state))
+        origin = self._looked_up.get(_question(file.path, file.file_sequence_number, log, state))
+        if origin and file.file_sequence_number <= known_to:
+            # the log went on when that was recorded, so that passes count as having known the rows it had then
+            return replace(origin, known=True, since=0, on_read=False)
+        return origin
 
     def _unknown_before(self, log: Partition, file: DataFile, state: LogState) -> list[DataFile]:
         """Returns the files that left by the commit that brought one, as far as they have to be looked up first."""
@@ -167,11 +171,10 @@ class Lineage:
             if not file.trouble
         )
 
-    def _late_and_left(self, log: Partition, snapshot: Snapshot, state: LogState) -> int | None:
-        """Returns the lowest offset of late rows in files that left behind a snapshot; None where there were none."""
+    def _left_behind(self, log: Partition, snapshot: Snapshot, state: LogState) -> Origin | None:
+        """Returns what is known of the files that a snapshot found and later ones took; None where there were none."""
         gone = [(f, self.origin(log, f, state)) for f in self._older_that_left_later(log, snapshot)]
-        late = (f.min_offset if f.trouble else origin.late_from for f, origin in gone)
-        return min((offset for offset in late if offset is not None), default=None)
+        return _together([replace(o, late_from=f.min_offset) if f.trouble else o for f, o in gone])
 
     def _taken_by(self, log: Partition, snapshot: Snapshot, state: LogState) -> _Taken:
         """Returns what is known of the rows that a snapshot took, all together; a commit may have taken many files."""
@@ -209,10 +212,10 @@ class Lineage:
         if snapshot.summary.operation == Operation.REPLACE:
             return _in_file(before, file) if before and change.is_no_larger else new
         if not before and change.rewrites(file):
-            # the files in which the rows were may have left since, and whether they were late would leave with them
+            # the files in which the rows were may have left since, and with them whether they were late and since when
             known, on_read = ON_READ
-            late_from = _within(file, self._late_and_left(log, snapshot, state))
-            return Origin(known, file.min_offset, late_from, True, file.file_sequence_number, on_read)
+            left = self._left_behind(log, snapshot, state) or Origin(since=file.file_sequence_number)
+            return Origin(known, file.min_offset, _within(file, left.late_from), True, left.since, on_read)
         return (_of_update(file, change, before) if before else None) or new
 
     def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, made_by: Snapshot) -> Origin:

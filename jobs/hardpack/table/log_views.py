@@ -17,7 +17,7 @@ from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.history import ancestors, is_append, is_hardpacks, split_all_rows, trusted_states
-from hardpack.table.lineage import Changes, Lineage, was_seen
+from hardpack.table.lineage import SEEN, Changes, Lineage, Origin, was_seen
 from hardpack.table.manifests import ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.readers import slowest_readers
 from hardpack.table.snapshot_change import Change, change_of
@@ -214,6 +214,7 @@ def _view(
     judged = before is None and origins and not state.empty
     if judged and lineage.replaced(partition, files, state, waiting):
         state, origins = started_anew(state), []
+    rewrites = _rewrites(files, origins, state)
     unseen, passed = state.unseen, max(state.checkpoint or 0, state.log_start or 0)
     unseen_froms = [_below(o.unseen_from, passed) for o in origins] + [unseen.unseen_from if unseen else None]
     late_froms = [_below(o.late_from, passed) for o in origins]
@@ -226,6 +227,7 @@ def _view(
     else:
         unseen_froms.append(before.unseen_from)
         late_froms.append(before.late_from)
+        rewrites = (*before.rewrites, *rewrites)
         end = max([before.segments[-1].last_offset, *state.layout[-1:]])
         if min(f.min_offset for f in files) > end:
             segments = before.segments + to_segments(files, state.layout, left_at)
@@ -233,7 +235,15 @@ def _view(
             segments = to_segments([*before.files, *files], state.layout, left_at)
     late_from = _least(late_froms)
     packed = () if late_from is None else lineage.packed(partition, state)
-    return LogView(partition, segments, state, None, _least(unseen_froms), late_from, packed=packed)
+    return LogView(partition, segments, state, None, _least(unseen_froms), late_from, packed=packed, rewrites=rewrites)
+
+
+def _rewrites(files: Sequence[DataFile], origins: Sequence[Origin], state: LogState) -> tuple[int, ...]:
+    """Returns the commits that no pass has seen of whose files passes have seen all rows, by sequence number."""
+    told = list(zip(files, origins, strict=False))
+    new = {f.file_sequence_number for f, origin in told if origin != SEEN}
+    came = {f.file_sequence_number for f, _ in told if not was_seen(f, state)}
+    return tuple(sorted(came - new))
 
 
 def _no_younger(file: DataFile, state: LogState) -> DataFile:

@@ -120,7 +120,23 @@ def state_with_history(view: LogView, sequence: int, at: int | None = None) -> L
     if (before := view.state.unseen) and before.known_at is None and before.late_from is not None:
         # what a full map left of late rows stands in files of the pass, which count as seen
         at = None
-    return replace(view.state, unseen=Unseen(view.unseen_from, view.late_from, sequence, at), log_end=view.log_end)
+    unseen = Unseen(view.unseen_from, view.late_from, sequence, at)
+    return replace(view.state, unseen=unseen, seen=_with_rewrites(view), log_end=view.log_end)
+
+
+def _with_rewrites(view: LogView) -> SeenCommits | None:
+    """Returns what passes have seen, and the commits that have only brought it anew, where late rows are beside it.
+
+    `Unseen` tells of all files together, so that these would count as late once nothing else tells of them.
+    """
+    seen = view.state.seen
+    if seen is None:
+        return None
+    there = {file.file_sequence_number for file in view.files}
+    # a pass made its portions before its last commit
+    kept = {n for n in seen.portions if n <= seen.last or n in there}
+    rewrites = set(view.rewrites) if view.late_from is not None else set()
+    return seen._replace(portions=tuple(sorted(kept | rewrites)))
 
 
 def log_to_json(state: LogState) -> dict[str, Any]:
