@@ -140,7 +140,7 @@ def _policy_of(entry: Any, path: Path, at: int) -> Policy:
     right = {name: value for name, value in given.items() if dotted(name) not in wrong}
     if len(right) == len(given):
         raise BadInput(problem)
-    return _policy_of(right, path, at).refused(problem)
+    return _policy_of(right, path, at).refused(problem, wrong)
 
 
 def _with_its_readers(policies: Policies, policy: Policy, path: Path, at: int) -> Policy:
@@ -152,7 +152,7 @@ def _with_its_readers(policies: Policies, policy: Policy, path: Path, at: int) -
         f"{path}: policies.{at}.readers: {strange[0].table} is a table of policy {whose.name if whose else 'none'}, "
         f"which comes first; name the reader {strange[0].name} there."
     )
-    return policy.refused(f"{policy.problem} {problem}".strip(), readers=())
+    return policy.refused(f"{policy.problem} {problem}".strip(), ["readers"], readers=())
 
 
 def _said(path: Path, error: ValidationError, inside: tuple[str | int, ...] = ()) -> str:

@@ -2,7 +2,8 @@
 
 A table is of the first policy that names it. Its own properties win over the policy's settings, but for what the policy
 locks, and those over the defaults. A policy that says something wrong keeps its tables, so that no other cleans them by
-rules that were not meant for them; they are refused until it is mended, and the other policies work.
+rules that were not meant for them; its runs are refused until it is mended, and the other policies work. Verbs are
+refused too, but not where only what is said of its runs is wrong: a wrong schedule keeps nobody from a pause.
 
 Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from glob import has_magic
 from typing import Annotated, Any, Self, get_args
@@ -32,6 +33,8 @@ UNIT_BYTES = 100 * 1024**3
 LONGEST_MS = 100 * 365 * DAY_MS
 """More than a timer of Airflow's is given."""
 ON_OR_OFF = {dotted(name) for name, field in Settings.model_fields.items() if "off" in get_args(field.annotation)}
+OF_SETTINGS = {"settings", "locked", "readers"}
+"""Fields of a policy by which its tables are cleaned, whoever asks for it; an unknown field may mean one of them."""
 MAY_BE_NULL = ("tombstone", "key.absent")
 """Settings that have `null` among their values."""
 YAML_VALUE: dict[str, Any] = {
@@ -127,6 +130,7 @@ class Policy(BaseModel):
     )
     order: Order = Field("filthiest", description="which log goes first: the dirtiest as in Kafka, or the most overdue")
     _problem: str = PrivateAttr("")
+    _runs_alone: bool = PrivateAttr(True)
 
     @property
     def problem(self) -> str:
@@ -143,10 +147,23 @@ class Policy(BaseModel):
         """Returns the policy with nothing but what tells whose tables are its."""
         return Policy(name=self.name, tables=self.tables, catalog=self.catalog)
 
-    def refused(self, problem: str, **mended: Any) -> Self:
-        """Returns the policy as one that cannot be followed, and why; some of its fields others."""
+    @property
+    def problem_of_settings(self) -> str:
+        """The problem, where it leaves open by which settings the tables are cleaned; else empty."""
+        return "" if self._runs_alone else self.problem
+
+    def refused(self, problem: str, wrong: Collection[str] = (), **mended: Any) -> Self:
+        """Returns the policy as one that cannot be followed, and why.
+
+        Args:
+            problem: in words.
+            wrong: the names of the fields that it concerns, as the file has them.
+            mended: fields that it has now.
+        """
         policy = self.model_copy(update=mended)
         policy._problem = problem
+        known = {dotted(name) for name in Policy.model_fields} - OF_SETTINGS
+        policy._runs_alone = self._runs_alone and known.issuperset(wrong)
         return policy
 
     @field_validator("settings", mode="before")
@@ -307,11 +324,11 @@ class Policies(BaseModel):
         """Returns what the table's policy sets.
 
         Raises:
-            BadInput: the file says something wrong of that policy.
+            BadInput: the file says something wrong of that policy's settings.
         """
         policy = self.of(table)
-        if policy and policy.problem:
-            raise BadInput(f"{table}: {policy.problem}")
+        if policy and policy.problem_of_settings:
+            raise BadInput(f"{table}: {policy.problem_of_settings}")
         return policy.given if policy else {}
 
     def problems(self) -> list[str]:
