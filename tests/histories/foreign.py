@@ -49,6 +49,7 @@ def append(world: Any, tab: Tab, logs: dict[str, list[list[Any]]], chain: bool =
             world.ends[tab.name, log] = world.ends.get((tab.name, log), 3) + gap
             rows.append(_row(world, tab, log, world.ends[tab.name, log], key, kind, ts))
         files += [tab.file(rows, world.clock, bounded)] if rows else []
+    world.oracles[tab.name].tells_late &= bounded
     if files:
         tab.commit(world.clock, "append", add=files)
 

@@ -22,7 +22,7 @@ from hardpack.compaction import split as splitting
 from hardpack.errors import BadInput
 from hardpack.operations import maintenance, pause
 from hardpack.rules import late_rows, model, selection
-from hardpack.table import history, layout
+from hardpack.table import history, layout, state
 from hardpack.table import log_views as sensing
 from hardpack.table.history import ancestors, is_append, is_hardpacks, is_split, summary_of, trusted_states
 from hardpack.table.lineage import SEEN, Lineage
@@ -264,6 +264,11 @@ def _all_between(real: Any) -> Any:
     return lambda seen, sequence: real(seen, sequence) or (bool(seen.portions) and sequence <= seen.made)
 
 
+def _as_seen(real: Any) -> Any:
+    """No commit of others is recorded as having brought only seen rows."""
+    return lambda view: view.state.seen
+
+
 def _no_rollback(real: Any) -> Any:
     """Nobody asks whether the portions of a pass are still in the table's past."""
     return lambda ledger, *at: real(replace(ledger, earlier=()), *at)
@@ -332,6 +337,7 @@ MUTANTS = [
     Mutant("a topic made anew goes on as the old one", late_rows, "_begins_anew", _always(None), ("remade",)),
     Mutant("a deleted key is merely hidden", choice, "stays_under_vector", _none_is_gone, ("I5",)),
     Mutant("late rows leave with what hid them", Lineage, "_left_behind", _always(None), ("I9", "I9-risen")),
+    Mutant("a night makes packed rows late", state, "_with_rewrites", _as_seen, ("late-for-nothing",)),
     Mutant("a pause hides a mark", selection, "_why_broken", _none_under_a_pause, ("held",)),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]

@@ -20,9 +20,9 @@ __all__ = ["Oracle", "Pass", "Rows", "Said", "Violation", "must"]
 class Oracle:
     """What is known of one table, as long as it is that table."""
 
-    def __init__(self, apart: bool = True) -> None:
-        self.apart = apart
-        """Whether the table is partitioned by log; of others a merge-on-read UPDATE may look like late rows."""
+    def __init__(self, tells_late: bool = True) -> None:
+        self.tells_late = tells_late
+        """Whether metadata tells late rows exactly, as where the table is partitioned by log and files have bounds."""
         self.rows: dict[int | None, Rows] = {None: Rows({}, {}, {})}
         self.lines: dict[int | None, dict[int, Line]] = {None: {}}
         self.parents: dict[int | None, int | None] = {}
@@ -77,7 +77,9 @@ class Oracle:
         if left is None:
             for before in self.ancestors(snapshot):
                 lines = self.lines[before].items()
-                self.lines[before] = {log: replace(ln, loose=ln.loose | ln.tombs.keys()) for log, ln in lines}
+                self.lines[before] = {
+                    log: replace(ln, loose=ln.loose | ln.tombs.keys(), mixed=True) for log, ln in lines
+                }
             return
         lines = dict(self.lines[snapshot])
         for log, line in lines.items():
@@ -141,7 +143,9 @@ class Oracle:
                 gone = not any(r.rid in rows.shown for r in had) and (had or not has)
                 if gone or _looks_new(before, rows, log):
                     lines[log] = Line(covered=line.covered)
-                elif not replaces or line.untold:
+                    continue
+                line = lines[log] = replace(line, mixed=line.mixed or _mixes(before, rows, log, line))
+                if not replaces or line.untold:
                     again = {r.offset for r in rows.log(log) if r.rid not in before.of}
                     moved = {rid for rid in line.tombs if rid in rows.of and rows.of[rid].offset in again}
                     moved |= self._moved(before, rows, log) & line.tombs.keys()
@@ -224,6 +228,7 @@ class Oracle:
         return replace(
             line,
             untold=False,
+            mixed=False,
             bounded=landed.settings["log.cleaner.dedupe.buffer.size"] is not None,
             seen=line.seen | {r.rid for r in below},
             tombs={**line.tombs, **again, **fresh},
@@ -252,7 +257,7 @@ class Oracle:
             must(not unseen or now.refused, "I9",
                  f"log {log}: no pass saw the row at {unseen[0].offset if unseen else 0}, yet it counts as clean "
                  f"(first dirty {now.first_dirty})")  # fmt: skip
-            if self.apart:
+            if self.tells_late:
                 rules.refused_for_late_rows(log, now, rows, line)
             # while it has no row there is nothing that anybody could have cleaned
             told = now.held or not now.uncleanable or not rows.log(log)
@@ -274,6 +279,23 @@ def _in_place(before: Rows, after: Rows, log: int) -> frozenset[int]:
     return frozenset(
         r.rid for r in after.shown.values() if r.log == log and r.rid not in before.shown and r.offset in left
     )
+
+
+def _mixes(before: Rows, after: Rows, log: int, line: Line) -> bool:
+    """Tell whether others may have kept or taken late rows, as far as metadata goes.
+
+    They are hidden in their file, or have left with it while a new one spans their offsets.
+    """
+    came = [r for r in before.log(log) if r.rid not in line.seen and r.offset < (line.floor or 0)]
+    left = [r for r in came if after.file.get(r.rid) != before.file[r.rid]]
+    if any(before.file[r.rid] in after.sizes for r in left):
+        return True
+    late = [r.offset for r in left]
+    old, spans = set(before.file.values()), dict[str, list[int]]()
+    for row in after.log(log):
+        if after.file[row.rid] not in old:
+            spans.setdefault(after.file[row.rid], []).append(row.offset)
+    return any(min(found) <= offset <= max(found) for found in spans.values() for offset in late)
 
 
 def _looks_new(before: Rows, after: Rows, log: int) -> bool:

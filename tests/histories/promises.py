@@ -80,6 +80,8 @@ class Line:
     """Whether its last pass had an offset map of a given size, so that it may have ended inside a segment."""
     gone: Mapping[str, int] = field(default_factory=dict)
     """By key the offset of its removed tombstone."""
+    mixed: bool = False
+    """Whether others may have put late rows into files of other rows since its last pass, as far as metadata tells."""
     updated: frozenset[int] = frozenset()
     """Rows that others gave another key or value in place: what a key is by an UPDATE is its author's will."""
 

@@ -155,6 +155,20 @@ def trusted(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[
 
 
 @situation
+def packed(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """A row comes late beside rows that others have bin-packed, nights go by, and somebody deletes it."""
+    key, stays = rng.sample(ADDED, 2)
+    wants = {"idle.tombstones": "expire", "delete.retention.ms": str(HOUR)}
+    rows = [*_deleted(rng, t, log), _append(t, log, [stays])]
+    gone = [*rows, _clean(t), Step("advance", {"ms": 2 * HOUR}), Step("expire_tombstones", {"t": t})]
+    pack = Step("binpack", {"t": t, "mode": rng.choice(["starting", "replace"]), "share": 100, "logs": [log]})
+    night = [Step("nightly", {"t": t}), Step("advance", {"ms": rng.choice([HOUR, 8 * DAY])})]
+    late = [pack, _late(t, log, rng.choice([5, 10, 30]), key)]
+    rng.shuffle(late)
+    return wants, [*gone, *late, *night, *night, Step("delete", {"t": t, "key": key, "percent": 100, "log": log})]
+
+
+@situation
 def changed(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
     """A row comes whose tombstone is gone, others change it merge-on-read, and the file that it came in leaves."""
     key, expire = rng.choice(ADDED), Step("expire_tombstones", {"t": t})

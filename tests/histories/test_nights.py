@@ -7,7 +7,7 @@ from hardpack.table.history import trusted_states
 from tests.histories import foreign
 from tests.histories.known import CLEAN, DAY, HOUR, NIGHT, RUN, T, _advance, _append, _create, _do, _late
 from tests.histories.test_between_passes import offsets, whole_run
-from tests.histories.test_edges import expired, play, said
+from tests.histories.test_edges import expired, play, rows, said
 from tests.histories.test_other_tombstones import with_a_row
 
 pytestmark = pytest.mark.histories
@@ -33,6 +33,57 @@ def test_a_night_makes_no_packed_row_late(world, nights):
     assert not said(world).reason.startswith("refused")
     play(world, _append("r"), RUN)
     assert said(world).checkpoint
+
+
+def test_a_night_makes_no_row_late_that_others_packed_with_newer_ones(world):
+    """A compaction takes the head's small files too, where no pass has been yet."""
+    expired(world)
+    play(world, _append("p"), _append("q"), RUN, _advance(HOUR), _append("r"), PACKED, _late(10, "zz"))
+    for _ in range(3):
+        play(world, NIGHT, _advance(4 * DAY))
+    play(world, _do("delete", key="zz", percent=100))
+    assert not said(world).reason.startswith("refused")
+
+
+def test_a_rollback_behind_a_night_makes_no_packed_row_late(world):
+    """Its record does not hold there, and what packed the rows has expired."""
+    expired(world)
+    play(
+        world, _append("p"), _append("q"), RUN, PACKED, _advance(2 * DAY), _append("r"), _advance(4 * DAY),
+        _append("s"), NIGHT, _do("rollback", back=2),
+    )  # fmt: skip
+    assert not said(world).reason.startswith("refused")
+
+
+def test_a_row_of_a_deleted_key_is_refused_where_a_rollback_left_no_pass_that_tells(world):
+    """A night had expired all older passes; the tombstone is gone all the same (invariant 9)."""
+    play(
+        world, _create(delete__retention__ms="0", idle__tombstones="expire"), rows(("x", "tombstone", 2)),
+        rows(("a", "value", 1)), RUN, _advance(DAY), _do("expire_tombstones"), _append("c"), _advance(6 * DAY),
+        _append("d"), _advance(DAY + HOUR), RUN, NIGHT, _do("rollback", back=2),
+    )  # fmt: skip
+    assert said(world).checkpoint is None
+    assert not said(world).reason.startswith("refused"), "rows that were there are none that came"
+    play(world, _append("e"))
+    assert not said(world).reason.startswith("refused"), "nor are rows behind them"
+    play(world, _late(0, "x"))
+    for step in (NIGHT, _do("pause", log=0), _do("resume", log=0), _append("f"), RUN, _advance(8 * DAY), NIGHT):
+        play(world, step)
+    assert said(world).reason.startswith("refused: rows arrived at offset 0, where tombstones up to 5 have been")
+    play(world, _do("resume", log=0, trust=True), _append("g"), RUN)
+    assert said(world).checkpoint
+
+
+def test_rows_that_are_packed_after_a_late_one_was_deleted_on_read_are_not_late(world):
+    late_beside_packed_rows(world)
+    play(world, _do("delete", key="zz", percent=100, on_read=True), PACKED)
+    assert not said(world).reason.startswith("refused")
+
+
+def test_what_stands_behind_the_last_late_row_is_not_late_where_one_delete_takes_both(world):
+    expired(world)
+    play(world, _append("p"), _append("q"), RUN, _late(10, "a"), _do("delete", key="a", percent=100))
+    assert not said(world).reason.startswith("refused")
 
 
 def test_a_late_row_that_others_pack_with_seen_ones_stays_late_through_nights(world):

@@ -42,7 +42,7 @@ class LogPastRetention(LogWork):
             state = state_with_history(view, seen.read, base)
         else:
             # rows may arrive below the new log start while the first pass of a log is under way
-            state = replace(view.state, seen=SeenCommits(seen.read))
+            state = replace(view.state, seen=view.state.seen or SeenCommits(seen.read))
         gone = [f.max_offset for segment in self.retired.deleted for f in segment.files if f.tombstones != 0]
         state = replace(state, log_end=view.log_end)
         return after_retention(state, self.retired.log_start, max(gone, default=-1))

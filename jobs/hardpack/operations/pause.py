@@ -128,7 +128,7 @@ def remember(session: TableSession, now: int) -> dict[str, LogState]:
         if view.state == state and not rewritten_unseen(session.table, view):
             return state
         at = SnapshotRef(current.snapshot_id, current.sequence_number or 0)
-        if view.state.snapshot is None:
+        if view.state.snapshot is None and view.state.seen is None:
             # its rows are gone, which a rollback may undo
             return replace(view.state, snapshot=at, seen=SeenCommits(at.sequence_number), empty=not view.files)
         return state_with_history(view, at.sequence_number, at.id)

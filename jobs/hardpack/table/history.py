@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.rules.horizons import UNDATED, dated_anew
-from hardpack.rules.model import LogState, SnapshotRef
+from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.layout import FIELDS, TOMBSTONES, mean_other_rows
@@ -128,9 +128,17 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
     for log in undone | (states.keys() & earlier.keys()):
         # what nobody tells any more may have expired tombstones too
         certain = past.whole and not lost
-        unknown = LogState() if certain else LogState(expired_to=states[log].expired_to)
+        unknown = LogState() if certain else _untold(states[log])
         states[log] = replace(earlier.get(log, unknown), paused=states[log].paused, uncleanable=states[log].uncleanable)
     return past.within_past(states)
+
+
+def _untold(undone: LogState) -> LogState:
+    """Returns the state of a log of whose passes nobody tells any more, from that of a pass which was undone.
+
+    What stands there after a rollback came before that pass, and what has a greater sequence number came since.
+    """
+    return LogState(expired_to=undone.expired_to, seen=SeenCommits(undone.last_pass_sequence))
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,15 @@ counts as new: to clean rows again is safe, to pass over them is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from hardpack.rules.horizons import covered_to
+from hardpack.rules.horizons import Range, covered_to
 from hardpack.rules.model import DataFile, LogState, Partition, SeenCommits
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.history import ancestors, is_append, is_hardpacks, split_all_rows
@@ -63,13 +64,36 @@ _Question = tuple[str, int, Partition, SeenCommits, int]
 """Path of a file, its commit, its log, and of the log's state what an answer depends on."""
 
 
+class _Late:
+    """Offsets between which late rows lie, of several files.
+
+    Args:
+        ranges: the first and the last of each.
+    """
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        ordered = sorted(ranges)
+        self._firsts = [first for first, _ in ordered]
+        self._ends = list(accumulate((last for _, last in ordered), max))
+
+    def lowest_in(self, file: DataFile) -> int | None:
+        """Returns the lowest offset of late rows that a file may hold; None where it can hold none."""
+        at = bisect_right(self._firsts, file.min_offset)
+        if at and self._ends[at - 1] >= file.min_offset:
+            return file.min_offset
+        return self._firsts[at] if at < len(self._firsts) and self._firsts[at] <= file.max_offset else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """What is known of the rows that one commit took from a log; None where it took none."""
 
     all: Origin | None
+    late: _Late
+    """Where the late ones are among them; of a file of several logs nobody can tell, so that none of its are."""
     apart: Origin | None
     """What is known of them where a row that a file of several logs had counts as late from that file's first on."""
+    late_apart: _Late
 
 
 class Lineage:
@@ -181,9 +205,15 @@ class Lineage:
         question = _question("", snapshot.sequence_number or 0, log, state)
         if question not in self._taken:
             left = [(gone, self.origin(log, gone, state)) for gone in self._older(log, snapshot)]
+            emptied = self.changed(snapshot, log).emptied
             # no row of a file of several logs lies before its first, whichever log it is of
             apart = [replace(o, unseen_from=f.min_offset, late_from=f.min_offset) if f.trouble else o for f, o in left]
-            self._taken[question] = _Taken(_together([o for _, o in left]), _together(apart))
+            # rows of which others had taken all before are in none of the files that came
+            ends = [-1 if f.path in emptied else LONG_MAX if f.trouble else f.max_offset for f, _ in left]
+            self._taken[question] = _Taken(
+                _together([o for _, o in left]), _late_in([o for _, o in left], ends), _together(apart),
+                _late_in(apart, ends),
+            )  # fmt: skip
         return self._taken[question]
 
     def _look_up(self, log: Partition, file: DataFile, state: LogState) -> Origin:
@@ -203,20 +233,21 @@ class Lineage:
         if split_all_rows(snapshot):
             # appends had brought them in files of several logs
             return replace(new, since=file.file_sequence_number if change.since is None else change.since)
-        before = self._taken_by(log, snapshot, state).all
+        taken = self._taken_by(log, snapshot, state)
+        before = taken.all
         if is_hardpacks(snapshot):
             # phase two or a portion, which leave late rows to the end of a phase one
-            return _in_file(before, file) if before else SEEN
+            return _in_file(before, taken.late, file) if before else SEEN
         if change.in_trouble or (not change.removed and change.deleted is None):
             return self._of_no_one_log(log, file, state, snapshot)
         if snapshot.summary.operation == Operation.REPLACE:
-            return _in_file(before, file) if before and change.is_no_larger else new
+            return _in_file(before, taken.late, file) if before and change.is_no_larger else new
         if not before and change.rewrites(file):
             # the files in which the rows were may have left since, and with them whether they were late and since when
             known, on_read = ON_READ
             left = self._left_behind(log, snapshot, state) or Origin(since=file.file_sequence_number)
             return Origin(known, file.min_offset, _within(file, left.late_from), True, left.since, on_read)
-        return (_of_update(file, change, before) if before else None) or new
+        return (_of_update(file, change, before, taken.late) if before else None) or new
 
     def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, made_by: Snapshot) -> Origin:
         """Tells how rows came to be of a file into which a rewrite may have put those of several logs."""
@@ -229,7 +260,7 @@ class Lineage:
         unseen_from: int | None = file.min_offset
         late_from: int | None = file.min_offset
         if taken.apart and not file.trouble and self._changes_no_row(made_by):
-            own = _in_file(taken.apart, file)
+            own = _in_file(taken.apart, taken.late_apart, file)
             unseen_from, late_from = own.unseen_from, own.late_from
         # of files that left passes may have known other rows than these
         return Origin(None if known else known, unseen_from, late_from, True, since, on_read)
@@ -301,27 +332,33 @@ def _together(origins: Sequence[Origin]) -> Origin | None:
     return Origin(known, unseen_from, late_from, any(o.fresh for o in origins), min(o.since for o in origins), on_read)
 
 
-def _in_file(before: Origin, file: DataFile) -> Origin:
+def _late_in(origins: Iterable[Origin], ends: Iterable[int]) -> _Late:
+    """Returns where late rows are, given the last offset of each file; one that lies before them has none."""
+    told = zip((o.late_from for o in origins), ends, strict=True)
+    return _Late((first, end) for first, end in told if first is not None and first <= end)
+
+
+def _in_file(before: Origin, late: _Late, file: DataFile) -> Origin:
     """Tells of a file whose rows are as they were in those that it was made of."""
-    return replace(before, unseen_from=_within(file, before.unseen_from), late_from=_within(file, before.late_from))
+    return replace(before, unseen_from=_within(file, before.unseen_from), late_from=late.lowest_in(file))
 
 
-def _of_update(file: DataFile, change: Change, before: Origin) -> Origin | None:
+def _of_update(file: DataFile, change: Change, before: Origin, late: _Late) -> Origin | None:
     """Tells of a file of a commit that changes rows; None where they are held to be others than were there."""
     if not change.rewrites(file):
-        return _of_grown(file, change, before) if change.grows else None
-    late_from = file.min_offset if change.may_bring_more else _within(file, before.late_from)
+        return _of_grown(file, change, before, late) if change.grows else None
+    late_from = file.min_offset if change.may_bring_more else late.lowest_in(file)
     return replace(before, unseen_from=file.min_offset, late_from=late_from, fresh=True)
 
 
-def _of_grown(file: DataFile, change: Change, before: Origin) -> Origin:
+def _of_grown(file: DataFile, change: Change, before: Origin, late: _Late) -> Origin:
     """Tells of a file into which others put new rows beside old ones."""
     # where rows may lie between others, nobody can tell that they do not
     late_from: int | None = file.min_offset
     if change.grows_behind:
         # behind these files, which need not be behind the log
-        behind = change.last + 1
-        late_from = _within(file, behind if before.late_from is None else min(behind, before.late_from))
+        froms = late.lowest_in(file), _within(file, change.last + 1)
+        late_from = min((o for o in froms if o is not None), default=None)
     return replace(before, unseen_from=file.min_offset, late_from=late_from, fresh=True)
 
 

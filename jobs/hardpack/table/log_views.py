@@ -17,7 +17,7 @@ from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.history import ancestors, is_append, is_hardpacks, split_all_rows, trusted_states
-from hardpack.table.lineage import SEEN, Changes, Lineage, Origin, was_seen
+from hardpack.table.lineage import Changes, Lineage, Origin, was_seen
 from hardpack.table.manifests import ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.readers import slowest_readers
 from hardpack.table.snapshot_change import Change, change_of
@@ -210,12 +210,13 @@ def _view(
     """
     state = state if before is None else before.state
     files = [_no_younger(f, state) for f in files]
-    origins = [lineage.origin(partition, f, state) for f in files] if state.snapshot and files else []
+    told = state.snapshot or state.seen
+    origins = [lineage.origin(partition, f, state) for f in files] if told and files else []
     judged = before is None and origins and not state.empty
     if judged and lineage.replaced(partition, files, state, waiting):
         state, origins = started_anew(state), []
     rewrites = _rewrites(files, origins, state)
-    unseen, passed = state.unseen, max(state.checkpoint or 0, state.log_start or 0)
+    unseen, passed = state.unseen, _passed(state, files if before is None else (*before.files, *files))
     unseen_froms = [_below(o.unseen_from, passed) for o in origins] + [unseen.unseen_from if unseen else None]
     late_froms = [_below(o.late_from, passed) for o in origins]
     if unseen and unseen.known_at is None:
@@ -238,12 +239,29 @@ def _view(
     return LogView(partition, segments, state, None, _least(unseen_froms), late_from, packed=packed, rewrites=rewrites)
 
 
+def _passed(state: LogState, files: Iterable[DataFile]) -> int:
+    """Returns the offset below which rows that come are late."""
+    passed = max(state.checkpoint or 0, state.log_start or 0)
+    if state.checkpoint is not None or state.expired_to < 0:
+        return passed
+    # passes are undone, and what they removed may be gone: rows that come among those that are left may bring it back
+    end = max((f.max_offset for f in files if was_seen(f, state)), default=-1)
+    return max(passed, min(state.expired_to, end) + 1)
+
+
 def _rewrites(files: Sequence[DataFile], origins: Sequence[Origin], state: LogState) -> tuple[int, ...]:
-    """Returns the commits that no pass has seen of whose files passes have seen all rows, by sequence number."""
-    told = list(zip(files, origins, strict=False))
-    new = {f.file_sequence_number for f, origin in told if origin != SEEN}
-    came = {f.file_sequence_number for f, _ in told if not was_seen(f, state)}
-    return tuple(sorted(came - new))
+    """Returns the commits that no pass has seen and that brought only seen rows below the offsets that passes covered.
+
+    Args:
+        files: of the log.
+        origins: of the same files.
+        state: of the log.
+    """
+    covered = max(state.checkpoint or 0, state.log_start or 0, covered_to(state) + 1)
+    came = [(f, o) for f, o in zip(files, origins, strict=False) if not was_seen(f, state)]
+    new = [f for f, o in came if f.min_offset >= covered or _below(o.unseen_from, covered) is not None]
+    brought = {f.file_sequence_number for f in new}
+    return tuple(sorted({f.file_sequence_number for f, _ in came} - brought))
 
 
 def _no_younger(file: DataFile, state: LogState) -> DataFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +37,8 @@ class Change:
     """Rows that new row-level deletes take beside those that earlier ones took, None when they do not tell how many."""
     hidden: int = 0
     """Rows of the files that left which earlier deletes had taken, as far as these tell it."""
+    emptied: frozenset[str] = frozenset()
+    """Paths of the files that left of which earlier deletes had taken every row, as far as these tell it."""
 
     @cached_property
     def in_trouble(self) -> bool:
@@ -165,14 +167,20 @@ def change_of(
     came, out = built(added), built(removed)
     gone = {file.path.encode(): log for log, files in out.items() for file in files}
     before = [m for m in listed if m.content == ManifestContent.DELETES and m.added_snapshot_id != snapshot]
-    deleted, hidden = _deleted(reader, deletes), _hidden(reader, deletes, before, gone) if gone else {}
+    deleted, (hidden, by_path) = _deleted(reader, deletes), _hidden(reader, deletes, before, gone)
     # rows that left with a file of which nobody can tell the log may have been of any
     left = [file.of_no_one_log() for file in out.pop(None, ())]
     came.pop(None, None)
-    return {
-        log: Change(tuple(came.get(log, ())), (*out.get(log, ()), *left), _of_log(deleted, log), hidden.get(log, 0))
-        for log in {None, *came, *out, *deleted}
+    emptied = {
+        log: frozenset(f.path for f in files if by_path[f.path.encode()] >= f.rows) for log, files in out.items()
     }
+    return {
+        log: Change(
+            tuple(came.get(log, ())), (*out.get(log, ()), *left), _of_log(deleted, log), hidden.get(log, 0),
+            emptied.get(log, frozenset()),
+        )
+        for log in {None, *came, *out, *deleted}
+    }  # fmt: skip
 
 
 def _deleted(reader: ManifestReader, deletes: Collection[ManifestEntry]) -> Counts:
@@ -199,8 +207,8 @@ def _hidden(
     deletes: Collection[ManifestEntry],
     before: Iterable[ManifestFile],
     gone: Mapping[bytes, Partition | None],
-) -> dict[Partition | None, int]:
-    """Returns the rows that earlier deletes had surely taken of data files that left.
+) -> tuple[dict[Partition | None, int], Counter[bytes]]:
+    """Returns the rows that earlier deletes had surely taken of data files that left: by log, and by path.
 
     A deletion vector leaves with its file. Position deletes may stay, and tell whose they are if they are one file's.
 
@@ -210,7 +218,9 @@ def _hidden(
         before: manifests of earlier deletes, which stay.
         gone: by path the log of each data file that left.
     """
-    hidden = defaultdict[Partition | None, int](int)
+    hidden, by_path = defaultdict[Partition | None, int](int), Counter[bytes]()
+    if not gone:
+        return hidden, by_path
     left = [e.data_file for e in deletes if e.status == ManifestEntryStatus.DELETED]
     stay = [e.data_file for e in deletes if e.status == ManifestEntryStatus.EXISTING]
     stay += (file for manifest in before for file in reader.delete_files(manifest))
@@ -218,12 +228,13 @@ def _hidden(
     for file in (*left, *stay):
         if (path := _only_path(file)) is not None and path in gone:
             hidden[gone[path]] += file.record_count
+            by_path[path] += file.record_count
     for file in left:
         # where its bounds do not name the data file
         if _is_vector(file) and _only_path(file) is None:
             log = reader.named_log(file)
             hidden[alone if log is None else log] += file.record_count
-    return hidden
+    return hidden, by_path
 
 
 def _is_vector(file: IceFile) -> bool:

@@ -125,9 +125,10 @@ def state_with_history(view: LogView, sequence: int, at: int | None = None) -> L
 
 
 def _with_rewrites(view: LogView) -> SeenCommits | None:
-    """Returns what passes have seen, and the commits that have only brought it anew, where late rows are beside it.
+    """Returns what passes have seen, and the commits that have only brought it anew.
 
-    `Unseen` tells of all files together, so that these would count as late once nothing else tells of them.
+    `Unseen` tells of all files together, so that these would count as late beside late rows, or after a rollback to
+    where it does not hold, once nothing else tells of them.
     """
     seen = view.state.seen
     if seen is None:
@@ -135,8 +136,7 @@ def _with_rewrites(view: LogView) -> SeenCommits | None:
     there = {file.file_sequence_number for file in view.files}
     # a pass made its portions before its last commit
     kept = {n for n in seen.portions if n <= seen.last or n in there}
-    rewrites = set(view.rewrites) if view.late_from is not None else set()
-    return seen._replace(portions=tuple(sorted(kept | rewrites)))
+    return seen._replace(portions=tuple(sorted(kept | set(view.rewrites))))
 
 
 def log_to_json(state: LogState) -> dict[str, Any]:
