@@ -231,7 +231,7 @@ class LogView:
     packed: tuple[DataFile, ...] = ()
     """Where rows came late: files that compactions of others have put into others since the last pass."""
     rewrites: tuple[int, ...] = ()
-    """Sequence numbers of the commits since the last pass that brought only rows it had seen, or such and newer ones."""
+    """Sequence numbers of commits since the last pass that brought only rows it had seen, or such and newer ones."""
 
     @property
     def name(self) -> str:
