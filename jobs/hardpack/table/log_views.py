@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.table import Table
@@ -216,7 +217,7 @@ def _view(
     if judged and lineage.replaced(partition, files, state, waiting):
         state, origins = started_anew(state), []
     rewrites = _rewrites(files, origins, state)
-    unseen, passed = state.unseen, _passed(state, files if before is None else (*before.files, *files))
+    unseen, passed = state.unseen, _passed(state, files, before)
     unseen_froms = [_below(o.unseen_from, passed) for o in origins] + [unseen.unseen_from if unseen else None]
     late_froms = [_below(o.late_from, passed) for o in origins]
     if unseen and unseen.known_at is None:
@@ -239,13 +240,14 @@ def _view(
     return LogView(partition, segments, state, None, _least(unseen_froms), late_from, packed=packed, rewrites=rewrites)
 
 
-def _passed(state: LogState, files: Iterable[DataFile]) -> int:
+def _passed(state: LogState, files: Iterable[DataFile], before: LogView | None) -> int:
     """Returns the offset below which rows that come are late."""
     passed = max(state.checkpoint or 0, state.log_start or 0)
     if state.checkpoint is not None or state.expired_to < 0:
         return passed
     # passes are undone, and what they removed may be gone: rows that come among those that are left may bring it back
-    end = max((f.max_offset for f in files if was_seen(f, state)), default=-1)
+    there = chain(before.files if before else (), files)
+    end = max((f.max_offset for f in there if was_seen(f, state)), default=-1)
     return max(passed, min(state.expired_to, end) + 1)
 
 

@@ -38,7 +38,7 @@ class Change:
     hidden: int = 0
     """Rows of the files that left which earlier deletes had taken, as far as these tell it."""
     emptied: frozenset[str] = frozenset()
-    """Paths of the files that left of which earlier deletes had taken every row, as far as these tell it."""
+    """Paths of the files that left of which one earlier delete file or vector had taken every row."""
 
     @cached_property
     def in_trouble(self) -> bool:
@@ -208,7 +208,8 @@ def _hidden(
     before: Iterable[ManifestFile],
     gone: Mapping[bytes, Partition | None],
 ) -> tuple[dict[Partition | None, int], Counter[bytes]]:
-    """Returns the rows that earlier deletes had surely taken of data files that left: by log, and by path.
+    """Returns the rows that earlier deletes had surely taken of data files that left: by log, and by path those of one
+    delete file, as two may name the same rows.
 
     A deletion vector leaves with its file. Position deletes may stay, and tell whose they are if they are one file's.
 
@@ -228,7 +229,7 @@ def _hidden(
     for file in (*left, *stay):
         if (path := _only_path(file)) is not None and path in gone:
             hidden[gone[path]] += file.record_count
-            by_path[path] += file.record_count
+            by_path[path] = max(by_path[path], file.record_count)
     for file in left:
         # where its bounds do not name the data file
         if _is_vector(file) and _only_path(file) is None:
