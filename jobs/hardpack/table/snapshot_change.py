@@ -208,10 +208,10 @@ def _hidden(
     before: Iterable[ManifestFile],
     gone: Mapping[bytes, Partition | None],
 ) -> tuple[dict[Partition | None, int], Counter[bytes]]:
-    """Returns the rows that earlier deletes had surely taken of data files that left: by log, and by path those of one
-    delete file, as two may name the same rows.
+    """Returns the rows that earlier deletes had surely taken of data files that left, by log and by path.
 
     A deletion vector leaves with its file. Position deletes may stay, and tell whose they are if they are one file's.
+    By path the rows of one delete file count alone, as two may name the same ones.
 
     Args:
         reader: the table's.
