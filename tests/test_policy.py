@@ -124,29 +124,6 @@ def test_a_wrong_policy_keeps_its_tables_and_holds_up_no_other(write_policies, w
     assert found.settings("x.z") == {}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    ["settings: {segment.byte: 7}", "locked: [segment.byte]", "readers: [{table: x.y, name: r}]", "setings: {}",
-     "schedule: x, settings: {segment.byte: 7}", "deadline.ms: 5"],
-)  # fmt: skip
-def test_verbs_on_tables_whose_settings_are_wrong_are_refused(write_policies, wrong):
-    write_policies(f"policies: [{{name: a, tables: [x.y], {wrong}}}]")
-    found = policies_in_force()
-    with pytest.raises(BadInput) as refusal:
-        found.settings("x.y")
-    assert str(refusal.value) == f"x.y: {found.policies[0].problem}"
-
-
-@pytest.mark.parametrize(
-    "wrong", ["schedule: x", "timezone: Mars", "retries: -1", "driver.memory: much, owner: ''", "order: random"]
-)
-def test_what_is_wrong_of_runs_alone_keeps_nobody_from_a_pause(write_policies, wrong):
-    write_policies(f"policies: [{{name: a, tables: [x.y], settings: {{segment.bytes: 77}}, {wrong}}}]")
-    found = policies_in_force()
-    assert found.policies[0].problem
-    assert found.settings("x.y")["segment.bytes"] == "77"
-
-
 @pytest.mark.parametrize("schedule", ["@daily", "0 0 1 1 *", "0 0 29 2 *", "0 0 1 1 * 0", ""])
 def test_any_time_that_there_will_be_is_a_schedule(schedule):
     assert Policy(name="a", tables=["x.y"], schedule=schedule).schedule == schedule

@@ -3,6 +3,7 @@
 import pytest
 from hardpack import Hardpack
 from hardpack.cli.main import app
+from hardpack.errors import BadInput
 from hardpack.policy import Policies
 from hardpack.policy.file import load_policies, policies_in_force
 from typer.testing import CliRunner
@@ -115,3 +116,26 @@ def test_a_field_that_is_no_number_or_no_name_is_refused(write_policies, given, 
 def test_a_policy_that_gets_no_table_is_told_of(first, second, said):
     policies = Policies.model_validate({"policies": [{"name": "a", "tables": first}, {"name": "b", "tables": second}]})
     assert any(said in doubt for doubt in policies.doubts()) if said else policies.doubts() == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["settings: {segment.byte: 7}", "locked: [segment.byte]", "readers: [{table: x.y, name: r}]", "setings: {}",
+     "schedule: x, settings: {segment.byte: 7}", "deadline.ms: 5"],
+)  # fmt: skip
+def test_verbs_on_tables_whose_settings_are_wrong_are_refused(write_policies, wrong):
+    write_policies(f"policies: [{{name: a, tables: [x.y], {wrong}}}]")
+    found = policies_in_force()
+    with pytest.raises(BadInput) as refusal:
+        found.settings("x.y")
+    assert str(refusal.value) == f"x.y: {found.policies[0].problem}"
+
+
+@pytest.mark.parametrize(
+    "wrong", ["schedule: x", "timezone: Mars", "retries: -1", "driver.memory: much, owner: ''", "order: random"]
+)
+def test_what_is_wrong_of_runs_alone_keeps_nobody_from_a_pause(write_policies, wrong):
+    write_policies(f"policies: [{{name: a, tables: [x.y], settings: {{segment.bytes: 77}}, {wrong}}}]")
+    found = policies_in_force()
+    assert found.policies[0].problem
+    assert found.settings("x.y")["segment.bytes"] == "77"
