@@ -45,7 +45,7 @@ def test_a_night_makes_no_row_late_that_others_packed_with_newer_ones(world):
     assert not said(world).reason.startswith("refused")
 
 
-def test_a_rollback_behind_a_night_makes_no_packed_row_late(world):
+def test_a_rollback_to_before_a_night_makes_no_packed_row_late(world):
     """Its record does not hold there, and what packed the rows has expired."""
     expired(world)
     play(

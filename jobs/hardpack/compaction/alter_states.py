@@ -103,7 +103,7 @@ def alter_states(
     states = trusted_states(table)
     changed = {name: change(view, state_of(states, name)) for name, view in views.items()}
     on_record = read_state(session.name, table.properties)
-    # after a rollback the property may say already what nobody believes before a commit says so
+    # after a rollback the property may already say the new state, which counts only once a commit says it
     stands = all(state == state_of(states, name) for name, state in changed.items())
     if stands and all(state == state_of(on_record, name) for name, state in (states | changed).items()):
         return changed

@@ -127,8 +127,12 @@ def dated_anew(state: LogState, horizon_ms: int) -> LogState:
 
 
 def dated(state: LogState, horizon_ms: int) -> LogState:
-    """Returns the state with this horizon, ms, for the tombstones that `UNDATED` stands for."""
-    return replace(state, horizons=tuple((o, horizon_ms if ms == UNDATED else ms) for o, ms in state.horizons))
+    """Returns the state with this horizon, ms, where a rollback left tombstones without one.
+
+    Late ones that no pass has covered lie at the checkpoint or behind it, and wait for that pass.
+    """
+    undated = {up_to for start, up_to in _undated(state.horizons) if start < (state.checkpoint or 0)}
+    return replace(state, horizons=tuple((o, horizon_ms if o in undated else ms) for o, ms in state.horizons))
 
 
 def undone_clock(

@@ -54,7 +54,7 @@ def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
         return None
     unseen, seen = list[DataFile](), list[DataFile]()
     for file in (*log.files, *log.packed):
-        (seen if log.state.seen_commits.holds(file.file_sequence_number) else unseen).append(file)
+        (seen if log.state.seen_commits.by_passes(file.file_sequence_number) else unseen).append(file)
     came, there = unseen, seen
     if not seen:
         # others have changed what was there, so that no pass has seen it either; rows that came in order are newer

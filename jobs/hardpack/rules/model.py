@@ -121,8 +121,12 @@ class SeenCommits(NamedTuple):
     read: int
     made: int = 0
     portions: tuple[int, ...] = ()
-    """Sequence numbers of the commits that a pass made before its last one, none where it made but one; and of others'
-    that brought no row that it had not seen, as far as these have been recorded."""
+    """Sequence numbers of the commits that a pass made before its last one, none where it made but one. Numbers behind
+    `made` are of commits since that brought seen rows anew, perhaps beside rows of the head."""
+
+    def by_passes(self, sequence_number: int) -> bool:
+        """Returns whether a commit is among them that a pass read or made, and none that was recorded since."""
+        return self.holds(sequence_number) and sequence_number <= self.last
 
     def holds(self, sequence_number: int) -> bool:
         """Returns whether a commit is among them."""
@@ -231,7 +235,7 @@ class LogView:
     packed: tuple[DataFile, ...] = ()
     """Where rows came late: files that compactions of others have put into others since the last pass."""
     rewrites: tuple[int, ...] = ()
-    """Sequence numbers of commits since the last pass that brought only rows it had seen, or such and newer ones."""
+    """Sequence numbers of commits since the last pass that brought rows it had seen, and no others but of the head."""
 
     @property
     def name(self) -> str:

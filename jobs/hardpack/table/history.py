@@ -138,6 +138,9 @@ def _untold(undone: LogState) -> LogState:
 
     What stands there after a rollback came before that pass, and what has a greater sequence number came since.
     """
+    if undone.checkpoint is None and undone.seen:
+        # it was such a log before
+        return LogState(expired_to=undone.expired_to, seen=SeenCommits(undone.seen.read))
     return LogState(expired_to=undone.expired_to, seen=SeenCommits(undone.last_pass_sequence))
 
 

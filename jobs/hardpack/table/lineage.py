@@ -90,10 +90,21 @@ class _Taken:
 
     all: Origin | None
     late: _Late
-    """Where the late ones are among them; of a file of several logs nobody can tell, so that none of its are."""
+    """Where the late ones are among them, those of files of several logs left out."""
     apart: Origin | None
     """What is known of them where a row that a file of several logs had counts as late from that file's first on."""
     late_apart: _Late
+    fresh_below: bool
+    """Whether tombstones without a horizon may be among those that passes have seen."""
+
+    def in_file(self, file: DataFile, apart: bool = False) -> Origin:
+        """Tells of a file whose rows are as they were in those that it was made of; a pass made one of none."""
+        before, late = (self.apart, self.late_apart) if apart else (self.all, self.late)
+        if before is None:
+            return SEEN
+        unseen_from = _within(file, before.unseen_from)
+        fresh = before.fresh and (unseen_from is not None or self.fresh_below)
+        return replace(before, unseen_from=unseen_from, late_from=late.lowest_in(file), fresh=fresh)
 
 
 class Lineage:
@@ -187,7 +198,7 @@ class Lineage:
         return tuple(
             file
             for sequence, snapshot in self.commits.items()
-            if not state.seen_commits.holds(sequence)
+            if not state.seen_commits.by_passes(sequence)
             and snapshot.summary
             and snapshot.summary.operation == Operation.REPLACE
             and not is_hardpacks(snapshot)
@@ -212,7 +223,7 @@ class Lineage:
             ends = [-1 if f.path in emptied else LONG_MAX if f.trouble else f.max_offset for f, _ in left]
             self._taken[question] = _Taken(
                 _together([o for _, o in left]), _late_in([o for _, o in left], ends), _together(apart),
-                _late_in(apart, ends),
+                _late_in(apart, ends), any(o.fresh and o.unseen_from is None for _, o in left),
             )  # fmt: skip
         return self._taken[question]
 
@@ -237,11 +248,11 @@ class Lineage:
         before = taken.all
         if is_hardpacks(snapshot):
             # phase two or a portion, which leave late rows to the end of a phase one
-            return _in_file(before, taken.late, file) if before else SEEN
+            return taken.in_file(file)
         if change.in_trouble or (not change.removed and change.deleted is None):
             return self._of_no_one_log(log, file, state, snapshot)
         if snapshot.summary.operation == Operation.REPLACE:
-            return _in_file(before, taken.late, file) if before and change.is_no_larger else new
+            return taken.in_file(file) if before and change.is_no_larger else new
         if not before and change.rewrites(file):
             # the files in which the rows were may have left since, and with them whether they were late and since when
             known, on_read = ON_READ
@@ -260,7 +271,7 @@ class Lineage:
         unseen_from: int | None = file.min_offset
         late_from: int | None = file.min_offset
         if taken.apart and not file.trouble and self._changes_no_row(made_by):
-            own = _in_file(taken.apart, taken.late_apart, file)
+            own = taken.in_file(file, apart=True)
             unseen_from, late_from = own.unseen_from, own.late_from
         # of files that left passes may have known other rows than these
         return Origin(None if known else known, unseen_from, late_from, True, since, on_read)
@@ -336,11 +347,6 @@ def _late_in(origins: Iterable[Origin], ends: Iterable[int]) -> _Late:
     """Returns where late rows are, given the last offset of each file; one that lies before them has none."""
     told = zip((o.late_from for o in origins), ends, strict=True)
     return _Late((first, end) for first, end in told if first is not None and first <= end)
-
-
-def _in_file(before: Origin, late: _Late, file: DataFile) -> Origin:
-    """Tells of a file whose rows are as they were in those that it was made of."""
-    return replace(before, unseen_from=_within(file, before.unseen_from), late_from=late.lowest_in(file))
 
 
 def _of_update(file: DataFile, change: Change, before: Origin, late: _Late) -> Origin | None:

@@ -18,7 +18,7 @@ from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.history import ancestors, is_append, is_hardpacks, split_all_rows, trusted_states
-from hardpack.table.lineage import Changes, Lineage, Origin, was_seen
+from hardpack.table.lineage import Changes, Lineage, was_seen
 from hardpack.table.manifests import ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.readers import slowest_readers
 from hardpack.table.snapshot_change import Change, change_of
@@ -211,13 +211,13 @@ def _view(
     """
     state = state if before is None else before.state
     files = [_no_younger(f, state) for f in files]
-    told = state.snapshot or state.seen
-    origins = [lineage.origin(partition, f, state) for f in files] if told and files else []
+    has_history = state.snapshot or state.seen
+    origins = [lineage.origin(partition, f, state) for f in files] if has_history and files else []
     judged = before is None and origins and not state.empty
     if judged and lineage.replaced(partition, files, state, waiting):
         state, origins = started_anew(state), []
-    rewrites = _rewrites(files, origins, state)
-    unseen, passed = state.unseen, _passed(state, files, before)
+    unseen, passed = state.unseen, _passed(partition, state, files, before, lineage)
+    rewrites = _rewrites(partition, files, state, passed, lineage)
     unseen_froms = [_below(o.unseen_from, passed) for o in origins] + [unseen.unseen_from if unseen else None]
     late_froms = [_below(o.late_from, passed) for o in origins]
     if unseen and unseen.known_at is None:
@@ -229,7 +229,7 @@ def _view(
     else:
         unseen_froms.append(before.unseen_from)
         late_froms.append(before.late_from)
-        rewrites = (*before.rewrites, *rewrites)
+        rewrites = tuple(sorted({*before.rewrites, *rewrites}))
         end = max([before.segments[-1].last_offset, *state.layout[-1:]])
         if min(f.min_offset for f in files) > end:
             segments = before.segments + to_segments(files, state.layout, left_at)
@@ -240,30 +240,49 @@ def _view(
     return LogView(partition, segments, state, None, _least(unseen_froms), late_from, packed=packed, rewrites=rewrites)
 
 
-def _passed(state: LogState, files: Iterable[DataFile], before: LogView | None) -> int:
+def _passed(
+    partition: Partition, state: LogState, files: Iterable[DataFile], before: LogView | None, lineage: Lineage
+) -> int:
     """Returns the offset below which rows that come are late."""
     passed = max(state.checkpoint or 0, state.log_start or 0)
     if state.checkpoint is not None or state.expired_to < 0:
         return passed
     # passes are undone, and what they removed may be gone: rows that come among those that are left may bring it back
     there = chain(before.files if before else (), files)
-    end = max((f.max_offset for f in there if was_seen(f, state)), default=-1)
+    end = max((f.max_offset for f in there if lineage.origin(partition, f, state).known is not False), default=-1)
     return max(passed, min(state.expired_to, end) + 1)
 
 
-def _rewrites(files: Sequence[DataFile], origins: Sequence[Origin], state: LogState) -> tuple[int, ...]:
-    """Returns the commits that no pass has seen and that brought only seen rows below the offsets that passes covered.
+def _rewrites(
+    partition: Partition, files: Iterable[DataFile], state: LogState, passed: int, lineage: Lineage
+) -> tuple[int, ...]:
+    """Returns the commits since the last pass that brought seen rows, and no others but of the head.
 
     Args:
+        partition: of the log.
         files: of the log.
-        origins: of the same files.
         state: of the log.
+        passed: the offset below which rows that come are late.
+        lineage: of the table.
     """
-    covered = max(state.checkpoint or 0, state.log_start or 0, covered_to(state) + 1)
-    came = [(f, o) for f, o in zip(files, origins, strict=False) if not was_seen(f, state)]
-    new = [f for f, o in came if f.min_offset >= covered or _below(o.unseen_from, covered) is not None]
-    brought = {f.file_sequence_number for f in new}
-    return tuple(sorted({f.file_sequence_number for f, _ in came} - brought))
+    if not state.seen:
+        return ()
+    covered, read = max(passed, covered_to(state) + 1), state.seen
+    came = {f.file_sequence_number for f in files if f.file_sequence_number > read.last and f.min_offset < covered}
+
+    def is_told(sequence: int) -> bool:
+        snapshot = lineage.commits.get(sequence)
+        # what history no longer tells of, others may bring back
+        return (
+            snapshot is not None and not is_append(snapshot) and not lineage.changed(snapshot, partition).brings_mixed
+        )
+
+    def is_seen(file: DataFile) -> bool:
+        origin = lineage.origin(partition, file, state)
+        return _below(origin.unseen_from, covered) is None and (origin.unseen_from is not None or not origin.fresh)
+
+    brought = {n: lineage.changed(lineage.commits[n], partition).added for n in came if is_told(n)}
+    return tuple(sorted(n for n, new in brought.items() if all(is_seen(f) for f in new if f.min_offset < covered)))
 
 
 def _no_younger(file: DataFile, state: LogState) -> DataFile:

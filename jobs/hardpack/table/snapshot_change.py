@@ -38,7 +38,9 @@ class Change:
     hidden: int = 0
     """Rows of the files that left which earlier deletes had taken, as far as these tell it."""
     emptied: frozenset[str] = frozenset()
-    """Paths of the files that left of which one earlier delete file or vector had taken every row."""
+    """Paths of the files that left of which one earlier delete file, whose bounds name it, had taken every row."""
+    brings_mixed: bool = False
+    """Whether the snapshot brought files of which nobody can tell the log."""
 
     @cached_property
     def in_trouble(self) -> bool:
@@ -170,14 +172,14 @@ def change_of(
     deleted, (hidden, by_path) = _deleted(reader, deletes), _hidden(reader, deletes, before, gone)
     # rows that left with a file of which nobody can tell the log may have been of any
     left = [file.of_no_one_log() for file in out.pop(None, ())]
-    came.pop(None, None)
+    mixed = bool(came.pop(None, ()))
     emptied = {
         log: frozenset(f.path for f in files if by_path[f.path.encode()] >= f.rows) for log, files in out.items()
     }
     return {
         log: Change(
             tuple(came.get(log, ())), (*out.get(log, ()), *left), _of_log(deleted, log), hidden.get(log, 0),
-            emptied.get(log, frozenset()),
+            emptied.get(log, frozenset()), mixed,
         )
         for log in {None, *came, *out, *deleted}
     }  # fmt: skip

@@ -115,7 +115,7 @@ def state_with_history(view: LogView, sequence: int, at: int | None = None) -> L
         sequence: the commit's sequence number.
         at: the commit's snapshot, where no file is written of which it tells.
     """
-    if view.state.snapshot is None:
+    if view.state.snapshot is None and view.state.seen is None:
         return view.state
     if (before := view.state.unseen) and before.known_at is None and before.late_from is not None:
         # what a full map left of late rows stands in files of the pass, which count as seen
@@ -134,7 +134,7 @@ def _with_rewrites(view: LogView) -> SeenCommits | None:
     if seen is None:
         return None
     there = {file.file_sequence_number for file in view.files}
-    # a pass made its portions before its last commit
+    # those up to the last commit of a pass are its own
     kept = {n for n in seen.portions if n <= seen.last or n in there}
     return seen._replace(portions=tuple(sorted(kept | set(view.rewrites))))
 
