@@ -261,7 +261,7 @@ def _never_grows(real: Any) -> Any:
 
 def _all_between(real: Any) -> Any:
     """What came between the portions of a pass counts as seen."""
-    return lambda seen, sequence: real(seen, sequence) or (bool(seen.portions) and sequence <= seen.made)
+    return lambda seen, sequence: real(seen, sequence) or (bool(seen.further) and sequence <= seen.made)
 
 
 def _as_seen(real: Any) -> Any:

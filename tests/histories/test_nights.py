@@ -99,7 +99,7 @@ def test_what_nights_record_of_packed_rows_does_not_grow(world):
     sizes = []
     for _ in range(8):
         play(world, _do("update", column="ingested", key="q"), PACKED, NIGHT, _advance(4 * DAY))
-        sizes.append(len(trusted_states(world.lake.load_table(T))["0"].seen.portions))
+        sizes.append(len(trusted_states(world.lake.load_table(T))["0"].seen.further))
     assert max(sizes) <= 1, f"{sizes} commits recorded of {len(tab.paths(tab.current))} files"
 
 

@@ -115,7 +115,7 @@ def test_rows_that_others_pack_after_such_a_rollback_are_not_late(world, untold)
     for _ in range(4):
         play(world, NIGHT, _advance(4 * DAY), _append("z"))
     assert not said(world).reason.startswith("refused")
-    assert len(state(world).seen.portions) == 1
+    assert len(state(world).seen.further) == 1
 
 
 def test_a_late_row_is_refused_after_such_a_rollback_though_others_packed_all(world, untold):

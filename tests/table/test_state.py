@@ -90,10 +90,10 @@ def test_what_a_pass_recorded_names_no_snapshot():
 
 
 def test_a_state_without_trust_or_portions_is_one_that_older_versions_read():
-    plain, portions = SeenCommits(4, 5), SeenCommits(4, 5, (6,))
+    plain, further = SeenCommits(4, 5), SeenCommits(4, 5, (6,))
     for state, version in (
         (LogState(seen=plain), 3),
-        (LogState(seen=portions), 4),
+        (LogState(seen=further), 4),
         (LogState(seen=plain, trusted_to=4), 5),
     ):
         assert json.loads(write_state({"0": state}))["version"] == version

@@ -68,7 +68,7 @@ def together(earlier: Sequence[PublishedPortion], last: Staged) -> Staged:
     """
     parts = [*(portion.staged for portion in earlier), last]
     inputs, facts = last.choice.inputs, last.choice.dead.facts
-    seen = inputs.seen._replace(portions=tuple(portion.snapshot.sequence_number for portion in earlier))
+    seen = inputs.seen._replace(further=tuple(portion.snapshot.sequence_number for portion in earlier))
     dead = {path: rows for part in parts for path, rows in part.choice.dead.files.items()}
     rewrite = [run for part in parts for run in part.choice.rewrite]
     choice = Choice(replace(inputs, seen=seen), DeadRows(dead, facts), last.choice.hide, rewrite)

@@ -120,9 +120,9 @@ class SeenCommits(NamedTuple):
 
     read: int
     made: int = 0
-    portions: tuple[int, ...] = ()
-    """Sequence numbers of the commits that a pass made before its last one, none where it made but one. Numbers behind
-    `made` are of commits since that brought seen rows anew, perhaps beside rows of the head."""
+    further: tuple[int, ...] = ()
+    """The commits that a pass made before its last one, in portions; and, behind `made`, those of others and of ours
+    since that brought seen rows anew, perhaps beside rows of the head."""
 
     def by_passes(self, sequence_number: int) -> bool:
         """Returns whether a commit is among them that a pass read or made, and none that was recorded since."""
@@ -130,7 +130,7 @@ class SeenCommits(NamedTuple):
 
     def holds(self, sequence_number: int) -> bool:
         """Returns whether a commit is among them."""
-        return sequence_number <= self.read or sequence_number == self.made or sequence_number in self.portions
+        return sequence_number <= self.read or sequence_number == self.made or sequence_number in self.further
 
     @property
     def last(self) -> int:

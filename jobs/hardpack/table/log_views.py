@@ -267,8 +267,8 @@ def _rewrites(
     """
     if not state.seen:
         return ()
-    covered, read = max(passed, covered_to(state) + 1), state.seen
-    came = {f.file_sequence_number for f in files if f.file_sequence_number > read.last and f.min_offset < covered}
+    covered, seen = max(passed, covered_to(state) + 1), state.seen
+    came = {f.file_sequence_number for f in files if f.file_sequence_number > seen.last and f.min_offset < covered}
 
     def is_told(sequence: int) -> bool:
         snapshot = lineage.commits.get(sequence)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
 PLAN_SUMMARY = "hardpack.plan"
-VERSION, WITHOUT_TRUST, WITHOUT_PORTIONS = 5, 4, 3
+VERSION, WITHOUT_TRUST, WITHOUT_FURTHER = 5, 4, 3
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
 """Logs from which on each field stands in one list; fewer stand each by itself, for people to read."""
@@ -80,9 +80,9 @@ def write_state(logs: Mapping[str, LogState]) -> str:
 def _text(logs: Mapping[str, LogState]) -> str:
     entries = {name: log_to_json(state) for name, state in sorted(logs.items())}
     # what says nothing that is new is written so that older versions read it
-    portions = any(state.seen and state.seen.portions for state in logs.values())
+    further = any(state.seen and state.seen.further for state in logs.values())
     trust = any(state.trusted_to for state in logs.values())
-    version = {"version": VERSION if trust else WITHOUT_TRUST if portions else WITHOUT_PORTIONS}
+    version = {"version": VERSION if trust else WITHOUT_TRUST if further else WITHOUT_FURTHER}
     if len(entries) < FEW_LOGS:
         return json.dumps(version | {"logs": entries}, separators=(",", ":"))
     return json.dumps(version | columns_of(entries), separators=(",", ":"))
@@ -135,8 +135,8 @@ def _with_rewrites(view: LogView) -> SeenCommits | None:
         return None
     there = {file.file_sequence_number for file in view.files}
     # those up to the last commit of a pass are its own
-    kept = {n for n in seen.portions if n <= seen.last or n in there}
-    return seen._replace(portions=tuple(sorted(kept | set(view.rewrites))))
+    kept = {n for n in seen.further if n <= seen.last or n in there}
+    return seen._replace(further=tuple(sorted(kept | set(view.rewrites))))
 
 
 def log_to_json(state: LogState) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "paused": state.paused or None,
         "uncleanable": state.uncleanable,
         "snapshot": list(state.snapshot or ()),
-        "seen": [state.seen.read, state.seen.made, *state.seen.portions] if state.seen else [],
+        "seen": [state.seen.read, state.seen.made, *state.seen.further] if state.seen else [],
         "unseen": [unseen.unseen_from, unseen.late_from, unseen.known_to, *_given(unseen.known_at)] if unseen else [],
         "there_by": list(state.there_by or ()),
         "empty": state.empty or None,
