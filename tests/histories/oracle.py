@@ -144,7 +144,9 @@ class Oracle:
                 if gone or _looks_new(before, rows, log):
                     lines[log] = Line(covered=line.covered)
                     continue
-                line = lines[log] = replace(line, mixed=line.mixed or _mixes(before, rows, log, line))
+                mixed = line.mixed or _mixes(before, rows, log, line)
+                # a row that was taken and is picked again comes as any other
+                line = lines[log] = replace(line, mixed=mixed, seen=line.seen - (rows.of.keys() - before.shown.keys()))
                 if not replaces or line.untold:
                     again = {r.offset for r in rows.log(log) if r.rid not in before.of}
                     moved = {rid for rid in line.tombs if rid in rows.of and rows.of[rid].offset in again}

@@ -131,3 +131,22 @@ def test_a_late_row_stays_refused_after_another_such_rollback(world, untold):
     play(world, _do("settings", cleanup__policy="compact,delete", retention__ms=str(9 * DAY)), _do("retention"))
     go(world, untold, there)
     assert said(world).reason.startswith(f"{REFUSED} 7")
+
+
+def test_a_late_row_that_was_refused_stays_so_where_a_rollback_left_no_pass_that_tells(world):
+    """Retention came after it, which takes no late row into account."""
+    tab = play(
+        world, _create(delete__retention__ms="0", idle__tombstones="expire"), rows(("q", "value", 1)),
+        _advance(2 * DAY), rows(("x", "tombstone", 5), ("a", "value", 1)), _append("b"), RUN, _advance(DAY),
+        _do("expire_tombstones"), _advance(6 * DAY), _append("c"),
+    )  # fmt: skip
+    put(world, (7, "x", "value"))
+    there = tab.current
+    assert said(world).reason.startswith(REFUSED)
+    play(
+        world, _advance(DAY), _do("settings", cleanup__policy="compact,delete", retention__ms=str(8 * DAY)),
+        _do("retention"), NIGHT,
+    )  # fmt: skip
+    go(world, tab, there)
+    assert said(world).checkpoint is None
+    assert said(world).reason.startswith(f"{REFUSED} 7")

@@ -10,7 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.rules.horizons import UNDATED, dated_anew
-from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
+from hardpack.rules.model import LogState, SnapshotRef
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.layout import FIELDS, TOMBSTONES, mean_other_rows
@@ -136,12 +136,9 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
 def _untold(undone: LogState) -> LogState:
     """Returns the state of a log of whose passes nobody tells any more, from that of a pass which was undone.
 
-    What stands there after a rollback came before that pass, and what has a greater sequence number came since.
+    Sequence numbers only rise, so what passes had seen is told apart from what came beside them and since.
     """
-    if undone.checkpoint is None and undone.seen:
-        # it was such a log before
-        return LogState(expired_to=undone.expired_to, seen=SeenCommits(undone.seen.read))
-    return LogState(expired_to=undone.expired_to, seen=SeenCommits(undone.last_pass_sequence))
+    return LogState(expired_to=undone.expired_to, seen=undone.seen_commits)
 
 
 @dataclass(frozen=True)
