@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Param, get_current_context, task
 
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, schedule
-from hardpack_airflow.config import catalogs, globs, setting
+from hardpack_airflow.config import catalogs, globs, setting, unit_timeout
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator, table_of
@@ -105,7 +105,7 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
 
         HardpackOperator.partial(
             task_id=verb, verb=verb, map_index_template="{{ task.unit['label'] }}",
-            pool=setting("maintenance_pool") or setting("pool"), execution_timeout=timedelta(hours=6),
+            pool=setting("maintenance_pool") or setting("pool"), execution_timeout=unit_timeout(),
         ).expand(unit=found())  # fmt: skip
     return dag
 

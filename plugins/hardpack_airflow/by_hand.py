@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_current_context, task
 
 from hardpack_airflow.airflow_names import AirflowFailException
-from hardpack_airflow.config import catalogs, setting
+from hardpack_airflow.config import catalogs, setting, unit_timeout
 from hardpack_airflow.failures import task_failure
 from hardpack_airflow.operators import HardpackOperator
 from hardpack_airflow.planning import see_that_the_form_counts
@@ -90,7 +90,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
 
         verify = HardpackOperator(
             task_id="verify", verb="verify", table="{{ params.table }}", catalog="{{ params.catalog }}",
-            pool=setting("pool"), execution_timeout=timedelta(hours=6),
+            pool=setting("pool"), execution_timeout=unit_timeout(),
         )  # fmt: skip
         choose() >> [change(), verify]
     return dag

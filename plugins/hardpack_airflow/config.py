@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -84,12 +85,36 @@ def default_policy() -> Policy:
     """Returns the one policy there is without a policy file.
 
     Raises:
-        ValidationError: a setting of the section is wrong.
+        BadInput: a setting of the section is wrong.
     """
-    from hardpack.policy import Policy
+    return _policy_of(globs(setting("tables")), "schedule", "unit_bytes", "unit_timeout_ms", "pool")
 
-    given = {name: setting(name) for name in ("schedule", "unit_bytes", "pool")}
-    return Policy.model_validate({"name": "hardpack", "tables": globs(setting("tables")), **given})
+
+def unit_timeout() -> timedelta:
+    """Returns how long a Spark application may take that is of no policy's run.
+
+    Raises:
+        BadInput: the setting is wrong.
+    """
+    return timedelta(milliseconds=_policy_of(["*.*"], "unit_timeout_ms").unit_timeout_ms)
+
+
+def _policy_of(tables: list[str], *names: str) -> Policy:
+    """Returns the policy of tables that these settings of the section make."""
+    from hardpack.errors import BadInput
+    from hardpack.policy import Policy
+    from pydantic import ValidationError
+
+    given = {name: setting(name) for name in names}
+    try:
+        return Policy.model_validate({"name": "hardpack", "tables": tables, **given})
+    except ValidationError as error:
+        wrong = [
+            f"{name} is {given.get(name, tables)!r}: {str(one.get('ctx', {}).get('error') or one['msg']).rstrip('.')}"
+            for one in error.errors(include_url=False)
+            for name in map(str, one["loc"][:1])
+        ]
+        raise BadInput(f"{'; '.join(wrong)}.") from None
 
 
 def globs(text: str) -> list[str]:

@@ -16,8 +16,8 @@ TIMED_OUT = {
     "look.timeout.ms": "the look at the tables' metadata took longer than {0} allows; see that catalog and storage "
     "answer, or raise {0} in the policy",
     "unit.timeout.ms": "the Spark application took longer than {0} allows, and was ended; see in its log whether it "
-    "went on to the end, then raise {0} in the policy, or lower unit.bytes; outside a policy's DAG it is the task's "
-    "execution_timeout that has to be longer",
+    "went on to the end, then raise {0} in the policy, or lower unit.bytes; outside a policy's DAG it is "
+    "unit_timeout_ms of [hardpack] that has to be longer, or the task's own execution_timeout",
 }
 """By the setting of a policy, what is said when its time is over."""
 

@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from airflow.sdk import Context
 
 from hardpack_airflow.airflow_names import AirflowException, AirflowFailException, AirflowTaskTimeout
 from hardpack_airflow.assets import COMPACTED, asset_of, compacted
-from hardpack_airflow.config import setting, usual_catalog
+from hardpack_airflow.config import setting, unit_timeout, usual_catalog
 from hardpack_airflow.failures import REFUSED, UNFORESEEN, WORTH_ANOTHER_TRY, task_failure, within
 from hardpack_airflow.handover import plans_of, results_handed_on, results_of
 from hardpack_airflow.idle import done_without_spark
@@ -89,7 +88,7 @@ class HardpackOperator(SparkSubmitOperator):
             kwargs.setdefault("outlets", [COMPACTED])
         super().__init__(**kwargs)
         if self.execution_timeout is None and "execution_timeout" not in kwargs:
-            self.execution_timeout = timedelta(hours=6)
+            self.execution_timeout = unit_timeout()
         self.verb, self.unit, self.table, self.partitions, self.force = verb, unit, table, list(partitions), force
         self.catalog, self.fails_in_report = catalog, fails_in_report
         self.plans: list[str] = []

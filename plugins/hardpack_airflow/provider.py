@@ -26,6 +26,11 @@ OPTIONS = {
         "Most bytes that one Spark application cleans; a larger table is cleaned in several units, and a larger log in "
         "several commits.",
     ),
+    "unit_timeout_ms": (
+        str(6 * 3600 * 1000),
+        "Longest time of a task's Spark application, in ms, also of maintenance, of checks and of what is done by "
+        "hand; a policy's own unit.timeout.ms is that of its runs.",
+    ),
     "pool": (
         "hardpack",
         "Airflow's pool of which every task that runs Spark takes a slot. One slot means one cleaning at a time.",

@@ -255,12 +255,15 @@ print("##" + json.dumps(said))
 """
     said = json.loads(python(code, env).split("##")[1])
     assert [name for name, (refused, *_) in said.items() if refused] == ["hardpack", "hardpack_maintenance"]
+    assert "unit_bytes is '100GiB': Input should be a valid integer" in said["hardpack"][1]
     assert "maintenance_schedule: '0 3 * *' is no cron expression" in said["hardpack_maintenance"][1]
     assert "spark" in said["hardpack_by_hand"][2]
     path = tmp_path / "policies.yaml"
     path.write_text("policies: [{name: rest, tables: ['*.*']}]")
     said = json.loads(python(code, env | {"HARDPACK_POLICIES": str(path)}).split("##")[1])
     assert [name for name, (refused, *_) in said.items() if refused] == ["hardpack_maintenance"], "the file replaces"
+    said = json.loads(python(code, airflow_env[2] | {"AIRFLOW__HARDPACK__UNIT_TIMEOUT_MS": "6h"}).split("##")[1])
+    assert all(refused and "unit_timeout_ms" in doc for refused, doc, _ in said.values())
 
 
 def test_what_the_provider_says_is_as_airflow_wants_it():
@@ -272,5 +275,6 @@ def test_what_the_provider_says_is_as_airflow_wants_it():
 
     schema = json.loads((files("airflow") / "provider_info.schema.json").read_text())
     jsonschema.validate(get_provider_info(), schema)
-    defaults = {name: Policy.model_fields[name].default for name in ("schedule", "unit_bytes", "pool")}
+    names = "schedule", "unit_bytes", "unit_timeout_ms", "pool"
+    defaults = {name: Policy.model_fields[name].default for name in names}
     assert {name: OPTIONS[name][0] for name in defaults} == {name: str(value) for name, value in defaults.items()}

@@ -353,7 +353,7 @@ def test_spark_is_started_only_for_tables_with_rows_to_read(unit, monkeypatch, v
     assert (ran.run(), ran.asked) == ([of("quiet", GOOD), of("quiet", GOOD)], ["b"])
 
 
-def test_a_task_has_a_timeout_unless_its_author_gives_one():
+def test_a_task_has_a_timeout_unless_its_author_gives_one(monkeypatch):
     from airflow.sdk import DAG
     from hardpack_airflow.operators import HardpackOperator
 
@@ -362,3 +362,5 @@ def test_a_task_has_a_timeout_unless_its_author_gives_one():
         assert HardpackOperator(task_id="a", verb="verify", table="x.y").execution_timeout == hours["mine"]
     assert HardpackOperator(task_id="b", verb="verify", table="x.y").execution_timeout == timedelta(hours=6)
     assert HardpackOperator(task_id="c", verb="verify", table="x.y", execution_timeout=None).execution_timeout is None
+    monkeypatch.setenv("AIRFLOW__HARDPACK__UNIT_TIMEOUT_MS", "5000")
+    assert HardpackOperator(task_id="d", verb="maintain", table="x.y").execution_timeout == timedelta(seconds=5)
