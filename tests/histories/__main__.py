@@ -9,7 +9,9 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -52,13 +54,12 @@ def history(seed: int, without: frozenset[str] = frozenset()) -> list[Step]:
 
 def run_seeds(seeds: range, without: frozenset[str] = frozenset()) -> list[tuple[int, int, str, str, Counter[str]]]:
     """Seed, steps, rule, sentence and counts of each."""
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
     found = []
     for seed in seeds:
         steps = history(seed, without)
         try:
-            found.append((seed, len(steps), *outcome(steps)))
+            with _quiet():
+                found.append((seed, len(steps), *outcome(steps)))
         except Exception as error:
             found.append((seed, len(steps), "simulator", f"{type(error).__name__}: {error}", Counter()))
     return found
@@ -66,9 +67,20 @@ def run_seeds(seeds: range, without: frozenset[str] = frozenset()) -> list[tuple
 
 def smaller(seed: int, rule: str, without: frozenset[str] = frozenset()) -> list[Step]:
     """The shrunk history of a seed that breaks a rule."""
+    with _quiet():
+        return shrink(history(seed, without), lambda steps: _rule(steps) == rule)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing is logged or warned of meanwhile, and all is again afterwards."""
+    before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    return shrink(history(seed, without), lambda steps: _rule(steps) == rule)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _rule(steps: list[Step]) -> str:
@@ -131,12 +143,11 @@ def main() -> int:
         return int(pytest.main(["-q", "tests/histories/test_on_spark.py"]))
     if options.histories:
         return 1 if soak(options.histories, options.seed, options.workers, options.folder, without) else 0
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
     steps = from_json(options.file.read_text()) if options.file else history(options.seed, without)
-    rule, sentence, counts = outcome(steps)
-    if rule and options.shrink:
-        steps = shrink(steps, lambda some: _rule(some) == rule)
+    with _quiet():
+        rule, sentence, counts = outcome(steps)
+        if rule and options.shrink:
+            steps = shrink(steps, lambda some: _rule(some) == rule)
     print(to_script(steps, rule))
     print(sentence or f"nothing is broken: {dict(counts)}")
     return 1 if rule else 0
