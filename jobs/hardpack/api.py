@@ -36,7 +36,7 @@ from hardpack.table.catalog import (
     open_table,
     table_places,
 )
-from hardpack.table.columns import table_name
+from hardpack.table.columns import check_adopted, table_name
 from hardpack.table.guard import guarded
 from hardpack.table.history import data_bytes
 from hardpack.table.log_views import ManifestCache
@@ -220,7 +220,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
             dry_run: report what the pass would do, and change nothing.
 
         Raises:
-            BadInput: the plan's time lies in the future.
+            BadInput: the plan's time lies in the future, or the table was taken out since.
             GateRefused: a guarantee would not hold; it was not published and the logs are marked uncleanable.
             Conflict: the table has moved on, plan again.
         """
@@ -229,9 +229,12 @@ class Hardpack(StatusVerbs, ReadVerbs):
 
         if not plan.force:
             not_ahead(plan.now, self.clock())
+        session = self.session(plan.table)
+        # a plan brings settings of its own, so that nothing else asks
+        check_adopted(session.table)
         if plan.split and not dry_run:
             return clean_after_split(lambda: self.session(plan.table), plan, plan.split)
-        return clean(self.session(plan.table), plan, dry_run)
+        return clean(session, plan, dry_run)
 
     def set_reader(self, table: str | Table, name: str, positions: Positions, now: int | None = None) -> list[str]:
         """Records how far a named reader is; see `hardpack.operations.readers.set_reader`."""

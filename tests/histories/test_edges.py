@@ -353,3 +353,15 @@ def test_trust_changes_nothing_where_late_rows_are_refused_anyhow(world):
         _do("settings", late__rows="clean"), CLEAN,
     )  # fmt: skip
     assert said(world).reason.endswith("or resume with --trust-late-rows")
+
+
+def test_a_plan_that_waits_is_refused_when_its_table_was_taken_out(world):
+    tab = play(world, _create(), _append("k"), _append("k"), _advance(DAY))
+    plan = world.hp.plan(T, world.now)
+    assert plan.logs
+    before = tab.place
+    del tab.meta.properties["hardpack.cleanup.policy"]
+    for verb in (world.hp.clean, world.hp.clean_or_replan, world.hp.expire_after):
+        with pytest.raises(BadInput, match=f"{T}: table property hardpack.cleanup.policy is not set"):
+            verb(plan)
+    assert tab.place == before

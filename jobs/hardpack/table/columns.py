@@ -54,10 +54,22 @@ def settings_of(table: Table, policy: Mapping[str, str] = NONE) -> Settings:
     Raises:
         BadInput: not adopted, or a wrong setting.
     """
-    name = table_name(table)
-    if POLICY not in table.properties:
+    check_adopted(table)
+    return read_settings(table_name(table), table.properties, policy)
+
+
+def check_adopted(table: Table) -> None:
+    """Refuses a table that nobody has given to hardpack.
+
+    Args:
+        table: as pyiceberg loaded it.
+
+    Raises:
+        BadInput: not adopted.
+    """
+    if not is_topic(table):
+        name = table_name(table)
         raise BadInput(f"{name}: table property {POLICY} is not set; `hardpack adopt {name}` checks and sets it.")
-    return read_settings(name, table.properties, policy)
 
 
 @dataclass(frozen=True)
