@@ -288,7 +288,7 @@ def pass_table(report: PassReport, dry_run: bool = False) -> Table:
     title = f"{report.table}, phase {report.phase}: {did}"
     causes = list(removed_by_cause(report.logs))
     columns = ("log", "rows", "bytes", *(cause.label for cause in causes), *PASS_COLUMNS)
-    spare = ("vectors", "rewritten", "bytes", "waiting", "checkpoint", *(cause.label for cause in causes))
+    spare = ("vectors", "left alone", "rewritten", "bytes", "waiting", "checkpoint", *(cause.label for cause in causes))
     out = grid(title, columns, (_pass_row(entry, causes) for entry in report.logs), spare)
     out.caption, out.caption_justify = _shown("\n".join(report.notes)), "left"
     return out
