@@ -39,7 +39,7 @@ from hardpack.table.catalog import (
 from hardpack.table.columns import check_adopted, table_name
 from hardpack.table.guard import guarded
 from hardpack.table.history import data_bytes
-from hardpack.table.log_views import ManifestCache
+from hardpack.table.manifest_cache import ManifestCache
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

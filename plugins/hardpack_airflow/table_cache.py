@@ -75,7 +75,7 @@ class TableCache:
     """When the last look ended, however it did."""
 
     def __post_init__(self) -> None:
-        from hardpack.table.log_views import ManifestCache
+        from hardpack.table.manifest_cache import ManifestCache
 
         self._memory = ManifestCache(most_files=500_000)
         self._busy, self._opening = threading.Lock(), threading.Lock()

@@ -29,7 +29,8 @@ HOUR_US, T0_US = 3_600_000_000, 1_600_000_000_000_000
 LOOK = """
 import json, sys, time
 from pyiceberg.catalog import load_catalog
-from hardpack.table.log_views import ManifestCache, read_logs
+from hardpack.table.log_views import read_logs
+from hardpack.table.manifest_cache import ManifestCache
 from tests.layouts import HOURLY, mapped
 table = load_catalog("hardpack", **json.loads(sys.argv[1])).load_table(sys.argv[2])
 cache, settings = ManifestCache(), mapped(HOURLY)

@@ -3,9 +3,11 @@
 import random
 
 import pytest
-from hardpack.rules.model import LogState
+from hardpack.rules.model import LogState, SeenCommits
 from hardpack.rules.settings import read_settings
-from hardpack.table.log_views import ManifestCache, read_logs
+from hardpack.table import log_views
+from hardpack.table.log_views import read_logs
+from hardpack.table.manifest_cache import ManifestCache
 from hardpack.table.manifests import ManifestReader
 from hardpack.table.state import STATE_PROPERTY, write_state
 
@@ -70,3 +72,39 @@ def test_other_columns_are_looked_at_anew(catalog, reads):
     other = read_settings("", {"hardpack.column.key": "value", "hardpack.column.value": "key"})
     read_logs(table, other, memory=memory)
     assert len(reads) == 2
+
+
+def test_a_look_that_failed_is_as_if_it_had_not_been(catalog, monkeypatch):
+    """The next one would else take what it had read for told."""
+    table, memory = new_topic(catalog), ManifestCache()
+    append(table, {0: [row(0, "a")]})
+    read_logs(table, SETTINGS, memory=memory)
+    append(table, {0: [row(1, "a")]})
+
+    def away(*_):
+        raise OSError("the storage does not answer")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(log_views, "_view", away)
+        with pytest.raises(OSError, match="does not answer"):
+            read_logs(table, SETTINGS, memory=memory)
+    assert read_logs(table, SETTINGS, memory=memory) == read_logs(table, SETTINGS)
+
+
+def test_what_expired_snapshots_did_is_forgotten(catalog):
+    table, memory = new_topic(catalog), ManifestCache()
+    append(table, {0: [row(0, "a"), row(1, "b")], 1: [row(0, "c")]})
+    made = table.current_snapshot()
+    state = LogState(1, 0, 2, snapshot=(made.snapshot_id, made.sequence_number), seen=SeenCommits(made.sequence_number))
+    with table.transaction() as change:
+        change.set_properties({STATE_PROPERTY: write_state({"0": state, "1": state})})
+    for offset in range(2, 6):
+        append(table, {0: [row(offset, "b")]})
+        table.delete(f"partition = 0 and offset = {offset - 1}")
+        read_logs(table, SETTINGS, memory=memory)
+        gone = [s.snapshot_id for s in table.snapshots()][:-1]
+        table.maintenance.expire_snapshots().by_ids(gone).commit()
+    read_logs(table, SETTINGS, memory=memory)
+    (known,) = memory._tables.values()
+    assert known.changes.keys() <= {s.snapshot_id for s in table.snapshots()}
+    assert known.all_files >= known.files

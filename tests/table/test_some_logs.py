@@ -4,7 +4,8 @@ import pytest
 from hardpack.compaction.plan import PlanRequest
 from hardpack.compaction.planning import make_plan
 from hardpack.rules.settings import read_settings
-from hardpack.table.log_views import ManifestCache, read_logs
+from hardpack.table.log_views import read_logs
+from hardpack.table.manifest_cache import ManifestCache
 from hardpack.table.manifests import ManifestReader
 
 from tests.topics import T0, append, new_topic, row, session_of

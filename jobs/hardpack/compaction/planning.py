@@ -17,7 +17,8 @@ from hardpack.rules.model import LogView, Partition
 from hardpack.rules.selection import decide, has_rows_of, steady_until, why_left_alone
 from hardpack.rules.settings import Settings
 from hardpack.table.columns import table_name
-from hardpack.table.log_views import ManifestCache, TableLogs, read_logs, table_logs
+from hardpack.table.log_views import TableLogs, read_logs, table_logs
+from hardpack.table.manifest_cache import ManifestCache
 from hardpack.table.readable import check_readable
 
 

@@ -19,7 +19,7 @@ from hardpack.table.layout import check_layout
 
 if TYPE_CHECKING:
     from hardpack.spark.jvm_table import JvmTable
-    from hardpack.table.log_views import ManifestCache
+    from hardpack.table.manifest_cache import ManifestCache
 
 
 class TableSession:

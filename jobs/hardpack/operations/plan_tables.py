@@ -14,7 +14,7 @@ from hardpack.operations.known_tables import adopted_tables, known_tables, note_
 from hardpack.rules.model import Partition
 from hardpack.table.catalog import asked_ahead, metadata_locations, open_table
 from hardpack.table.columns import is_topic
-from hardpack.table.log_views import ManifestCache
+from hardpack.table.manifest_cache import ManifestCache
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,8 @@ from hardpack.rules.selection import first_dirty_offset
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, LogColumns, table_name
-from hardpack.table.log_views import ManifestCache, table_logs
+from hardpack.table.log_views import table_logs
+from hardpack.table.manifest_cache import ManifestCache
 
 MEND = "set them, or delete them by rewriting their file, as row-level deletes leave them there"
 

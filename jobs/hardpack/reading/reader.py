@@ -27,7 +27,7 @@ from hardpack.rules.model import Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.given_key import arrow_values, given_values
-from hardpack.table.log_views import ManifestCache
+from hardpack.table.manifest_cache import ManifestCache
 
 
 class TopicReader:

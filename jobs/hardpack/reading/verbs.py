@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hardpack.reading.seek import Found
     from hardpack.rules.model import Partition
     from hardpack.rules.settings import Settings
-    from hardpack.table.log_views import ManifestCache
+    from hardpack.table.manifest_cache import ManifestCache
 
 
 class OpenTable(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from pyiceberg.manifest import ManifestContent, ManifestFile
@@ -19,64 +19,11 @@ from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.history import ancestors, is_append, is_hardpacks, split_all_rows, trusted_states
 from hardpack.table.lineage import Changes, Lineage, was_seen
+from hardpack.table.manifest_cache import ManifestCache, Remembered
 from hardpack.table.manifests import ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.readers import slowest_readers
 from hardpack.table.snapshot_change import Change, change_of
 from hardpack.table.state import state_of
-
-
-@dataclass
-class _Seen:
-    """What is known of one table: per manifest its files by log, and the logs' views as they were last given."""
-
-    reads: tuple[object, ...]
-    manifests: dict[str, dict[Partition | None, list[DataFile]]] = field(default_factory=dict)
-    views: dict[Partition, LogView] = field(default_factory=dict)
-    states: dict[Partition, LogState] = field(default_factory=dict)
-    """By log the state on record that its view was made with."""
-    flagged: set[Partition | None] = field(default_factory=set)
-    changes: dict[int, Mapping[Partition | None, Change]] = field(default_factory=dict)
-    oldest: int | None = None
-    """Sequence number of the oldest snapshot of the table's past that was still there."""
-    files: int = 0
-    """How many data files are remembered."""
-
-    @property
-    def waiting(self) -> list[DataFile]:
-        """The files that may hold rows of several logs and wait to be split."""
-        return [f for by_log in self.manifests.values() for f in by_log.get(None, ())]
-
-
-class ManifestCache:
-    """What was read of the tables' manifests, so that another look reads only new ones.
-
-    Of each table for one thread at a time.
-
-    Args:
-        most_files: data files that are remembered, about a kilobyte each; of the tables looked at longest ago nothing
-            is, once there are more.
-    """
-
-    def __init__(self, most_files: int = 2_000_000) -> None:
-        self.most_files = most_files
-        self._tables: dict[str, _Seen] = {}
-
-    def of(self, table: Table, reader: ManifestReader) -> _Seen:
-        """Returns what is known of a table; nothing when other columns are looked at now."""
-        seen = self._tables.pop(str(table.metadata.table_uuid), None)
-        if seen is None or seen.reads != reader.reads:
-            seen = _Seen(reader.reads)
-        self._tables[str(table.metadata.table_uuid)] = seen
-        return seen
-
-    def forget(self) -> None:
-        """Let go of the tables looked at longest ago, as long as there are too many files; the last one stays."""
-        files = 0
-        for uuid, seen in reversed(self._tables.copy().items()):
-            files += seen.files
-            if files > self.most_files and files > seen.files:
-                # a thread that reads that table may have taken it out
-                self._tables.pop(uuid, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +73,14 @@ def table_logs(
     if snapshot is None and snapshot_id is not None:
         raise Conflict(f"{table_name(table)}: snapshot {snapshot_id} is gone; plan again.")
     reader = ManifestReader(table, settings)
-    seen = (memory or ManifestCache()).of(table, reader)
     states, manifests = trusted_states(table), snapshot.manifests(table.io) if snapshot else []
     wanted = None if partitions is None else {str(p) for p in partitions}
-    if wanted is not None and not seen.manifests and keeps_logs_apart(table, settings):
-        # of the other logs only parts are found then, which nobody may remember
-        seen, manifests = _Seen(reader.reads), reader.holding(manifests, wanted)
-    with uncollected():
-        lineage = _look(table, reader, seen, manifests, states)
-    if memory:
-        memory.forget()
+    with (memory or ManifestCache()).lend(table, reader) as seen:
+        if wanted is not None and not seen.manifests and keeps_logs_apart(table, settings):
+            # of the other logs only parts are found then, which nobody may remember
+            seen, manifests = Remembered(reader.reads), reader.holding(manifests, wanted)
+        with uncollected():
+            lineage = _look(table, reader, seen, manifests, states)
     mixed = seen.waiting
     views = [view for _, view in sorted(seen.views.items(), key=lambda item: (str(type(item[0])), item[0]))]
     with_rows = {v.name for v in views}
@@ -151,7 +96,11 @@ def table_logs(
 
 
 def _look(
-    table: Table, reader: ManifestReader, seen: _Seen, manifests: list[ManifestFile], states: Mapping[str, LogState]
+    table: Table,
+    reader: ManifestReader,
+    seen: Remembered,
+    manifests: list[ManifestFile],
+    states: Mapping[str, LogState],
 ) -> Lineage:
     """Bring what is known to these manifests: read the new ones, make the views anew that they or the state change."""
     listed = {m.manifest_path: m for m in manifests if m.content == ManifestContent.DATA}
