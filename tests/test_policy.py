@@ -200,6 +200,10 @@ def test_the_command_says_what_is_wrong_of_each_policy(write_policies):
     assert CliRunner().invoke(app, ["policies", "x.z"]).exit_code == 0
     one = CliRunner().invoke(app, ["policies", "x.y"])
     assert "policies.0.ordr" in str(one.exception)
+    of_runs = CliRunner().invoke(app, ["policies", "z.z"])
+    assert "policies.2.pool" in str(of_runs.exception)
+    none = CliRunner().invoke(app, ["policies", "z.none"])
+    assert "names this table" in str(none.exception)
 
 
 def test_without_a_file_there_is_no_policy(tmp_path, monkeypatch):

@@ -121,7 +121,7 @@ def test_a_policy_that_gets_no_table_is_told_of(first, second, said):
 @pytest.mark.parametrize(
     "wrong",
     ["settings: {segment.byte: 7}", "locked: [segment.byte]", "readers: [{table: x.y, name: r}]", "setings: {}",
-     "schedule: x, settings: {segment.byte: 7}", "deadline.ms: 5"],
+     "schedule: x, settings: {segment.byte: 7}", "deadline.ms: 5, settings: {segment.byte: 7}"],
 )  # fmt: skip
 def test_verbs_on_tables_whose_settings_are_wrong_are_refused(write_policies, wrong):
     write_policies(f"policies: [{{name: a, tables: [x.y], {wrong}}}]")
@@ -132,7 +132,15 @@ def test_verbs_on_tables_whose_settings_are_wrong_are_refused(write_policies, wr
 
 
 @pytest.mark.parametrize(
-    "wrong", ["schedule: x", "timezone: Mars", "retries: -1", "driver.memory: much, owner: ''", "order: random"]
+    "wrong",
+    [
+        "schedule: x",
+        "timezone: Mars",
+        "retries: -1",
+        "driver.memory: much, owner: ''",
+        "order: random",
+        "deadline.ms: 5",
+    ],
 )
 def test_what_is_wrong_of_runs_alone_keeps_nobody_from_a_pause(write_policies, wrong):
     write_policies(f"policies: [{{name: a, tables: [x.y], settings: {{segment.bytes: 77}}, {wrong}}}]")

@@ -28,7 +28,10 @@ VERIFY = VERBS[-1]
 MAINTAIN = "maintain"
 LEAVES_THE_REST = (UNFORESEEN, 5)
 """Exit codes of errors after which an application leaves what it has not begun to another."""
-OVER = "its Spark application took longer than unit.timeout.ms allows, and was ended"
+OVER = (
+    "its Spark application took longer than it may, and was ended; that is unit.timeout.ms of its policy, or "
+    "unit_timeout_ms of [hardpack] where no policy's run is it"
+)
 MOST_FRUITLESS = 2
 """Spark applications in a row in which nothing went well, after which no other is begun."""
 

@@ -46,7 +46,9 @@ class _Seen:
     location: str
     at: float
     summary: TableSummary | None
-    """None of a table that is no topic."""
+    """None of a table that is no topic, as far as is known."""
+    read: bool = True
+    """Whether it could be read."""
 
 
 def summaries_of(caches: Iterable[TableCache]) -> list[TableSummary]:
@@ -127,6 +129,7 @@ class TableCache:
             self._busy.release()
 
     def _look_at_all(self) -> None:
+        from hardpack.errors import Unreadable
         from hardpack.failures import of_table
         from hardpack.operations.known_tables import adopted_tables, known_tables
         from hardpack.operations.summary import TableSummary
@@ -134,28 +137,42 @@ class TableCache:
 
         hp = self._open()
         locations = metadata_locations(hp.catalog)
-        names = known_tables(hp.catalog, ["*.*"], adopted_tables(hp.home, hp.catalog.name))
+        adopted = adopted_tables(hp.home, hp.catalog.name)
+        names = known_tables(hp.catalog, ["*.*"], adopted)
         self.tables = len(names)
         for gone in set(self.seen) - set(names):
             del self.seen[gone]
             self._passes.pop(gone, None)
         stale = [name for name in names if not self._is_fresh(name, locations.get(name))]
+        strangers: dict[str, TableSummary] = {}
         for name, opened in zip(
             stale, asked_ahead(hp.catalog, lambda name: open_table(hp.catalog, name), stale), strict=True
         ):
-            location, summary = "", None
+            location = ""
             try:
                 location = (table := opened.result()).metadata_location
                 if self._is_fresh(name, location):  # a catalog of REST tells it of no table before it is loaded
                     continue
-                summary = self._summary(hp, table)
+                self.seen[name] = _Seen(location, time.time(), self._summary(hp, table))
             except Exception as error:  # one broken table must not hide the others
-                summary = TableSummary(table=name, catalog=self.catalog, error=of_table(name, error))
-            self.seen[name] = _Seen(location, time.time(), summary)
+                failed = TableSummary(table=name, catalog=self.catalog, error=of_table(name, error))
+                before = self.seen.get(name)
+                if isinstance(error, Unreadable) and name not in adopted and not (before and before.summary):
+                    strangers[name] = failed
+                    self.seen[name] = _Seen(locations.get(name) or "", time.time(), None, read=False)
+                else:
+                    self.seen[name] = _Seen(location, time.time(), failed, read=False)
+        if not any(seen.read for seen in self.seen.values()):
+            # then the fault is not the tables'
+            for name, failed in strangers.items():
+                self.seen[name] = _Seen("", time.time(), failed, read=False)
 
     def _is_fresh(self, name: str, location: str | None) -> bool:
         seen = self.seen.get(name)
-        return bool(seen and seen.location == location and time.time() - seen.at < STALE_SECONDS)
+        if not seen or seen.location != location:
+            return False
+        # the same metadata makes no topic of what is none
+        return (seen.read and not seen.summary) or time.time() - seen.at < STALE_SECONDS
 
     def _summary(self, hp: Hardpack, table: Table) -> TableSummary | None:
         from hardpack.table.columns import is_topic

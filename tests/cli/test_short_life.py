@@ -95,3 +95,27 @@ def test_letters_that_a_terminal_does_not_know_are_written_as_numbers():
 def test_a_verb_whose_output_is_closed_does_its_work(tmp_path):
     said = hardpack("--version", cwd=tmp_path, preexec_fn=lambda: os.close(1))
     assert (said.returncode, said.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("ending", "where", "code", "said"),
+    [
+        ("pass", "closed", 0, ""),
+        ("sys.exit(3)", "closed", 3, ""),
+        ("pass", "/dev/full", 5, "could not be written: No space left on device"),
+        ("sys.exit(3)", "/dev/full", 3, "could not be written"),
+    ],
+)
+def test_output_that_nobody_takes_hides_no_exit_code(ending, where, code, said):
+    if where == "closed":
+        reader, out = os.pipe()
+        os.close(reader)
+    else:
+        out = os.open(where, os.O_WRONLY)
+    program = PROGRAM.format(ending=ending).replace('atexit.register(lambda: print("tidied"))', "pass")
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", program], env=env, stdout=out, stderr=subprocess.PIPE, text=True)
+    os.close(out)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert done.stderr.count("\n") == bool(said)

@@ -47,6 +47,41 @@ def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, t
     assert entry["rows"] == 5
 
 
+def test_a_strangers_table_that_cannot_be_read_is_no_row(client, topics, catalog, monkeypatch):
+    """Views and tables that Airflow may not read are no failure of hardpack's, and there may be thousands."""
+    from hardpack.errors import Unreadable
+    from hardpack.table import catalog as door
+    from hardpack_airflow import web
+
+    strange, real, opened = "t.strange", door.open_table, []
+    catalog.create_table(strange, catalog.load_table(topics[0]).schema())
+
+    def refusing(of, name):
+        opened.append(name)
+        if name in (strange, topics[1]):
+            raise Unreadable(f"{name} may not be read")
+        return real(of, name)
+
+    client.get("/")
+    monkeypatch.setattr(door, "open_table", refusing)
+    cache = web.table_cache()
+    append(catalog.load_table(topics[1]), {0: [row(2, "a")]})
+    cache.seen.pop(strange, None)
+    for _ in range(2):
+        cache.tried = 0.0
+        client.get("/")
+    told = {t["table"]: t["error"] for t in client.get("/api/tables").json()}
+    assert strange not in told
+    assert "may not be read" in told[topics[1]], "it was a topic when it was read last"
+    assert opened.count(strange) == 1
+    cache.seen.clear()
+    monkeypatch.setattr(door, "open_table", lambda _, name: refusing(_, strange))
+    cache.tried = 0.0
+    client.get("/")
+    assert {t["error"] for t in client.get("/api/tables").json()} != {""}, "the fault is not the tables'"
+    catalog.drop_table(strange)
+
+
 def test_where_a_catalog_tells_of_no_change_tables_are_opened_side_by_side_and_read_once(
     client, topics, catalog, monkeypatch
 ):

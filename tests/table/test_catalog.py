@@ -7,6 +7,7 @@ from hardpack.errors import BadInput, Unavailable
 from hardpack.spark.catalog_conf import spark_conf
 from hardpack.table.catalog import find_tables, open_catalog
 from hardpack.table.redaction import without_secrets
+from pyiceberg.exceptions import NoSuchNamespaceError
 
 P = "spark.sql.catalog.lake"
 
@@ -136,3 +137,18 @@ def test_a_glob_finds_tables_and_a_name_stands_for_itself(catalog):
     table = name_of(new_topic(catalog))
     assert table in find_tables(catalog, "t.*")
     assert find_tables(catalog, "no.such") == ["no.such"]
+
+
+def test_a_namespace_that_is_dropped_meanwhile_has_no_tables():
+    class Rest:
+        name = "lake"
+
+        def list_namespaces(self, within=()):
+            return [] if within else [("gone",), ("shop",)]
+
+        def list_tables(self, namespace):
+            if namespace == ("gone",):
+                raise NoSuchNamespaceError("gone")
+            return [(*namespace, "orders")]
+
+    assert find_tables(Rest(), "*.*") == ["shop.orders"]

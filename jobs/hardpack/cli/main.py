@@ -227,11 +227,12 @@ def policies(
     loaded = load_policies(path)
     chosen, problems = [p for p in loaded.policies if not p.problem], loaded.problems() if table is None else []
     if table is not None:
-        of_catalog = loaded.in_catalog(Shared.catalog)
-        of_catalog.settings(table)
-        chosen = [p for p in chosen if p is of_catalog.of(table)]
-        if not chosen:
+        own = loaded.in_catalog(Shared.catalog).of(table)
+        if own is None:
             raise BadInput(f"{table}: no policy of {path} names this table in catalog {Shared.catalog}.")
+        if own.problem:
+            raise BadInput(f"{table}: {own.problem}")
+        chosen = [own]
     show(chosen, as_json, policies_table)
     for problem in problems:
         say(BadInput(problem))

@@ -16,6 +16,8 @@ from types import ModuleType
 
 YOUNG = 100_000
 """New objects between two looks for garbage; what is loaded alone makes four hundred thousand that stay."""
+UNWRITTEN = 5
+"""Exit code of a verb that did its work and could not say so, as of a service that does not answer."""
 SELDOM_CALLED = ("scipy.stats",)
 """Great Expectations imports it for one expectation, which takes as long as a third of all the rest."""
 
@@ -32,8 +34,14 @@ def run(verb: Callable[[], None]) -> None:
 
     def leave() -> None:
         # else Python takes seconds to free what ends with the process anyway
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # who reads it has enough
+            os._exit(code)
+        except OSError as error:
+            sys.stderr.write(f"hardpack: what was to be printed could not be written: {error.strerror}.\n")
+            os._exit(code or UNWRITTEN)
         os._exit(code)
 
     # what is registered first comes last, after all that the verb has registered

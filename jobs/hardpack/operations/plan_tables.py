@@ -175,8 +175,8 @@ class PlanCache:
         all_strange = len(strangers) == len(names) and (len(names) > 1 or not others)
         for name, unread in strangers:
             yield name, unread if all_strange else NotAdopted(unread)
-        # a look at some tables was told of the others before
-        yield from (others if only is None else {}).items()
+        # a look at some tables was told of the others before, but for those that somebody asks for
+        yield from ((name, other) for name, other in others.items() if only is None or name in patterns)
         note_adopted(hp.home, hp.catalog.name, seen)
 
     def _holds(self, hp: Planner, look: Look, name: str, location: str | None) -> bool:

@@ -14,12 +14,12 @@ from pydantic import ValidationError
 
 from hardpack.errors import BadInput
 from hardpack.home import default_home, trusted
-from hardpack.policy.model import Policies, Policy
+from hardpack.policy.model import DEADLINE, Policies, Policy
 from hardpack.rules.settings import dotted
 
 VARIABLE = "HARDPACK_POLICIES"
-GO_TOGETHER = ("settings", "readers", "deadline.ms", "on.deadline")
-"""Fields of a policy of which one may be wrong because of another."""
+GO_TOGETHER = {DEADLINE: ("deadline.ms", "on.deadline"), "value_error": ("settings", "readers")}
+"""By the kind of an error that names no field, those of a policy of which one may be wrong because of another."""
 
 
 def policy_file() -> Path | None:
@@ -134,7 +134,8 @@ def _policy_of(entry: Any, path: Path, at: int) -> Policy:
     except ValidationError as error:
         problem = _said(path, error, ("policies", at))
         # without a place it is several fields that do not go together
-        wrong = {dotted(str(name)) for one in error.errors() for name in one["loc"][:1] or GO_TOGETHER}
+        places = (one["loc"][:1] or GO_TOGETHER.get(one["type"], ()) for one in error.errors())
+        wrong = {dotted(str(name)) for place in places for name in place}
     if not isinstance(given, dict) or wrong & {"name", "tables", "catalog"}:
         raise BadInput(problem)
     right = {name: value for name, value in given.items() if dotted(name) not in wrong}

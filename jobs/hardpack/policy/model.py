@@ -19,6 +19,7 @@ from typing import Annotated, Any, Self, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from hardpack.errors import BadInput
 from hardpack.policy.cron import wrong_of_cron
@@ -34,6 +35,8 @@ LONGEST_MS = 100 * 365 * DAY_MS
 """More than a timer of Airflow's is given."""
 ON_OR_OFF = {dotted(name) for name, field in Settings.model_fields.items() if "off" in get_args(field.annotation)}
 OF_SETTINGS = {"settings", "locked", "readers"}
+DEADLINE = "deadline"
+"""Kind of the error of a policy that has one of the fields of a deadline and not the other."""
 """Fields of a policy by which its tables are cleaned, whoever asks for it; an unknown field may mean one of them."""
 MAY_BE_NULL = ("tombstone", "key.absent")
 """Settings that have `null` among their values."""
@@ -232,10 +235,9 @@ class Policy(BaseModel):
     @model_validator(mode="after")
     def _deadline_tells_somebody(self) -> Self:
         if bool(self.deadline_ms) != bool(self.on_deadline):
-            raise ValueError(
-                f"policy {self.name}: deadline.ms and on.deadline go together, and "
-                f"{'on.deadline' if self.deadline_ms else 'deadline.ms'} is missing"
-            )
+            missing = "on.deadline" if self.deadline_ms else "deadline.ms"
+            said = f"policy {self.name}: deadline.ms and on.deadline go together, and {missing} is missing"
+            raise PydanticCustomError(DEADLINE, "{said}", {"said": said})
         return self
 
     @field_validator("readers")

@@ -184,6 +184,8 @@ def find_tables(catalog: Catalog, pattern: str) -> list[str]:
         for namespace in _namespaces(catalog):
             try:
                 names |= {".".join(identifier) for identifier in catalog.list_tables(namespace)}
+            except ice.NoSuchNamespaceError:  # it was dropped since it was listed
+                continue
             except ice.ForbiddenError as error:
                 refused = f"namespace {'.'.join(namespace)} may not be listed ({_brief(error)})"
                 log.warning("catalog %s: %s", catalog.name, refused)
