@@ -77,7 +77,7 @@ ROOMS = {
 """What a room of the engine may import of it, for types too; of itself anything. A room imports only rooms above."""
 LIBRARIES = {
     "errors": set(), "faults": set(), "home": set(), "clock": set(), "__init__": set(), "rules.reference": set(),
-    "rules": {"pydantic"}, "policy": {"croniter", "pydantic", "yaml"}, "failures": set(),
+    "rules": {"pydantic"}, "policy": {"croniter", "pydantic", "pydantic_core", "yaml"}, "failures": set(),
     "table": {"pyiceberg", "pyarrow", "pydantic", "requests", "botocore", "sqlalchemy", "loky", "tenacity"},
     "files": {"pyiceberg", "pyarrow", "numpy", "pyroaring", "duckdb", "xxhash"},
     "spark": {"duckdb", "pyiceberg", "pyarrow", "numpy", "pyspark", "py4j", "rich", "sqlalchemy", "tenacity"},
