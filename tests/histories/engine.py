@@ -272,10 +272,12 @@ def look(footers: Footers, paths: Iterable[str]) -> dict[str, dict[int, Any]]:
 
 
 def _manifests(snapshot: Snapshot, io: Any) -> list[ManifestFile]:
+    io.store.read()
     return list(io.store.lists[snapshot.manifest_list])
 
 
 def _entries(manifest: ManifestFile, io: Any, discard_deleted: bool = True) -> list[Any]:
+    io.store.read()
     found = io.store.manifests[manifest.manifest_path]
     return [e for e in found if not discard_deleted or e.status.name != "DELETED"]
 

@@ -75,7 +75,8 @@ class Maker:
         self.keyless = rng.choice([0.0, 0.0, 0.0, 0.1])
         self.odd = rng.choice([0.0, 0.0, 0.15])
         # drawn apart, so that all else of a seed's history stays as it was
-        self.idle = random.Random(~seed).random() < 0.25
+        self.apart = random.Random(~seed)
+        self.idle = self.apart.random() < 0.25
 
     def history(self) -> list[Step]:
         rng = self.rng
@@ -88,6 +89,10 @@ class Maker:
             steps.append(args if isinstance(args, Step) else Step(kind, {"t": t, **(args or {})}))
         for name in rng.sample(sorted(SITUATIONS), rng.choice([0, 0, 0, 1, 1, 2])):
             steps = self._with(name, steps)
+        if self.apart.random() < 0.3:
+            for _ in range(self.apart.randint(1, 4)):
+                outage = Step("outage", {"reads": self.apart.choice([0, 1, 1, 2, 2, 3, 4, 6])})
+                steps.insert(self.apart.randint(len(self.tables), len(steps)), outage)
         return steps
 
     def _with(self, situation: str, steps: list[Step]) -> list[Step]:

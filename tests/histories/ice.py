@@ -92,6 +92,19 @@ class Store:
     """By manifest the paths of its living entries."""
     lists: dict[str, list[ManifestFile]] = field(default_factory=dict)
     number: int = 0
+    reads_left: int | None = None
+    """How often it may still be read before it answers no more; None while it is well."""
+
+    def read(self) -> None:
+        """Something is read.
+
+        Raises:
+            OSError: the storage does not answer.
+        """
+        if self.reads_left is not None:
+            if self.reads_left == 0:
+                raise OSError("the storage does not answer")
+            self.reads_left -= 1
 
     def name(self) -> int:
         """The next number for a path, a row or a snapshot."""

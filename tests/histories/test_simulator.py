@@ -8,8 +8,9 @@ from hardpack.compaction import work
 
 from tests.histories.engine import simulated
 from tests.histories.generator import generate
-from tests.histories.mutants import MUTANTS, Mutant, find
+from tests.histories.mutants import MUTANTS
 from tests.histories.oracle import Violation
+from tests.histories.planting import Mutant, find
 from tests.histories.shrink import shrink
 from tests.histories.steps import Step, from_json, to_json, to_script
 from tests.histories.world import World, as_said, play

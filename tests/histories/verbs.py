@@ -204,6 +204,19 @@ def status(world: Any, tab: Tab) -> None:
     must(with_memory == cold, "memory", f"a look with a memory tells other than one without: {with_memory} {cold}")
 
 
+def look_in_an_outage(world: Any, tab: Tab, reads: int) -> None:
+    """A look at what is new, which ends after so many reads and has to leave nothing behind."""
+    world.store.reads_left = reads
+    try:
+        world.hp.said(tab.name)
+    except (OSError, HardpackError):
+        world.counts["looks cut off"] += 1
+    finally:
+        world.store.reads_left = None
+    with contextlib.suppress(HardpackError):
+        status(world, tab)
+
+
 @verb
 def pause(world: Any, tab: Tab, log: int) -> None:
     if log in world.oracles[tab.name].said:

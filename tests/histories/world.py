@@ -22,7 +22,7 @@ from tests.histories.jvm_table import Landed
 from tests.histories.oracle import Oracle, Pass, Rows, Violation, must
 from tests.histories.steps import Step
 from tests.histories.table_changes import STEPS
-from tests.histories.verbs import VERBS
+from tests.histories.verbs import VERBS, look_in_an_outage
 
 T0 = 1_600_000_000_000
 BYTES_A_LOG = 2_000
@@ -61,6 +61,8 @@ class World:
         """Whether nobody writes any more once the history is over."""
         self.unit_bytes: int | None = None
         """What the policy says of it."""
+        self.outage: int | None = None
+        """After how many reads the storage answers no more in the next look; None where it does."""
         self.settings: dict[str, Any] = {}
         self.known: set[int] = set()
         self.counts: Counter[str] = Counter()
@@ -229,7 +231,7 @@ class World:
     def do(self, step: Step) -> None:
         """One step, and what has to hold after it."""
         self.counts[step.kind] += 1
-        if step.kind in ("advance", "skew", "ambush", "create"):
+        if step.kind in ("advance", "skew", "ambush", "create", "outage"):
             self._of_the_world(step)
             return
         name = step.args["t"]
@@ -248,6 +250,8 @@ class World:
             self.clock += args["ms"]
         elif step.kind == "skew":
             self.skew = args["ms"]
+        elif step.kind == "outage":
+            self.outage = args["reads"]
         elif step.kind == "ambush":
             self.ambush.append((args["at"], Step(*args["step"])))
         else:
@@ -306,6 +310,9 @@ class World:
             self.look(each)
         if kind in ("foreign_expire", "nightly", "season"):
             self._gone_back(tab, oracle)
+        if self.outage is not None:
+            look_in_an_outage(self, tab, self.outage)
+            self.outage = None
         try:
             said = self.hp.said(name)
         except HardpackError as error:
