@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
@@ -34,15 +35,17 @@ def run(verb: Callable[[], None]) -> None:
 
     def leave() -> None:
         # else Python takes seconds to free what ends with the process anyway
+        unwritten = 0
         try:
             sys.stdout.flush()
-        except BrokenPipeError:
-            # who reads it has enough
-            os._exit(code)
+        except BrokenPipeError:  # who reads it has enough
+            pass
         except OSError as error:
+            unwritten = UNWRITTEN
             sys.stderr.write(f"hardpack: what was to be printed could not be written: {error.strerror}.\n")
-            os._exit(code or UNWRITTEN)
-        os._exit(code)
+        with suppress(OSError):
+            sys.stderr.flush()
+        os._exit(code or unwritten)
 
     # what is registered first comes last, after all that the verb has registered
     atexit.register(leave)

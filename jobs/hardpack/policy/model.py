@@ -34,9 +34,9 @@ UNIT_BYTES = 100 * 1024**3
 LONGEST_MS = 100 * 365 * DAY_MS
 """More than a timer of Airflow's is given."""
 ON_OR_OFF = {dotted(name) for name, field in Settings.model_fields.items() if "off" in get_args(field.annotation)}
-OF_SETTINGS = {"settings", "locked", "readers"}
 DEADLINE = "deadline"
 """Kind of the error of a policy that has one of the fields of a deadline and not the other."""
+OF_SETTINGS = {"settings", "locked", "readers"}
 """Fields of a policy by which its tables are cleaned, whoever asks for it; an unknown field may mean one of them."""
 MAY_BE_NULL = ("tombstone", "key.absent")
 """Settings that have `null` among their values."""
