@@ -148,16 +148,19 @@ class TableCache:
         for name, opened in zip(
             stale, asked_ahead(hp.catalog, lambda name: open_table(hp.catalog, name), stale), strict=True
         ):
-            location = ""
+            location, table = "", None
             try:
-                location = (table := opened.result()).metadata_location
+                table = opened.result()
+                location = table.metadata_location
                 if self._is_fresh(name, location):  # a catalog of REST tells it of no table before it is loaded
                     continue
                 self.seen[name] = _Seen(location, time.time(), self._summary(hp, table))
             except Exception as error:  # one broken table must not hide the others
                 failed = TableSummary(table=name, catalog=self.catalog, error=of_table(name, error))
                 before = self.seen.get(name)
-                if isinstance(error, Unreadable) and name not in adopted and not (before and before.summary):
+                known = table is not None or name in adopted or (before and before.summary)
+                # where nobody noted which tables are adopted, each may be
+                if isinstance(error, Unreadable) and adopted and not known:
                     strangers[name] = failed
                     self.seen[name] = _Seen(locations.get(name) or "", time.time(), None, read=False)
                 else:

@@ -50,6 +50,7 @@ def test_a_change_is_seen_after_a_while_and_the_rest_is_not_read_again(client, t
 def test_a_strangers_table_that_cannot_be_read_is_no_row(client, topics, catalog, monkeypatch):
     """Views and tables that Airflow may not read are no failure of hardpack's, and there may be thousands."""
     from hardpack.errors import Unreadable
+    from hardpack.operations import known_tables
     from hardpack.table import catalog as door
     from hardpack_airflow import web
 
@@ -64,6 +65,7 @@ def test_a_strangers_table_that_cannot_be_read_is_no_row(client, topics, catalog
 
     client.get("/")
     monkeypatch.setattr(door, "open_table", refusing)
+    monkeypatch.setattr(known_tables, "adopted_tables", lambda *_: {topics[0]})
     cache = web.table_cache()
     append(catalog.load_table(topics[1]), {0: [row(2, "a")]})
     cache.seen.pop(strange, None)
@@ -74,6 +76,12 @@ def test_a_strangers_table_that_cannot_be_read_is_no_row(client, topics, catalog
     assert strange not in told
     assert "may not be read" in told[topics[1]], "it was a topic when it was read last"
     assert opened.count(strange) == 1
+    monkeypatch.setattr(known_tables, "adopted_tables", lambda *_: set())
+    cache.seen.pop(strange)
+    cache.tried = 0.0
+    client.get("/")
+    assert strange in {t["table"] for t in client.get("/api/tables").json()}, "nobody noted which tables are adopted"
+    monkeypatch.setattr(known_tables, "adopted_tables", lambda *_: {topics[0]})
     cache.seen.clear()
     monkeypatch.setattr(door, "open_table", lambda _, name: refusing(_, strange))
     cache.tried = 0.0
