@@ -204,7 +204,7 @@ def test_late_rows_that_a_full_map_left_stay_refused_whatever_else_is_done(world
     play(world, first, rows(("b", "value", 9)), rows(("c", "value", 1)), rows(("d", "value", 1)), _append("e"), CLEAN)
     put(world, *((offset, key, "value") for offset, key in zip((6, 7, 8, 9), "pqrs", strict=True)))
     play(world, _do("settings", log__cleaner__dedupe__buffer__size="48"), CLEAN, _do("settings", late__rows="refuse"))
-    words = "refused: late rows arrived, the first at offset 7"
+    words = "refused: rows arrived late, the first at offset 7"
     assert said(world).reason.startswith(words)
     play(world, _advance(2 * HOUR), _do(verb))
     assert 4 not in offsets(world)

@@ -84,7 +84,7 @@ def why_late_rows_refused(log: LogView, settings: Settings) -> str:
     if log.late_from is None:
         return ""
     if settings.late_rows == "refuse":
-        return f"refused: late rows arrived, the first at offset {log.late_from} (late.rows=refuse)"
+        return f"refused: rows arrived late, the first at offset {log.late_from} (late.rows=refuse)"
     if are_behind_tombstones(log):
         return (
             f"refused: rows arrived at offset {log.late_from}, where tombstones up to {log.state.expired_to} have been "
