@@ -316,6 +316,19 @@ def recreate(world: Any, tab: Tab) -> None:
     world.create(tab.name, tab.meta.format_version, tab.by_log, tab.mute, tab.on_read)
 
 
+@foreign
+def replace_table(world: Any, tab: Tab, share: int) -> None:
+    """CREATE OR REPLACE TABLE, as a SELECT of so many hundredths of its rows: the properties and snapshots stay."""
+    rows = sorted((row for found in tab.visible(tab.current).values() for row in found), key=lambda row: row.rid)
+    refs = {name: ref for name, ref in tab.meta.refs.items() if name != "main"}
+    tab.swap(tab.meta.model_copy(update={"current_snapshot_id": None, "refs": refs}))
+    world.oracles[tab.name].replaced()
+    kept = rows[: len(rows) * share // 100]
+    if kept:
+        files = [tab.file([r for r in kept if r.log == log], world.clock) for log in sorted({r.log for r in kept})]
+        tab.commit(world.clock, "append", add=files)
+
+
 def _point(world: Any, tab: Tab, snapshot: Snapshot) -> None:
     main = SnapshotRef(snapshot_id=snapshot.snapshot_id, snapshot_ref_type="branch")
     tab.swap(

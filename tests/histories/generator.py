@@ -93,6 +93,10 @@ class Maker:
             for _ in range(self.apart.randint(1, 4)):
                 outage = Step("outage", {"reads": self.apart.choice([0, 1, 1, 2, 2, 3, 4, 6])})
                 steps.insert(self.apart.randint(len(self.tables), len(steps)), outage)
+        if self.apart.random() < 0.08:
+            share = self.apart.choice([0, 50, 100, 100])
+            replaced = Step("replace_table", {"t": self.apart.choice(self.tables), "share": share})
+            steps.insert(self.apart.randint(len(self.tables) + 3, len(steps)), replaced)
         return steps
 
     def _with(self, situation: str, steps: list[Step]) -> list[Step]:

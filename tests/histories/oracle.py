@@ -63,6 +63,12 @@ class Oracle:
         if behind and said and said.checkpoint is not None and new[-1].offset < said.checkpoint:
             self.newer[log] = frozenset(r.rid for r in new)
 
+    def replaced(self) -> None:
+        """The table has another one's place: its logs start anew, and what was said of the old ones counts no more."""
+        self.said.clear()
+        self.trusted.clear()
+        self.newer = {}
+
     def expired(self, snapshot: int | None, left: set[int] | None = None) -> None:
         """Old snapshots are gone: horizons may move where nothing tells any more what others have rewritten.
 

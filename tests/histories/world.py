@@ -142,7 +142,7 @@ class World:
         if step.kind == "foreign_expire" and tab.name in self.went_back:
             # a limit that docs/limits.md names: nobody would tell any more that a pass was undone
             return
-        if step.kind in ("rollback", "set_snapshot"):
+        if step.kind in ("rollback", "set_snapshot", "replace_table"):
             self.went_back.add(tab.name)
         self.foreign[step.kind](self, tab, **arguments)
         if step.kind == "foreign_expire":
@@ -339,7 +339,7 @@ def as_said(kind: str, before: set[int], after: set[int]) -> None:
     """The simulator's own check: others change the visible rows as their step says."""
     if kind in ("append", "mixed", "late", "redeliver", "negative", "cherry_pick"):
         holds = before <= after
-    elif kind in ("delete", "truncate"):
+    elif kind in ("delete", "truncate", "replace_table"):
         holds = after <= before
     elif kind in ("binpack", "evolve", "respec", "upgrade", "foreign_expire", "rewrite_manifests", "refer"):
         holds = before == after
