@@ -174,7 +174,7 @@ preflight-port:
 
 .venv/.done: requirements.lock infra/uv.lock.txt setup.cfg pyproject.toml
 	@$(PYTHON) infra/preflight.py
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r infra/uv.lock.txt
 	$(BIN)/uv pip sync -q --require-hashes --compile-bytecode requirements.lock
 	$(BIN)/uv pip install -q --no-deps --no-build-isolation -e .

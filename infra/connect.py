@@ -4,6 +4,8 @@ import json
 import urllib.request
 from pathlib import Path
 
+from hardpack.spark.jars import java_command
+
 from infra.jars import Closure, fetch_closure
 from infra.services.process import Service
 
@@ -80,7 +82,7 @@ class Connect(Service):
         worker.write_text(WORKER.format(folder=folder, port=self.port, **sink))
         connector.write_text(SINK.format(**sink))
         path = f"{fetch_closure(jars, CONNECT)}/*"
-        self.command = ["java", "-Xmx1g", "-cp", path, MAIN, str(worker), str(connector)]
+        self.command = [java_command(), "-Xmx1g", "-cp", path, MAIN, str(worker), str(connector)]
 
     def is_up(self) -> bool:
         """Returns whether the connector and its tasks run."""

@@ -17,6 +17,7 @@ from typing import Literal, Self
 
 from confluent_kafka import KafkaException, admin
 from hardpack.home import default_home
+from hardpack.spark.jars import java_command
 
 from infra.jars import Closure, fetch_closure
 from infra.services.process import free_ports
@@ -107,7 +108,7 @@ class Broker:
         self._undo.close()
 
     def _java(self, *arguments: str) -> list[str]:
-        return ["java", "-cp", f"{self._jars}/*", *arguments]
+        return [java_command(), "-cp", f"{self._jars}/*", *arguments]
 
     def tool(self, *arguments: str, measured: bool = False) -> str:
         """Returns what one of Kafka's command line classes prints.

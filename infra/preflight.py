@@ -4,6 +4,7 @@ python3 infra/preflight.py [--port N]
 """
 
 import argparse
+import importlib.util
 import re
 import shutil
 import socket
@@ -39,7 +40,9 @@ def java_problem() -> str | None:
 
 
 def tool_problem() -> str | None:
-    """Git makes one of the demo's topics."""
+    """Looks for git, which makes one of the demo's topics, and for what a virtual environment takes."""
+    if not importlib.util.find_spec("ensurepip"):
+        return f"{sys.executable} makes no virtual environment with pip; install venv (Debian: python3-venv)."
     return None if shutil.which("git") else "git is missing; install it."
 
 

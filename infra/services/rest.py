@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pyspark
+from hardpack.spark.jars import java_command
 
 from infra.jars import Closure, fetch_closure
 from infra.services.process import Service
@@ -65,7 +66,7 @@ class Rest(Service):
         }
         hadoop = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-*.jar")
         path = ":".join([f"{fetch_closure(jars, SERVER)}/*", *map(str, hadoop)])
-        self.command = ["java", "-Xmx512m", "-cp", path, MAIN]
+        self.command = [java_command(), "-Xmx512m", "-cp", path, MAIN]
 
     @property
     def properties(self) -> dict[str, str]:

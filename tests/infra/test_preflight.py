@@ -63,3 +63,8 @@ def test_a_taken_port_ends_make_run_before_any_work():
     assert done.returncode == 1
     assert done.stderr.startswith(f"hardpack: port {port} is taken; free it (`make down` stops a running demo)")
     assert done.stderr.count("\n") == 1
+
+
+def test_python_has_no_pip_for_an_environment(monkeypatch):
+    monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda _: None)
+    assert preflight.tool_problem().endswith("install venv (Debian: python3-venv).")

@@ -51,6 +51,10 @@ def redpanda_by_schema(catalog):
     return redpanda(catalog, **VALUE)
 
 
+def redpanda_by_schema_of_one_text(catalog):
+    return redpanda(catalog, value=StringType())
+
+
 def redpanda_by_schema_with_a_value(catalog):
     return redpanda(catalog, sensor=StringType(), value=StringType())
 
@@ -108,6 +112,11 @@ FOUND = [
     ),
     (redpanda, "redpanda", flat("redpanda.") | {"column.key": "redpanda.key"}),
     (redpanda_by_schema, "redpanda", flat("redpanda.") | {"column.key": "redpanda.key", "tombstone": "none"}),
+    (
+        redpanda_by_schema_of_one_text,
+        "redpanda",
+        flat("redpanda.") | {"column.key": "redpanda.key", "tombstone": "none"},
+    ),
     (
         redpanda_by_schema_with_a_value,
         "redpanda",

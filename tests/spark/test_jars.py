@@ -38,3 +38,10 @@ def test_others_may_not_write_where_jars_lie(tmp_path, monkeypatch):
     monkeypatch.setattr(jars, "_one", lambda folder, _: folder)
     jars.fetch(tmp_path / "jars", [SOME])
     assert (tmp_path / "jars").stat().st_mode & 0o022 == 0
+
+
+def test_java_is_the_one_that_spark_finds(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/opt/java17")
+    assert jars.java_command() == "/opt/java17/bin/java"
+    monkeypatch.delenv("JAVA_HOME")
+    assert jars.java_command() == "java"

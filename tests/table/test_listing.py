@@ -163,6 +163,19 @@ def test_glue_tells_where_all_metadata_lies_without_loading_tables():
     assert table_places(glue) == {"db.t": "s3://l/t", "db.u": "s3://l/u"}
 
 
+def test_a_table_with_metadata_elsewhere_lies_where_it_says(catalog, monkeypatch):
+    """Else it would seem to lie where others do, and nothing of theirs went, or beside what it lies in."""
+    monkeypatch.setattr(door, "_places", {})
+    plain, elsewhere = new_topic(catalog), new_topic(catalog)
+    root = plain.location().rpartition("/")[0]
+    for folder in (f"{root}/metadata/of_it", f"{root}/others"):
+        with elsewhere.transaction() as change:
+            change.set_properties({"write.metadata.path": folder})
+        assert elsewhere.metadata_location.startswith(folder)
+        places = table_places(catalog)
+        assert (places[name_of(plain)], places[name_of(elsewhere)]) == (plain.location(), elsewhere.location())
+
+
 def test_where_tables_of_rest_lie_is_asked_once_by_a_process(catalog, monkeypatch):
     monkeypatch.setattr(door, "_places", {})
     table, asked = new_topic(catalog), []

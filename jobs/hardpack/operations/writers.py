@@ -65,6 +65,11 @@ class _Columns:
         column = find_column(self.schema, path)
         return column is not None and isinstance(column.field_type, StringType | BinaryType)
 
+    def is_bytes(self, path: str) -> bool:
+        """Returns whether there is such a column, of bytes."""
+        column = find_column(self.schema, path)
+        return column is not None and isinstance(column.field_type, BinaryType)
+
     def key(self, path: str, sink: str) -> str:
         """Returns the path of a key, all of whose columns can be compared.
 
@@ -137,8 +142,8 @@ def _redpanda(columns: _Columns, given: bool) -> Writer | None:
         return None
     title = "Redpanda"
     key = "" if given else columns.key("redpanda.key", title)
-    # beside other columns `value` is a field of the record, which is null in rows that are no tombstones
-    if columns.is_text("value") and len(columns.schema.fields) == 2:
+    # of other types or beside other columns `value` is a field of the record, which is null in what is no tombstone
+    if columns.is_bytes("value") and len(columns.schema.fields) == 2:
         return Writer("redpanda", title, _mapped("redpanda.", key=key), (KEPT,))
     return Writer("redpanda", title, _mapped("redpanda.", key=key, tombstone="none"), (SKIPPED,))
 

@@ -108,6 +108,12 @@ def _resolve(jar: Jar, scratch: Path) -> Path:
     return fetched
 
 
+def java_command() -> str:
+    """Returns what starts Java, as Spark finds it: that of JAVA_HOME, else the one on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else "java"
+
+
 def run_ivy(scratch: Path, into: Path, *arguments: str) -> str:
     """Let the Ivy that pyspark brings retrieve jars into a folder; gives all that it said.
 
@@ -122,10 +128,11 @@ def run_ivy(scratch: Path, into: Path, *arguments: str) -> str:
     spec = importlib.util.find_spec("pyspark")
     places = (spec.submodule_search_locations if spec else None) or ()
     ivy = next((jar for place in places for jar in Path(place).glob("jars/ivy-*.jar")), None)
-    if ivy is None or not shutil.which("java"):
+    java = java_command()
+    if ivy is None or not shutil.which(java):
         raise BadInput("jars are fetched with Java and the Ivy of pyspark's full package; install both.")
     command = [
-        "java", "-jar", str(ivy), "-warn", "-cache", str(scratch / "ivy"), "-types", "jar", "bundle",
+        java, "-jar", str(ivy), "-warn", "-cache", str(scratch / "ivy"), "-types", "jar", "bundle",
         "-retrieve", str(into / "[artifact]-[revision](-[classifier]).[ext]"), *arguments,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True)

@@ -46,6 +46,8 @@ BROKEN = (
 )  # fmt: skip
 """What reading metadata raises that is no metadata, or has types that pyiceberg does not know."""
 DENIED = ("ACCESS_DENIED", "AccessDenied", "Access Denied", "Forbidden", "HTTP status 403")
+METADATA = "/metadata"
+"""The folder of a table in which its metadata files lie, unless the table says otherwise."""
 LOCATIONS = "hardpack.locations"
 """Catalog property: further folders, divided by commas, under which maintenance may delete files."""
 MOST_PLACES = 100_000
@@ -263,18 +265,20 @@ def _in_glue(catalog: GlueCatalog) -> Iterator[tuple[str, str]]:
 def table_places(catalog: Catalog) -> dict[str, str]:
     """Return where each table of the catalog lies, by name, as far as it can be read.
 
-    A catalog of SQL or Glue tells where all metadata files lie: the folder above `metadata`. With others a process
-    loads each table once and remembers its location, of up to 100,000 tables; one that moves afterwards is seen where
-    it was until the process loads it again. The location of a table opened by `open_table` is remembered too.
+    A catalog of SQL or Glue tells where all metadata files lie: in the table's folder `metadata`, unless the table
+    says otherwise. Where one lies elsewhere, and with other catalogs, a process loads each table once and remembers
+    its location, of up to 100,000 tables; one that moves afterwards is seen where it was until the process loads it
+    again. The location of a table opened by `open_table` is remembered too.
 
     Raises:
         Unavailable: the catalog does not answer.
     """
-    if locations := metadata_locations(catalog):
-        return {name: location.rpartition("/metadata/")[0] or location for name, location in locations.items()}
-    names = find_tables(catalog, "*")
+    locations = metadata_locations(catalog)
+    above = {name: location.rpartition("/")[0] for name, location in locations.items()}
+    places = {name: folder.removesuffix(METADATA) for name, folder in above.items() if folder.endswith(METADATA)}
+    names = [name for name in locations or find_tables(catalog, "*") if name not in places]
     asked = asked_ahead(catalog, lambda name: _place(catalog, name), names)
-    return {name: place for name, answer in zip(names, asked, strict=True) if (place := answer.result())}
+    return places | {name: place for name, answer in zip(names, asked, strict=True) if (place := answer.result())}
 
 
 def asked_ahead(catalog: Catalog, question: Callable[[str], T], names: Iterable[str]) -> Iterator[Future[T]]:
