@@ -14,6 +14,7 @@ from pathlib import Path
 
 DISK_BYTES = 6 * 1024**3
 JAVA = (17, 21)
+PIP = Path(__file__).parent.parent / ".venv" / "bin" / "pip"
 
 
 def problem(port: int | None) -> str | None:
@@ -41,7 +42,7 @@ def java_problem() -> str | None:
 
 def tool_problem() -> str | None:
     """Looks for git, which makes one of the demo's topics, and for what a virtual environment takes."""
-    if not importlib.util.find_spec("ensurepip"):
+    if not PIP.exists() and not importlib.util.find_spec("ensurepip"):
         return f"{sys.executable} makes no virtual environment with pip; install venv (Debian: python3-venv)."
     return None if shutil.which("git") else "git is missing; install it."
 

@@ -65,6 +65,10 @@ def test_a_taken_port_ends_make_run_before_any_work():
     assert done.stderr.count("\n") == 1
 
 
-def test_python_has_no_pip_for_an_environment(monkeypatch):
+def test_python_has_no_pip_for_an_environment(monkeypatch, tmp_path):
     monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(preflight, "PIP", tmp_path / "pip")
     assert preflight.tool_problem().endswith("install venv (Debian: python3-venv).")
+
+    (tmp_path / "pip").touch()
+    assert not (preflight.tool_problem() or "").startswith(sys.executable), "an environment made by other means will do"

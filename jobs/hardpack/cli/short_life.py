@@ -15,10 +15,10 @@ from importlib.util import LazyLoader
 from io import TextIOWrapper
 from types import ModuleType
 
+from hardpack.errors import Unavailable
+
 YOUNG = 100_000
 """New objects between two looks for garbage; what is loaded alone makes four hundred thousand that stay."""
-UNWRITTEN = 5
-"""Exit code of a verb that did its work and could not say so, as of a service that does not answer."""
 SELDOM_CALLED = ("scipy.stats",)
 """Great Expectations imports it for one expectation, which takes as long as a third of all the rest."""
 
@@ -41,7 +41,7 @@ def run(verb: Callable[[], None]) -> None:
         except BrokenPipeError:  # who reads it has enough
             pass
         except OSError as error:
-            unwritten = UNWRITTEN
+            unwritten = Unavailable.exit_code  # the verb did its work, and could not say so
             sys.stderr.write(f"hardpack: what was to be printed could not be written: {error.strerror}.\n")
         with suppress(OSError):
             sys.stderr.flush()
