@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from hardpack.rules.times import LONG_MAX
@@ -99,8 +100,20 @@ def refused_for_late_rows(log: int, now: Said, rows: Rows, line: Line) -> None:
         # a full map leaves rows of late ones' keys to the next pass
         return
     below = [r for r in rows.log(log) if now.checkpoint is None or r.offset < now.checkpoint]
-    must(not late or any(r.rid not in line.seen for r in below), "late-for-nothing",
+    unseen = any(r.rid not in line.seen for r in below) or _merged_with_a_gap(below, rows.log(log), rows, line)
+    must(not late or unseen, "late-for-nothing",
          f"log {log} has no row below its checkpoint that no pass has seen: {now.reason}")  # fmt: skip
+
+
+def _merged_with_a_gap(below: list[Any], every: list[Any], rows: Rows, line: Line) -> bool:
+    """Whether rows that no pass has seen stand behind seen ones in a file of these, with offsets left out between.
+
+    A limit that docs/limits.md names: nobody could tell such rows from late ones.
+    """
+    files = {rows.file[r.rid] for r in below}
+    new = {r.offset for r in every if r.rid not in line.seen and rows.file[r.rid] in files}
+    last = max((r.offset for r in every if r.rid in line.seen), default=-1)
+    return bool(new) and any(behind > at + 1 for at, behind in pairwise(sorted({last, *new})))
 
 
 def horizons(log: int, line: Line, now: Said, rows: Rows) -> dict[int, int]:

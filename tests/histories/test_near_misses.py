@@ -209,3 +209,14 @@ def test_late_rows_that_a_full_map_left_stay_refused_whatever_else_is_done(world
     play(world, _advance(2 * HOUR), _do(verb))
     assert 4 not in offsets(world)
     assert said(world).reason.startswith(words)
+
+
+@pytest.mark.parametrize(("gap", "late"), [(1, False), (2, True)])
+def test_a_merge_into_the_file_behind_the_checkpoint_is_late_where_it_leaves_offsets_out(world, gap, late):
+    """The last row, which the source delivered twice, is dirty; the rows before it in its file are not."""
+    three = [["d", "value", 2, "now"], ["c", "tombstone", 3, "now"], ["a", "tombstone", 3, "now"]]
+    first = Step("append", {"t": T, "logs": {"0": three}})
+    again = Step("append", {"t": T, "logs": {"0": []}, "chain": True})
+    merge = _do("merge", log=0, key="a", rows=[["c", "value", gap, "now"]], together=True)
+    play(world, _create(late__rows="refuse"), first, again, RUN, merge)
+    assert said(world).reason.startswith("refused: rows arrived late") == late
