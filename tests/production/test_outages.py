@@ -125,8 +125,8 @@ def test_a_storage_that_dies_in_the_middle(far, storage, when, point):
 
 
 @pytest.fixture
-def spread(postgres, cluster, tmp_path, production_home, monkeypatch, home):
-    """hardpack on a cluster of two workers."""
+def spread(postgres, cluster, tmp_path, production_home, monkeypatch, home, passes_by_turns, in_workers):
+    """hardpack on a cluster of two workers, which do what else would be done beside the driver."""
     (tmp_path / "warehouse").mkdir()
     uri = postgres.create(f"lake_{uuid.uuid4().hex}")
     properties = {"type": "sql", "uri": uri, "warehouse": f"file://{tmp_path}/warehouse"}

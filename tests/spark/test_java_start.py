@@ -5,8 +5,9 @@ import shlex
 import subprocess
 
 import pytest
-from hardpack.spark import java_start
+from hardpack.spark import java_start, session
 from hardpack.spark.java_start import SHORT_LIFE, class_archive, driver_class_path, found_by, java_options
+from pyspark import SparkConf
 
 
 @pytest.fixture
@@ -28,6 +29,13 @@ def test_a_local_driver_alone_needs_the_jars(jars, master):
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host", "local-cluster[2,1,1024]"])
 def test_executors_elsewhere_are_sent_the_jars(jars, master):
     assert found_by(jars, master) == {"spark.jars": ",".join(map(str, jars))}
+
+
+def test_a_session_of_its_own_start_is_no_user(monkeypatch):
+    """Else the next session of the process would be local, too, and send its executors no jars."""
+    monkeypatch.setattr(session, "_STARTED", {"spark.master": "local[2]"})
+    conf = SparkConf(loadDefaults=False).set("spark.master", "local[2]").set("spark.app.name", "mine")
+    assert session._given(conf) == {"spark.app.name": "mine"}
 
 
 def test_an_archive_is_used_where_it_was_made(jars):

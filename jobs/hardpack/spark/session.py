@@ -110,14 +110,14 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
         "spark.app.name": "hardpack",
         "spark.master": master or os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"),
     }
-    jars, given = jar_paths(), SparkConf()
+    jars, given = jar_paths(), _given(SparkConf())
     # a master that spark-submit was given wins, and its executors have to be sent the jars
-    wanted |= found_by(jars, given.get("spark.master") or wanted["spark.master"])
+    wanted |= found_by(jars, given.get("spark.master", wanted["spark.master"]))
     wanted["spark.driver.extraJavaOptions"] = f"{LOGGING} {java_options(jars, short_life)}".rstrip()
     wanted |= DEFAULTS | {"spark.python.unix.domain.socket.dir": _sockets()} | spark_conf(catalog)
     if needs_extensions(installed_spark()):
         wanted["spark.sql.extensions"] = EXTENSIONS
-    conf = {k: v for k, v in wanted.items() if v and (not given.contains(k) or given.get(k) == _STARTED.get(k))}
+    conf = {k: v for k, v in wanted.items() if v and k not in given}
     conf |= {BY_SIZE: "true"} if SHUFFLE_PARTITIONS in conf else {}
     try:
         if SparkContext._gateway is None:
@@ -138,6 +138,11 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
             f"Spark cannot open catalog {catalog.name!r} ({why}); `hardpack doctor` tries both engines."
         ) from error
     return spark
+
+
+def _given(conf: SparkConf) -> dict[str, str]:
+    """Returns what users gave, without what an earlier session of this process was started with."""
+    return {k: v for k, v in conf.getAll() if v != _STARTED.get(k)}
 
 
 def fit(spark: SparkSession) -> None:
