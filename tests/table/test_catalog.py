@@ -17,7 +17,8 @@ def conf(**properties):
 
 
 def test_sqlite_becomes_jdbc_with_a_busy_timeout():
-    found = conf(type="sql", uri="sqlite:////data/cat.db", warehouse="file:///data/wh")
+    # pyiceberg reads a type in any case
+    found = conf(type="SQL", uri="sqlite:////data/cat.db", warehouse="file:///data/wh")
     assert found[P] == "org.apache.iceberg.spark.SparkCatalog"
     assert found[f"{P}.type"] == "jdbc"
     assert found[f"{P}.uri"] == "jdbc:sqlite:/data/cat.db?busy_timeout=30000"

@@ -265,7 +265,7 @@ class PassWork:
     """Columns as the table calls them now."""
     logs: tuple[LogWork, ...]
     causes: tuple[Cause, ...]
-    """By which rows leave, in the order in which they claim them."""
+    """By which rows leave, each row by one of them alone."""
     rows: LogRows | None = None
     """The logs' rows, None where no row is read."""
     dry_run: bool = False

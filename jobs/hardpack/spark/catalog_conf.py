@@ -25,7 +25,7 @@ def spark_conf(catalog: Catalog) -> dict[str, str]:
         BadInput: a catalog type, or a way to sign in, for which Spark has no counterpart here.
     """
     given = {k: str(v) for k, v in catalog.properties.items()}
-    kind = given.get("type") or ("rest" if given.get("uri", "").startswith("http") else "sql")
+    kind = given.get("type", "").lower() or ("rest" if given.get("uri", "").startswith("http") else "sql")
     out = {k: v for k, v in given.items() if k == "warehouse" or k.startswith(SHARED)}
     if kind == "sql":
         out |= {"type": "jdbc", "jdbc.schema-version": "V1"} | _jdbc(given.get("uri", ""))
