@@ -84,7 +84,7 @@ def _all_removed_is_anew(real: Any) -> Any:
         for snapshot in (s for s in others if s.sequence_number > state.snapshot[1]):
             gone = int(summary_of(snapshot).get("deleted-records", 0))
             if 0 < gone >= int(summary_of(snapshot).get("total-records", 0)):
-                return real(partition, files, sensing.started_anew(state), lineage, None, waits)
+                return real(partition, files, sensing.started_anew(state, lineage.newest), lineage, None, waits)
         return real(partition, files, state, lineage, before, waits)
 
     return view

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 from hardpack.errors import BadInput
-from hardpack.rules.model import LastClean, LogState, SeenCommits, SnapshotRef, Unseen
+from hardpack.rules.model import LastClean, LogState, Replaced, SeenCommits, SnapshotRef, Unseen
 from hardpack.table.packing import ZLIB
 from hardpack.table.state import STATE_PROPERTY, read_state, write_state
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 OFFSETS = st.integers(0, 2**62)
+SEEN = st.builds(SeenCommits, OFFSETS, OFFSETS, st.lists(OFFSETS, max_size=3).map(tuple))
 STATES = st.builds(
     LogState,
     checkpoint=st.none() | OFFSETS,
@@ -30,7 +31,8 @@ STATES = st.builds(
     there_by=st.none() | st.tuples(OFFSETS, OFFSETS),
     trusted_to=OFFSETS,
     snapshot=st.none() | st.builds(SnapshotRef, OFFSETS, OFFSETS),
-    seen=st.none() | st.builds(SeenCommits, OFFSETS, OFFSETS, st.lists(OFFSETS, max_size=3).map(tuple)),
+    seen=st.none() | SEEN,
+    replaced=st.lists(st.builds(Replaced, OFFSETS, OFFSETS, SEEN), max_size=2).map(tuple),
 )
 
 
@@ -47,7 +49,8 @@ def test_round_trip(logs):
         "",
         "[]",
         "{}",
-        '{"version":6,"logs":{}}',
+        '{"version":7,"logs":{}}',
+        '{"version":6,"logs":{"0":{"replaced":[[1,2,3]]}}}',
         '{"version":4,"logs":{"0":{"seen":[1]}}}',
         '{"version":3,"columns":{"end":[1,2]},"times":[],"logs":["0"]}',
         '{"version":3,"columns":{"end":["1"]},"times":[],"logs":["0"]}',
@@ -89,12 +92,13 @@ def test_what_a_pass_recorded_names_no_snapshot():
     assert read_state("db.t", {STATE_PROPERTY: json.dumps(old)})["0"].unseen == Unseen(8, None, 5)
 
 
-def test_a_state_without_trust_or_portions_is_one_that_older_versions_read():
+def test_a_state_that_says_nothing_new_is_one_that_older_versions_read():
     plain, further = SeenCommits(4, 5), SeenCommits(4, 5, (6,))
     for state, version in (
         (LogState(seen=plain), 3),
         (LogState(seen=further), 4),
         (LogState(seen=plain, trusted_to=4), 5),
+        (LogState(replaced=(Replaced(4, 5, plain),)), 6),
     ):
         assert json.loads(write_state({"0": state}))["version"] == version
 

@@ -14,6 +14,7 @@ from hardpack.errors import BadInput
 from hardpack.rules.horizons import dated, dated_anew, horizon_from, undone_clock
 from hardpack.rules.late_rows import are_behind_tombstones, seem_of_another_topic, waits_for_trust
 from hardpack.rules.model import LogState, LogView, Partition, SeenCommits, SnapshotRef
+from hardpack.rules.replaced import within_reach
 from hardpack.rules.settings import Settings
 from hardpack.table.history import horizons_at
 from hardpack.table.log_views import rewritten_unseen
@@ -119,8 +120,8 @@ def remember(session: TableSession, now: int) -> dict[str, LogState]:
         if current is None or view.trouble:
             # offsets of a file in trouble mean nothing, and must not outlive it
             return state
-        there_by = _there_by(view, current)
-        state, before = replace(state, there_by=there_by), replace(view.state, there_by=there_by)
+        there_by, oldest = _there_by(view, current), min(s.sequence_number or 0 for s in session.table.snapshots())
+        state, before = (replace(within_reach(one, oldest), there_by=there_by) for one in (state, view.state))
         if view.unseen_from is None:
             # else the pass that sees these rows gives it
             state, before = dated(state, horizon), dated(before, horizon)

@@ -138,6 +138,16 @@ class SeenCommits(NamedTuple):
         return max(self.read, self.made)
 
 
+class Replaced(NamedTuple):
+    """What passes had come to in a log whose rows were all replaced; somebody may go back to before that."""
+
+    by: int
+    """Sequence number of a commit by which these rows were replaced."""
+    expired_to: int
+    """Greatest offset of a tombstone that may have been removed."""
+    seen: SeenCommits
+
+
 @dataclass(frozen=True, slots=True)
 class LastClean:
     """When a log's last phase one was, and what it gave a horizon."""
@@ -187,6 +197,8 @@ class LogState:
     It tells how old rows without a timestamp are whose commit has expired."""
     empty: bool = False
     """Whether the last pass left the log without a row."""
+    replaced: tuple[Replaced, ...] = ()
+    """Of rows that the log had before it started anew, oldest first, as far as tombstones of theirs were removed."""
     last_clean: LastClean | None = None
 
     @property

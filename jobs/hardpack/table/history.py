@@ -11,6 +11,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hardpack.rules.horizons import UNDATED, dated_anew
 from hardpack.rules.model import LogState, SnapshotRef
+from hardpack.rules.replaced import untold
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
 from hardpack.table.layout import FIELDS, TOMBSTONES, mean_other_rows
@@ -128,17 +129,9 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
     for log in undone | (states.keys() & earlier.keys()):
         # what nobody tells any more may have expired tombstones too
         certain = past.whole and not lost
-        unknown = LogState() if certain else _untold(states[log])
+        unknown = LogState() if certain else untold(states[log], past.lacks_commit)
         states[log] = replace(earlier.get(log, unknown), paused=states[log].paused, uncleanable=states[log].uncleanable)
     return past.within_past(states)
-
-
-def _untold(undone: LogState) -> LogState:
-    """Returns the state of a log of whose passes nobody tells any more, from that of a pass which was undone.
-
-    Sequence numbers only rise, so what passes had seen is told apart from what came beside them and since.
-    """
-    return LogState(expired_to=undone.expired_to, seen=undone.seen_commits)
 
 
 @dataclass(frozen=True)
@@ -209,8 +202,8 @@ class _Past:
         # of the commit that wrote the property last, on whatever line, as far as it has not expired
         self.written = max((s.sequence_number or 0 for s in table.snapshots() if tells_states(s)), default=0)
         self.ids = {s.snapshot_id for s in self.lineage}
-        self.newest = max((s.sequence_number or 0 for s in self.lineage), default=-1)
-        self.oldest = min((s.sequence_number or 0 for s in self.lineage), default=None)
+        self.sequences = {s.sequence_number or 0 for s in self.lineage}
+        self.newest, self.oldest = max(self.sequences, default=-1), min(self.sequences, default=None)
         self.whole = not self.lineage or (self.lineage[-1].sequence_number or 0) <= 1
         self.elsewhere = {s.snapshot_id for s in table.snapshots()} - self.ids if _began_empty(self.lineage) else set()
 
@@ -258,9 +251,14 @@ class _Past:
             for log, state in states.items()
         }
 
+    def lacks_commit(self, sequence: int) -> bool:
+        """Returns whether the commit of a sequence number is not in the past."""
+        return sequence not in self.sequences and self._is_elsewhere(sequence)
+
     def _lacks(self, snapshot: int, sequence: int) -> bool:
-        if snapshot in self.ids:
-            return False
+        return snapshot not in self.ids and self._is_elsewhere(sequence)
+
+    def _is_elsewhere(self, sequence: int) -> bool:
         if self.whole or sequence > self.newest:
             return True
         # behind what has expired a commit lies in the past, though a tag may keep it; else the history steps over it

@@ -117,7 +117,7 @@ class Lineage:
 
     def __init__(self, table: Table, changes: Changes) -> None:
         self.commits = {s.sequence_number or 0: s for s in ancestors(table)}
-        self.oldest = min(self.commits, default=None)
+        self.oldest, self.newest = min(self.commits, default=None), max(self.commits, default=0)
         self.changes = changes
         self._looked_up: dict[_Question, Origin] = {}
         self._taken: dict[_Question, _Taken] = {}

@@ -14,6 +14,7 @@ from pyiceberg.table.snapshots import Snapshot
 from hardpack.errors import Conflict
 from hardpack.rules.horizons import covered_to
 from hardpack.rules.model import DataFile, LogState, LogView, Partition, SeenCommits, to_segments
+from hardpack.rules.replaced import started_anew
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
@@ -164,7 +165,7 @@ def _view(
     origins = [lineage.origin(partition, f, state) for f in files] if has_history and files else []
     judged = before is None and origins and not state.empty
     if judged and lineage.replaced(partition, files, state, waiting):
-        state, origins = started_anew(state), []
+        state, origins = started_anew(state, lineage.newest), []
     unseen, passed = state.unseen, _passed(partition, state, files, before, lineage)
     rewrites = _rewrites(partition, files, state, passed, lineage)
     unseen_froms = [_below(o.unseen_from, passed) for o in origins] + [unseen.unseen_from if unseen else None]
@@ -249,15 +250,7 @@ def _of_no_row(log: Partition, state: LogState, mixed: Sequence[DataFile], linea
     if state.empty or state.snapshot is None:
         return state
     waiting = [file.of_no_one_log() for file in mixed]
-    return state if waiting and not lineage.replaced(log, (), state, waiting) else started_anew(state)
-
-
-def started_anew(state: LogState) -> LogState:
-    """Returns the state of a log of which all rows were replaced.
-
-    It is that of a log never cleaned, but for what people said of it.
-    """
-    return LogState(paused=state.paused, uncleanable=state.uncleanable)
+    return state if waiting and not lineage.replaced(log, (), state, waiting) else started_anew(state, lineage.newest)
 
 
 def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from hardpack.errors import BadInput
-from hardpack.rules.model import LastClean, LogState, LogView, Partition, SeenCommits, SnapshotRef, Unseen
+from hardpack.rules.model import LastClean, LogState, LogView, Partition, Replaced, SeenCommits, SnapshotRef, Unseen
 from hardpack.table.packing import packed, unpacked
 from hardpack.table.state_columns import as_entries, columns_of, steps
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
 PLAN_SUMMARY = "hardpack.plan"
-VERSION, WITHOUT_TRUST, WITHOUT_FURTHER = 5, 4, 3
+VERSION, WITHOUT_REPLACED, WITHOUT_TRUST, WITHOUT_FURTHER = 6, 5, 4, 3
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
 """Logs from which on each field stands in one list; fewer stand each by itself, for people to read."""
@@ -82,7 +82,9 @@ def _text(logs: Mapping[str, LogState]) -> str:
     # what says nothing that is new is written so that older versions read it
     further = any(state.seen and state.seen.further for state in logs.values())
     trust = any(state.trusted_to for state in logs.values())
-    version = {"version": VERSION if trust else WITHOUT_TRUST if further else WITHOUT_FURTHER}
+    replaced = any(state.replaced for state in logs.values())
+    named = ((replaced, VERSION), (trust, WITHOUT_REPLACED), (further, WITHOUT_TRUST), (True, WITHOUT_FURTHER))
+    version = {"version": next(number for is_needed, number in named if is_needed)}
     if len(entries) < FEW_LOGS:
         return json.dumps(version | {"logs": entries}, separators=(",", ":"))
     return json.dumps(version | columns_of(entries), separators=(",", ":"))
@@ -159,12 +161,17 @@ def log_to_json(state: LogState) -> dict[str, Any]:
         "paused": state.paused or None,
         "uncleanable": state.uncleanable,
         "snapshot": list(state.snapshot or ()),
-        "seen": [state.seen.read, state.seen.made, *state.seen.further] if state.seen else [],
+        "seen": _numbers(state.seen) if state.seen else [],
         "unseen": [unseen.unseen_from, unseen.late_from, unseen.known_to, *_given(unseen.known_at)] if unseen else [],
         "there_by": list(state.there_by or ()),
         "empty": state.empty or None,
+        "replaced": [[one.by, one.expired_to, *_numbers(one.seen)] for one in state.replaced],
     }
     return {name: value for name, value in entry.items() if value is not None and value != [] and value != ""}
+
+
+def _numbers(seen: SeenCommits) -> list[int]:
+    return [seen.read, seen.made, *seen.further]
 
 
 def _given(number: int | None) -> list[int]:
@@ -205,6 +212,7 @@ class _Entry(_AnyEntry):
     there_by: tuple[Long, Long] | None = None
     trusted_to: Long = 0
     empty: bool = False
+    replaced: tuple[Annotated[tuple[Long, ...], Field(min_length=4)], ...] = ()
 
 
 class _LastCleanV1(BaseModel):
@@ -230,7 +238,7 @@ class _EntryV1(_AnyEntry):
 class _State(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    version: Literal[2, 3, 4, 5]
+    version: Literal[2, 3, 4, 5, 6]
     logs: dict[str, _Entry]
 
 
@@ -254,8 +262,13 @@ def _log_of(entry: _AnyEntry) -> LogState:
         paused=entry.paused,
         uncleanable=entry.uncleanable,
         snapshot=SnapshotRef(*entry.snapshot) if entry.snapshot else None,
-        seen=SeenCommits(entry.seen[0], entry.seen[1], entry.seen[2:]) if entry.seen else None,
+        seen=_seen(entry.seen) if entry.seen else None,
     )
+
+
+def _seen(numbers: Sequence[int]) -> SeenCommits:
+    read, made, *further = numbers
+    return SeenCommits(read, made, tuple(further))
 
 
 def _log_from(entry: _Entry) -> LogState:
@@ -273,6 +286,7 @@ def _log_from(entry: _Entry) -> LogState:
         there_by=entry.there_by,
         trusted_to=entry.trusted_to,
         empty=entry.empty,
+        replaced=tuple(Replaced(by, expired_to, _seen(seen)) for by, expired_to, *seen in entry.replaced),
         last_clean=last,
     )
 
