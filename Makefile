@@ -45,8 +45,9 @@ test-kafka: env jars ## the same records cleaned by a real broker and in a table
 test-equivalence: env jars ## all of Kafka's cases and logs, and 2,000 random logs, through Spark, and in the shapes of five sinks (two hours)
 	HARDPACK_RANDOM_LOGS=2000 $(BIN)/pytest -q -s -m equivalence -o timeout=7200
 
-mutants: env ## change the rules one at a time and see that a test fails on each
+mutants: env ## planted bugs: in the rules, for which tests fail, and in the rest, which histories find (half an hour)
 	$(BIN)/python -m tests.equivalence.mutants
+	$(BIN)/python -m tests.histories.mutants
 
 test-histories: env ## random histories of a table in memory, judged by an oracle (a minute, no JVM)
 	$(BIN)/pytest -q -n 2 -m "histories and not spark"

@@ -60,3 +60,17 @@ def test_phase_two_leaves_a_log_that_is_only_deleted_by_segments(hp, catalog):
     hp.adopt(name, {"cleanup.policy": "compact"})
     everything(hp, name)
     assert offsets(table) == [1, 2]
+
+
+def test_rows_that_differ_at_one_offset_stop_their_own_log_alone(hp, catalog):
+    table = new_topic(catalog, min_cleanable_dirty_ratio=0)
+    append(table, {0: [row(0, "a"), row(1, "b", "one")], 1: [row(0, "a"), row(1, "b")]})
+    append(table, {0: [row(1, "b", "two")], 1: [row(2, "a")]})
+    append(table, {0: [row(3, "z")], 1: [row(3, "z")]})
+    name = name_of(table)
+    report = hp.clean(hp.plan(name, now=T0))
+    assert [log.partition for log in report.logs] == [1]
+    assert (offsets(table, 0), offsets(table, 1)) == ([0, 1, 1, 3], [1, 2, 3])
+    first, second = hp.status_of(table.refresh(), T0)
+    assert (first.uncleanable, second.uncleanable) == (True, False)
+    assert "rows share offset 1 with a row that differs" in first.reason

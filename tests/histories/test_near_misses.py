@@ -220,3 +220,12 @@ def test_a_merge_into_the_file_behind_the_checkpoint_is_late_where_it_leaves_off
     merge = _do("merge", log=0, key="a", rows=[["c", "value", gap, "now"]], together=True)
     play(world, _create(late__rows="refuse"), first, again, RUN, merge)
     assert said(world).reason.startswith("refused: rows arrived late") == late
+
+
+@pytest.mark.parametrize("what", [_do("insert_overwrite", log=0, rows=[["s", "value", 1, "now"]]), _do("truncate")])
+def test_no_state_of_a_world_that_was_replaced_lands_on_the_new_one(world, what):
+    """Its plan was made before, and its checkpoint would hide the new rows (invariant 6)."""
+    play(world, _create(delete__retention__ms="0"), _append("a"), _append("b"), _append("c"), _do("plan", slot=0))
+    play(world, what, _append("d"), _do("apply", slot=0))
+    assert said(world).checkpoint is None
+    assert world.counts["Conflict in apply"] == 1
