@@ -73,4 +73,4 @@ def test_rows_that_differ_at_one_offset_stop_their_own_log_alone(hp, catalog):
     assert (offsets(table, 0), offsets(table, 1)) == ([0, 1, 1, 3], [1, 2, 3])
     first, second = hp.status_of(table.refresh(), T0)
     assert (first.uncleanable, second.uncleanable) == (True, False)
-    assert "rows share offset 1 with a row that differs" in first.reason
+    assert "with a row that differs, the first at offset 1" in first.reason
