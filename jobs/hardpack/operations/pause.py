@@ -115,13 +115,18 @@ def remember(session: TableSession, now: int) -> dict[str, LogState]:
     """
     horizon = horizon_from(now, session.settings.delete_retention_ms)
 
+    @cache
+    def oldest(_: str) -> int:
+        # of one metadata, and not looked for anew for each log
+        return min(s.sequence_number or 0 for s in session.table.snapshots())
+
     def remembered(view: LogView, state: LogState) -> LogState:
         current = session.table.current_snapshot()
         if current is None or view.trouble:
             # offsets of a file in trouble mean nothing, and must not outlive it
             return state
-        there_by, oldest = _there_by(view, current), min(s.sequence_number or 0 for s in session.table.snapshots())
-        state, before = (replace(within_reach(one, oldest), there_by=there_by) for one in (state, view.state))
+        there_by, reach = _there_by(view, current), oldest(session.table.metadata_location)
+        state, before = (replace(within_reach(one, reach), there_by=there_by) for one in (state, view.state))
         if view.unseen_from is None:
             # else the pass that sees these rows gives it
             state, before = dated(state, horizon), dated(before, horizon)
