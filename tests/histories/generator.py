@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.histories.situations import SITUATIONS, place
+from tests.histories.situations import SITUATIONS, Situation, gone_back, place
 from tests.histories.steps import Step
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -88,7 +88,7 @@ class Maker:
             args = made(t)
             steps.append(args if isinstance(args, Step) else Step(kind, {"t": t, **(args or {})}))
         for name in rng.sample(sorted(SITUATIONS), rng.choice([0, 0, 0, 1, 1, 2])):
-            steps = self._with(name, steps)
+            steps = self._with(SITUATIONS[name], steps, rng)
         if self.apart.random() < 0.3:
             for _ in range(self.apart.randint(1, 4)):
                 outage = Step("outage", {"reads": self.apart.choice([0, 1, 1, 2, 2, 3, 4, 6])})
@@ -97,17 +97,19 @@ class Maker:
             share = self.apart.choice([0, 50, 100, 100])
             replaced = Step("replace_table", {"t": self.apart.choice(self.tables), "share": share})
             steps.insert(self.apart.randint(len(self.tables) + 3, len(steps)), replaced)
+        if self.apart.random() < 0.04:
+            steps = self._with(gone_back, steps, self.apart)
         return steps
 
-    def _with(self, situation: str, steps: list[Step]) -> list[Step]:
+    def _with(self, situation: Situation, steps: list[Step], rng: random.Random) -> list[Step]:
         """The steps with those of a situation among them, on a table that has the settings for it."""
-        at = self.rng.randrange(len(self.tables))
-        wants, some = SITUATIONS[situation](self.rng, self.tables[at], self._log())
+        at = rng.randrange(len(self.tables))
+        wants, some = situation(rng, self.tables[at], rng.randrange(self.logs))
         created = steps[at]
         settings = created.args["settings"] | wants
         first = [Step("create", created.args | {"settings": settings}) if s is created else s for s in steps]
         creations = len(self.tables)
-        return [*first[:creations], *place(self.rng, first[creations:], some)]
+        return [*first[:creations], *place(rng, first[creations:], some)]
 
     def _plain(self, t: str) -> None:
         return None

@@ -37,6 +37,11 @@ def _never_unseen(real: Any) -> Any:
     return lambda *_, **__: SEEN
 
 
+def _nothing_replaced(real: Any) -> Any:
+    """Who goes back to before all rows were replaced meets what is known of the new ones."""
+    return lambda undone, is_undone: real(replace(undone, replaced=()), is_undone)
+
+
 def _also_half(real: Any) -> Any:
     """What a look had come to when it failed counts as told."""
 
@@ -330,6 +335,7 @@ MUTANTS = [
     Mutant("late rows leave with what hid them", Lineage, "_left_behind", _always(None), ("I9", "I9-risen")),
     Mutant("a night makes packed rows late", state, "_with_rewrites", _as_seen, ("late-for-nothing",)),
     Mutant("half a look is remembered", ManifestCache, "lend", _also_half, ("memory",)),
+    Mutant("rows that were replaced are forgotten", history, "untold", _nothing_replaced, ("I9", "I9-risen")),
     Mutant("a pause hides a mark", selection, "_why_broken", _none_under_a_pause, ("held",)),
     Mutant("one due tombstone takes all with it", phase_two, "removable", _serves_all, ("I5",)),
 ]

@@ -214,6 +214,23 @@ def in_portions(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], l
     return {"segment.bytes": "14"}, [*rows, _append(t, log, [gone]), few, came, passes[0], then, passes[1]]
 
 
+def gone_back(rng: random.Random, t: str, log: int) -> tuple[dict[str, str], list[Step]]:
+    """Somebody goes back to before all rows were replaced, when the passes from before have expired.
+
+    It is none of the others, among which histories choose, so that these stay what they were.
+    """
+    gone = rng.choice(ADDED)
+    rows = [_append(t, log, [gone]), _append(t, log, [gone], "tombstone"), _append(t, log, [rng.choice("kl")])]
+    removed = [_clean(t), Step("advance", {"ms": DAY}), Step("expire_tombstones", {"t": t})]
+    late = [Step("advance", {"ms": 4 * DAY}), _late(t, log, rng.randrange(60), gone)]
+    others = {"log": log, "rows": [["k", "value", 1, "now"]], "from_start": rng.random() < 0.3}
+    replaced = rng.choice([Step("truncate", {"t": t}), Step("insert_overwrite", {"t": t, **others})])
+    more = [_append(t, log, ["k"]), _append(t, log, ["l"]), _clean(t)] if rng.random() < 0.5 else []
+    nights = [Step("advance", {"ms": 2 * DAY}), Step("nightly", {"t": t}), Step("set_snapshot", {"t": t, "pick": 0})]
+    then = [_append(t, log, ["m"]), Step("scheduled", {"t": t})]
+    return {"delete.retention.ms": str(HOUR)}, [*rows, *removed, *late, replaced, *more, *nights, *then]
+
+
 def place(rng: random.Random, steps: list[Step], some: list[Step]) -> list[Step]:
     """A situation's steps among others, in their order: at one point as often as with others' steps between."""
     spread = rng.choice([0, 0, 1, 4])
