@@ -150,20 +150,3 @@ def test_a_late_row_that_was_refused_stays_so_where_a_rollback_left_no_pass_that
     go(world, tab, there)
     assert said(world).checkpoint is None
     assert said(world).reason.startswith(f"{REFUSED} 7")
-
-
-@pytest.mark.parametrize("cleaned", [False, True])
-def test_a_refused_late_row_stays_so_where_who_goes_back_undoes_a_truncate(world, cleaned):
-    """The passes that knew of it have expired, and the new rows' state says nothing of it (invariant 9)."""
-    tab = expired(world)
-    play(world, _advance(4 * DAY))
-    put(world, (8, "x", "value"))
-    there = tab.current
-    assert said(world).reason.startswith(f"{REFUSED} 8")
-    play(world, _do("truncate"), *[_append("u"), _append("v"), RUN] * cleaned, _advance(2 * DAY), NIGHT)
-    go(world, tab, there)
-    assert said(world).checkpoint is None
-    assert said(world).reason.startswith(f"{REFUSED} 8")
-    play(world, *[_append("w"), RUN, _advance(6 * DAY), NIGHT] * 2)
-    assert not state(world).replaced, "nobody can go back any more"
-    assert said(world).reason.startswith(f"{REFUSED} 8")

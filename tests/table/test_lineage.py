@@ -1,5 +1,7 @@
 """How rows came to be: what others rewrote since a pass, told from what they put there (invariant 9). No JVM."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hardpack.operations.pause import remember
@@ -82,7 +84,9 @@ def test_rows_that_replace_all_others_are_a_log_of_their_own(topic):
         return rows.set_column(2, rows.schema.field("timestamp"), times)
 
     rewritten(topic, others)
-    assert view_of(topic).state == LogState()
+    state = view_of(topic).state
+    assert replace(state, replaced=()) == LogState()
+    assert [(old.by, old.expired_to) for old in state.replaced] == [(4, 0)], "somebody may go back"
 
 
 def test_an_old_log_goes_on_when_others_delete_some_of_it_file_by_file(topic):

@@ -294,8 +294,8 @@ class Lineage:
 
     def replaced(
         self, log: Partition, files: Sequence[DataFile], state: LogState, waiting: Sequence[DataFile] = ()
-    ) -> bool:
-        """Returns whether others replaced a log.
+    ) -> int | None:
+        """Returns the sequence number of the commit by which others replaced a log; None where they have not.
 
         They have when all rows that its last pass knew left before any of those came that are there now. Rows of
         which nobody can tell keep the state while they are there, and prove nothing when they leave: others that came
@@ -312,7 +312,7 @@ class Lineage:
         for file in chain(files, waiting):
             origin = self.origin(log, file, state)
             if origin.known is not False and not origin.on_read:
-                return False
+                return None
             since = min(since, origin.since)
         for sequence, snapshot in sorted(self.commits.items(), reverse=True):
             if sequence <= (state.seen.read if state.seen else 0) or is_append(snapshot) or is_hardpacks(snapshot):
@@ -320,8 +320,8 @@ class Lineage:
             known = {self.origin(log, f, state).known for f in self.changed(snapshot, log).removed}
             if True in known or (None in known and since < sequence):
                 # the last commit that took known rows, as far as anybody can tell
-                return since >= sequence
-        return False
+                return sequence if since >= sequence else None
+        return None
 
 
 def _question(path: str, file_sequence_number: int, log: Partition, state: LogState) -> _Question:
