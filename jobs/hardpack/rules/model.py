@@ -139,10 +139,10 @@ class SeenCommits(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """What passes had come to before others took late rows of a log, or all rows; somebody may go back to these."""
+    """What passes had come to in a log whose rows were all replaced; somebody may go back to before that."""
 
     by: int
-    """Sequence number of a commit by which these rows were gone."""
+    """Sequence number of a commit by which these rows were replaced."""
     expired_to: int
     """Greatest offset of a tombstone that may have been removed."""
     seen: SeenCommits
@@ -198,7 +198,7 @@ class LogState:
     empty: bool = False
     """Whether the last pass left the log without a row."""
     replaced: tuple[Replaced, ...] = ()
-    """Of rows that others took, oldest first, as far as tombstones of theirs were removed."""
+    """Of rows that the log had before it started anew, oldest first, as far as tombstones of theirs were removed."""
     last_clean: LastClean | None = None
 
     @property

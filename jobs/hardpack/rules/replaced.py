@@ -1,6 +1,4 @@
-"""What a log remembers of rows that others took before a pass had seen them all, for who goes back to these.
-
-A log whose rows were all replaced starts anew; of one that lost late rows alone the state goes on.
+"""A log whose rows were all replaced starts anew, and remembers what somebody who goes back to the old ones must know.
 
 Kafka has no such thing: nobody goes back to a topic that was deleted.
 """
@@ -26,25 +24,14 @@ def started_anew(state: LogState, by: int) -> LogState:
         state: the one that the old rows had.
         by: sequence number of a commit by which they were replaced.
     """
-    return LogState(paused=state.paused, uncleanable=state.uncleanable, replaced=with_replaced(state, by).replaced)
-
-
-def with_replaced(state: LogState, by: int) -> LogState:
-    """Returns the state with what is known of rows that have left, for who goes back to these.
-
-    Args:
-        state: of the log, from before they left.
-        by: sequence number of a commit by which they were gone.
-    """
-    if state.expired_to < 0 or any(one.by >= by for one in state.replaced):
-        # no deleted key can come back, or it is known
-        return state
-    replaced = (*state.replaced, Replaced(by, state.expired_to, state.seen_commits))
+    replaced = state.replaced
+    if state.expired_to >= 0:
+        replaced = (*replaced, Replaced(by, state.expired_to, state.seen_commits))
     if len(replaced) > MOST_REPLACED:
         first, second, *others = replaced
         read = SeenCommits(min(first.seen.read, second.seen.read))
         replaced = (Replaced(second.by, max(first.expired_to, second.expired_to), read), *others)
-    return replace(state, replaced=replaced)
+    return LogState(paused=state.paused, uncleanable=state.uncleanable, replaced=replaced)
 
 
 def untold(undone: LogState, is_undone: Callable[[int], bool]) -> LogState:

@@ -295,7 +295,7 @@ class Lineage:
     def replaced(
         self, log: Partition, files: Sequence[DataFile], state: LogState, waiting: Sequence[DataFile] = ()
     ) -> int | None:
-        """Returns the sequence number of the commit by which others replaced a log; None where they have not.
+        """Returns since which commit a log has its rows that others replaced; None where they have not.
 
         They have when all rows that its last pass knew left before any of those came that are there now. Rows of
         which nobody can tell keep the state while they are there, and prove nothing when they leave: others that came
@@ -320,7 +320,7 @@ class Lineage:
             known = {self.origin(log, f, state).known for f in self.changed(snapshot, log).removed}
             if True in known or (None in known and since < sequence):
                 # the last commit that took known rows, as far as anybody can tell
-                return sequence if since >= sequence else None
+                return since if since >= sequence else None
         return None
 
 

@@ -14,7 +14,7 @@ from pyiceberg.table.snapshots import Snapshot
 from hardpack.errors import Conflict
 from hardpack.rules.horizons import covered_to
 from hardpack.rules.model import DataFile, LogState, LogView, Partition, SeenCommits, to_segments
-from hardpack.rules.replaced import started_anew, with_replaced
+from hardpack.rules.replaced import started_anew
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import table_name
@@ -23,7 +23,6 @@ from hardpack.table.lineage import Changes, Lineage, was_seen
 from hardpack.table.manifest_cache import ManifestCache, Remembered
 from hardpack.table.manifests import ManifestReader, keeps_logs_apart, uncollected
 from hardpack.table.readers import slowest_readers
-from hardpack.table.rows_that_left import late_rows_left, with_rewrites
 from hardpack.table.snapshot_change import Change, change_of
 from hardpack.table.state import state_of
 
@@ -166,11 +165,8 @@ def _view(
     origins = [lineage.origin(partition, f, state) for f in files] if has_history and files else []
     judged = before is None and origins and not state.empty
     if judged and (by := lineage.replaced(partition, files, state, waiting)) is not None:
-        state, origins = _started_anew(partition, state, lineage, by), []
+        state, origins = started_anew(state, by), []
     unseen, passed = state.unseen, _passed(partition, state, files, before, lineage)
-    if before is None and state.expired_to >= 0 and (left := late_rows_left(lineage, partition, state, passed)):
-        known = with_replaced(with_rewrites(lineage, partition, state), left)
-        state = replace(state, replaced=known.replaced)
     rewrites = _rewrites(partition, files, state, passed, lineage)
     unseen_froms = [_below(o.unseen_from, passed) for o in origins] + [unseen.unseen_from if unseen else None]
     late_froms = [_below(o.late_from, passed) for o in origins]
@@ -251,17 +247,11 @@ def _of_no_row(log: Partition, state: LogState, mixed: Sequence[DataFile], linea
     It is that of a log whose rows were taken, unless passes left it empty, or rows that they knew may wait in files of
     several logs.
     """
-    if state.empty or (state.snapshot is None and state.seen is None):
+    if state.empty or state.snapshot is None:
         return state
     waiting = [file.of_no_one_log() for file in mixed]
-    if waiting and lineage.replaced(log, (), state, waiting) is None:
-        return state
-    return _started_anew(log, state, lineage, lineage.newest)
-
-
-def _started_anew(log: Partition, state: LogState, lineage: Lineage, by: int) -> LogState:
-    known = with_rewrites(lineage, log, state) if state.expired_to >= 0 else state
-    return started_anew(known, by)
+    goes_on = waiting and lineage.replaced(log, (), state, waiting) is None
+    return state if goes_on else started_anew(state, lineage.newest)
 
 
 def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile]:

@@ -62,11 +62,6 @@ class Change:
         """Whether rows came, and no more than left, as by a commit that says of itself that it changes no row."""
         return 0 < self._rows_came <= self._rows_left
 
-    @cached_property
-    def keeps_all_rows(self) -> bool:
-        """Whether as many rows came as left, as by a bin-pack."""
-        return self._rows_came == self._rows_left
-
     def rewrites(self, file: DataFile) -> bool:
         """Returns whether a file that came holds rows that were there before, as far as counts and bounds can tell.
 
