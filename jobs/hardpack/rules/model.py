@@ -198,7 +198,7 @@ class LogState:
     empty: bool = False
     """Whether the last pass left the log without a row."""
     replaced: tuple[Replaced, ...] = ()
-    """Of rows that the log had before it started anew, oldest first, as far as tombstones of theirs were removed."""
+    """What was known of rows before the log started anew, oldest first, where tombstones of theirs had been removed."""
     last_clean: LastClean | None = None
 
     @property

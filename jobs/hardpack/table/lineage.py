@@ -295,7 +295,7 @@ class Lineage:
     def replaced(
         self, log: Partition, files: Sequence[DataFile], state: LogState, waiting: Sequence[DataFile] = ()
     ) -> int | None:
-        """Returns since which commit a log has its rows that others replaced; None where they have not.
+        """Returns since which commit a log that others replaced has the rows of now; None where they have not.
 
         They have when all rows that its last pass knew left before any of those came that are there now. Rows of
         which nobody can tell keep the state while they are there, and prove nothing when they leave: others that came
