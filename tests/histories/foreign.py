@@ -195,9 +195,11 @@ def merge(world: Any, tab: Tab, log: int, key: str, rows: list[list[Any]], toget
 
     changed = [[updated(row) for row in shown[path]] for path in remove]
     inserted = []
+    # after a rollback the rows that are there may end behind those that the source wrote last
+    end = max([world.ends.get((tab.name, log), 3), *(r.offset for rows in shown.values() for r in rows if r.log == log)])
     for name, kind, gap, ts in rows:
-        world.ends[tab.name, log] = world.ends.get((tab.name, log), 3) + gap
-        inserted.append(_row(world, tab, log, world.ends[tab.name, log], name, kind, ts))
+        world.ends[tab.name, log] = end = end + gap
+        inserted.append(_row(world, tab, log, end, name, kind, ts))
     if together and changed:
         changed[-1] += inserted
     elif inserted:

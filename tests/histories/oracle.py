@@ -108,13 +108,32 @@ class Oracle:
             line = self.lines[before].get(log, Line())
             self._uncover(before, log, {rid for rid, (_, at) in line.tombs.items() if at > now})
 
-    def forgotten(self, snapshot: int | None, log: int) -> None:
-        """A person went back to where no pass is left that tells what was known of a log."""
+    def forgotten(self, snapshot: int | None, log: int, undone: int | None) -> None:
+        """A person went back to where no pass is left that tells what was known of a log.
+
+        Args:
+            snapshot: where they went back to.
+            log: of the table.
+            undone: the snapshot of the last pass, of which the table's property tells.
+        """
         line = self.lines[snapshot].get(log, Line())
         self._uncover(snapshot, log, set(line.tombs))
         line = self.lines[snapshot][log]
-        gone = {} if log in self.trusted else line.gone
+        deleted = self._deleted_unseen(snapshot, log, undone, line)
+        gone = {} if log in self.trusted else {key: at for key, at in line.gone.items() if key not in deleted}
         self.lines[snapshot] = {**self.lines[snapshot], log: replace(line, floor=None, gone=gone)}
+
+    def _deleted_unseen(self, snapshot: int | None, log: int, undone: int | None, line: Line) -> set[str | None]:
+        """Keys of rows that others deleted before the undone pass read the table, and that no pass had seen.
+
+        A limit that docs/limits.md names: they count as seen. Where all rows had been replaced hardpack knows better.
+        """
+        if undone not in self.rows or snapshot not in self.ancestors(undone):
+            return set()
+        read, here = self.rows[self.parents[undone]].shown, self.rows[snapshot].log(log)
+        if not any(row.rid in read for row in here):
+            return set()
+        return {row.key for row in here if row.rid not in line.seen and row.rid not in read}
 
     def _uncover(self, snapshot: int | None, log: int, rids: set[int]) -> None:
         line = self.lines[snapshot].get(log, Line())

@@ -170,8 +170,8 @@ class World:
         for log, passes in oracle.passes.items():
             newest = next((s for s in line if s in passes), None)
             # the table's property still tells of the very last pass, until others that came after it are recorded
-            if newest is not None and newest not in left and _on_record(tab, log) != newest:
-                oracle.forgotten(tab.meta.current_snapshot_id, log)
+            if newest not in left and _on_record(tab, log) != newest:
+                oracle.forgotten(tab.meta.current_snapshot_id, log, _on_record(tab, log))
                 oracle.said.pop(log, None)
 
     def look(self, name: str) -> None:

@@ -85,10 +85,10 @@ class Change:
     def grows(self) -> bool:
         """Whether rows that were there before stand in new files with some behind them, as a MERGE leaves them.
 
-        They begin no earlier than those that left and before these end in time, and no more came than there are offsets
-        behind these. A topic that was made anew begins when the old one has ended.
+        They begin among the offsets of those that left and before these end in time, and no more came than there are
+        offsets behind these. A topic that was made anew begins when the old one has ended.
         """
-        if not self.removed or min(f.min_offset for f in self.added) < self._first:
+        if not self.removed or not self._first <= min(f.min_offset for f in self.added) <= self.last:
             return False
         first = min((f.min_timestamp for f in self.added if f.min_timestamp is not None), default=None)
         last = max((f.max_timestamp for f in self.removed if f.max_timestamp is not None), default=None)
