@@ -196,7 +196,8 @@ def merge(world: Any, tab: Tab, log: int, key: str, rows: list[list[Any]], toget
     changed = [[updated(row) for row in shown[path]] for path in remove]
     inserted = []
     # after a rollback the rows that are there may end behind those that the source wrote last
-    end = max([world.ends.get((tab.name, log), 3), *(r.offset for rows in shown.values() for r in rows if r.log == log)])
+    last = world.last_row(tab, log)
+    end = max(world.ends.get((tab.name, log), 3), last.offset if last else 3)
     for name, kind, gap, ts in rows:
         world.ends[tab.name, log] = end = end + gap
         inserted.append(_row(world, tab, log, end, name, kind, ts))
