@@ -174,10 +174,13 @@ class Oracle:
                 line = lines[log] = replace(line, mixed=mixed, seen=line.seen - (rows.of.keys() - before.shown.keys()))
                 if not replaces or line.untold:
                     again = {r.offset for r in rows.log(log) if r.rid not in before.of}
-                    moved = {rid for rid in line.tombs if rid in rows.of and rows.of[rid].offset in again}
-                    moved |= self._moved(before, rows, log) & line.tombs.keys()
+                    moved = self._moved(before, rows, log)
+                    loose = {rid for rid in line.tombs if rid in rows.of and rows.of[rid].offset in again}
                     lines[log] = replace(
-                        line, loose=line.loose | moved, updated=line.updated | _in_place(before, rows, log)
+                        line,
+                        loose=line.loose | loose | moved & line.tombs.keys(),
+                        rewritten=line.rewritten | moved if not replaces else line.rewritten,
+                        updated=line.updated | _in_place(before, rows, log),
                     )
         else:
             lines = self._judge(landed, before, rows, lines)
@@ -256,6 +259,7 @@ class Oracle:
             line,
             untold=False,
             mixed=False,
+            rewritten=frozenset(),
             bounded=landed.settings["log.cleaner.dedupe.buffer.size"] is not None,
             seen=line.seen | {r.rid for r in below},
             tombs={**line.tombs, **again, **fresh},

@@ -82,6 +82,8 @@ class Line:
     """By key the offset of its removed tombstone."""
     mixed: bool = False
     """Whether others may have put late rows into files of other rows since its last pass, as far as metadata tells."""
+    rewritten: frozenset[int] = frozenset()
+    """Rows in files that others wrote since its last pass, by a commit that does not say that it changes no row."""
     updated: frozenset[int] = frozenset()
     """Rows that others gave another key or value in place: what a key is by an UPDATE is its author's will."""
 
