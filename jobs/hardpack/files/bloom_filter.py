@@ -1,6 +1,7 @@
-"""Parquet's Bloom filters, by which a reader of one key passes over row groups; Arrow writes them and asks none.
+"""Parquet's Bloom filters, by which a reader of one key skips row groups.
 
-A filter is a row of blocks of 32 bytes. A value is of one block, and sets one bit in each of its eight words.
+Arrow writes these filters but does not consult them. A filter is a sequence of blocks of 32 bytes. A value belongs to
+one block, and sets one bit in each of the block's eight words.
 See https://parquet.apache.org/docs/file-format/bloomfilter/.
 """
 
@@ -18,16 +19,16 @@ HEADER = 64
 """Bytes that are read for the header, which takes fewer than twenty."""
 BLOCK = 32
 SALTS = (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31)
-"""One for each word of a block; the format's own."""
+"""One for each word of a block, as Parquet's format defines them."""
 INTEGERS = {"INT32": 4, "INT64": 8}
 
 
 def hashed_bytes(value: Any, physical_type: str) -> bytes | None:
-    """Returns what a filter hashes of a value, None of a type whose values are not looked for.
+    """Returns the bytes of a value that a Bloom filter hashes, None when no filter can be asked about the value.
 
     Args:
-        value: as Python has it.
-        physical_type: Parquet's, of the column in the file.
+        value: a Python object.
+        physical_type: the column's physical type in the Parquet file.
     """
     if isinstance(value, str):
         value = value.encode()
@@ -36,17 +37,19 @@ def hashed_bytes(value: Any, physical_type: str) -> bytes | None:
     if isinstance(value, bytes):
         return value if physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY") else None
     width = INTEGERS.get(physical_type, 0)
-    # a truth value is an integer to Python, and a greater number than the file has room for is in none of its rows
+    # Python's bool is an int too; a number that does not fit the column's width is in no row of the file
     fits = type(value) is int and -(1 << 8 * width) <= 2 * value < 1 << 8 * width
     return value.to_bytes(width, "little", signed=True) if width and fits else None
 
 
 def rules_out(file: CountedFile, start: int, value: bytes) -> bool:
-    """Returns whether no row of a column chunk has a value.
+    """Returns whether a Bloom filter shows that no row of its column chunk has a value.
+
+    A filter of an unknown kind rules no value out.
 
     Args:
         file: the data file, of which the filter's header and one block are read.
-        start: where the filter begins.
+        start: where the filter begins in the file, bytes.
         value: as `hashed_bytes` gives it.
 
     Raises:
@@ -69,7 +72,10 @@ def rules_out(file: CountedFile, start: int, value: bytes) -> bool:
 
 
 def _blocks(header: Struct) -> int | None:
-    """Returns how many blocks follow, None where they are of a kind that is not known: a union names the kind."""
+    """Returns how many blocks follow a filter's header, None when one of its three kinds is unknown.
+
+    Three unions in the header name the kinds of algorithm, hash and compression.
+    """
     try:
         size, kinds = header[1], [next(iter(header[field])) for field in (2, 3, 4)]
     except (KeyError, TypeError, StopIteration) as error:

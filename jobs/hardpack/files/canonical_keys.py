@@ -1,8 +1,9 @@
-"""Keys of several columns, or of other types than text and bytes, as bytes: equal keys, and only those, are equal.
+"""Encodes keys of several columns, or of other types than text and bytes, as bytes.
 
-Each column gives a byte that says whether there is a value, the value's length in four bytes, and the value. Whole
-numbers and times take eight bytes each, so that a column which was widened gives the same; decimals give their text.
-The encoding is part of what key filters were made of: another one needs another version of `IDENTITY`.
+Two keys are equal exactly when their encodings are. Each column contributes a byte that says whether there is a value,
+the value's length in four bytes, and the value. Whole numbers, dates and timestamps take eight bytes each, so that
+widening a column does not change its encoding. A decimal is encoded as its text. Key filters were made from this
+encoding: another encoding needs another version of `IDENTITY`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _value(values: pa.Array, kind: IcebergType) -> pa.Array:
         values = values.cast(pa.int32())
     if pa.types.is_integer(values.type) or pa.types.is_timestamp(values.type):
         numbers = np.asarray(pc.fill_null(values.cast(pa.int64()), 0)).astype(">i8")
-        # null or not is told by the byte before
+        # a null may become 0 here, as the byte before it tells whether there is a value
         return _fixed(numbers)
     return (values.cast(pa.string()) if isinstance(kind, DecimalType) else values).cast(pa.binary())
 

@@ -1,9 +1,12 @@
 """Metrics of written data files: counts and bounds of their columns, taken from the rows while they are written.
 
 Iceberg's engines skip files by these numbers, so bounds contain every value or are absent. The modes are those of
-Iceberg's `MetricsConfig`, the numbers those of its `ParquetUtil.fileMetrics`, with four differences: NaN are counted,
-bounds hold where Arrow leaves a row group's out (values over 4,096 bytes), UUIDs that Java and Parquet sort otherwise
-have none, and sensing always gets what it needs.
+Iceberg's `MetricsConfig`, the numbers those of its `ParquetUtil.fileMetrics`, with four differences:
+
+- NaN values are counted.
+- A column has bounds also where Arrow leaves out those of a row group (values over 4,096 bytes).
+- UUIDs that Java and Parquet order differently have no bounds.
+- The columns that sensing needs always have their metrics.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NONE, COUNTS, FULL = -1, 0, 2**31 - 1
-"""Metrics modes as numbers; those between are `truncate(n)`, n characters of a string or bytes of a binary value."""
+"""Metrics modes as numbers. A number n between COUNTS and FULL is `truncate(n)`: n characters or bytes of a value."""
 DEFAULT_LENGTH = 16
 DEFAULT = "write.metadata.metrics.default"
 COLUMN = "write.metadata.metrics.column."
@@ -56,8 +59,8 @@ def metrics_modes(
     Args:
         schema: the table's.
         properties: the table's.
-        order: the table's; its columns get bounds unless a property of their own says otherwise.
-        least: modes by field id that no property takes away.
+        order: the table's sort order; its columns get bounds unless a property of their own says otherwise.
+        least: by field id, the mode that no property can lower.
     """
     named = properties.get(DEFAULT)
     default, inferred = _parsed(named or "", DEFAULT_LENGTH), set[int]()
@@ -79,7 +82,7 @@ def metrics_modes(
 
 
 def sensed(columns: LogColumns) -> dict[int, int]:
-    """Returns the least metrics mode of the columns by which sensing knows a file, by field id."""
+    """Returns by field id the least metrics mode that sensing needs of the topic's columns."""
     modes = {c.field_id: FULL for c in (*columns.log.columns, columns.offset, columns.timestamp)}
     modes |= {c.field_id: COUNTS for c in columns.keys}
     if columns.value:
@@ -88,7 +91,7 @@ def sensed(columns: LogColumns) -> dict[int, int]:
 
 
 def _parsed(text: str, otherwise: int) -> int:
-    """Returns a mode; Iceberg takes another one for what it cannot read."""
+    """Returns the metrics mode that a text names, `otherwise` when it names none, as Iceberg does."""
     if (mode := {"none": NONE, "counts": COUNTS, "full": FULL}.get(text.lower())) is not None:
         return mode
     truncated = TRUNCATE.fullmatch(text)
@@ -101,7 +104,7 @@ def _most_columns(properties: Mapping[str, str]) -> int:
 
 
 def _children(kind: IcebergType) -> list[tuple[int, IcebergType]]:
-    """Field ids and types one level below."""
+    """Returns the field ids and types one level below a nested type, none for a primitive one."""
     if isinstance(kind, StructType):
         return [(field.field_id, field.field_type) for field in kind.fields]
     if isinstance(kind, ListType):
@@ -112,9 +115,9 @@ def _children(kind: IcebergType) -> list[tuple[int, IcebergType]]:
 
 
 def _projected(kind: IcebergType) -> set[int]:
-    """Returns the columns that Iceberg counts against the most (`GetProjectedIds`).
+    """Returns the field ids that count towards Iceberg's maximum of columns with default metrics (`GetProjectedIds`).
 
-    Of a map with a flat value both columns count.
+    Key and value of a map count when the value is primitive.
     """
     children = _children(kind)
     if isinstance(kind, MapType):
@@ -125,9 +128,9 @@ def _projected(kind: IcebergType) -> set[int]:
 
 
 def _first_columns(schema: Schema, most: int) -> set[int]:
-    """Returns the columns that have metrics in a table of very many (`MetricsConfig.limitFieldIds`).
+    """Returns the `most` field ids that get metrics in a table of more columns (`MetricsConfig.limitFieldIds`).
 
-    Flat columns come first.
+    On each level primitive columns come before those inside nested ones.
     """
     chosen: set[int] = set()
 
@@ -144,24 +147,24 @@ def _first_columns(schema: Schema, most: int) -> set[int]:
 
 
 class ColumnMetrics:
-    """The metrics of a file in the making."""
+    """The metrics of a data file that is being written."""
 
     def __init__(self, schema: Schema, modes: Mapping[int, int]) -> None:
         """Begin with no rows.
 
         Args:
-            schema: the table's; batches may have more columns behind its own.
+            schema: the table's; batches may have further columns after those of the schema.
             modes: metrics mode by field id.
         """
         self._schema, self._modes = schema, modes
         self._columns: dict[int, _Column] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take in rows."""
+        """Adds the rows of a batch to the counts and bounds."""
         self._add_all(self._schema.as_struct(), batch.columns)
 
     def json(self) -> dict[str, dict[str, list[Any]]]:
-        """Counts and bounds as Iceberg's JSON of a content file names them."""
+        """Returns counts and bounds by the names that Iceberg's JSON of a content file has for them."""
         columns = sorted(self._columns.items())
         counted: dict[str, Callable[[_Column], Any]] = {
             "value-counts": lambda column: column.values,
@@ -176,7 +179,7 @@ class ColumnMetrics:
         for field, array in zip(struct.fields, arrays, strict=False):
             kind = field.field_type
             if isinstance(kind, StructType):
-                # flattened, what is in a struct that is null is null
+                # `flatten` gives nulls for the fields of a null struct
                 self._add_all(kind, array.flatten())
             elif self._modes.get(field.field_id, NONE) > NONE and not isinstance(kind, UnknownType):
                 column = self._columns.setdefault(field.field_id, _Column(kind, self._modes[field.field_id]))
@@ -206,7 +209,7 @@ class _Column:
         if self.mode == COUNTS or isinstance(self.kind, GeometryType | GeographyType):
             return
         if isinstance(self.kind, StringType):
-            # as bytes, since nobody has seen yet that they are UTF-8
+            # compared as bytes, since nothing has checked yet that the values are UTF-8
             array = array.cast(pa.large_binary())
         extremes = pc.min_max(array)
         low, high = _plain(extremes["min"]), _plain(extremes["max"])
@@ -233,23 +236,23 @@ class _Column:
             try:
                 cut = text(value.decode())
             except UnicodeDecodeError:
-                # engines do not agree on the order of what is no text
+                # engines order bytes that are not UTF-8 differently
                 return None
             return None if cut is None else cut.encode()
         if isinstance(self.kind, BinaryType):
             return binary(value)
         if isinstance(self.kind, UUIDType) and any((self.low[at] ^ self.high[at]) & 0x80 for at in (0, 8)):
-            # Iceberg's Java compares their halves as signed numbers: rows between would lie outside
+            # Iceberg's Java compares the halves of UUIDs as signed numbers: values between the bounds would lie outside
             return None
         if isinstance(self.kind, FloatType | DoubleType) and value == 0:
             # to Java -0.0 is less than 0.0, to SQL they are equal: both lie within these bounds
             value = zero
-        # a column's values are of its kind, which no type can say
+        # a column's values are of its kind, which no annotation can express
         return to_bytes(self.kind, value)  # type: ignore[arg-type]
 
 
 def text_above(value: str, length: int) -> str | None:
-    """Returns the least text of so many characters that is not less than the value, None where there is none."""
+    """Returns the least text of at most `length` characters that is not less than the value, None if there is none."""
     if len(value) <= length:
         return value
     for at in range(length - 1, -1, -1):
@@ -261,7 +264,7 @@ def text_above(value: str, length: int) -> str | None:
 
 
 def bytes_above(value: bytes, length: int) -> bytes | None:
-    """Returns the least bytes of such a length that are not less than the value, None where there are none."""
+    """Returns the least byte string up to `length` that is not less than the value, None if there is none."""
     if len(value) <= length:
         return value
     for at in range(length - 1, -1, -1):
@@ -271,13 +274,13 @@ def bytes_above(value: bytes, length: int) -> bytes | None:
 
 
 def pairs(by_field: Mapping[int, Any]) -> dict[str, list[Any]]:
-    """Returns a map by field id in Iceberg's JSON, without what is unknown."""
+    """Returns values by field id as Iceberg's JSON writes a map; fields whose value is None are left out."""
     known = {number: value for number, value in by_field.items() if value is not None}
     return {"keys": list(known), "values": list(known.values())}
 
 
 def _plain(scalar: pa.Scalar) -> Any:
-    """Returns a value as Python has it; times as the number that stands for them."""
+    """Returns a scalar as a Python value; a date or a time becomes the number that Arrow stores for it."""
     return scalar.value if hasattr(scalar, "value") else scalar.as_py()
 
 

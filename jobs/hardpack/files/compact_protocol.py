@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 Struct = dict[int, Any]
-"""The fields of a struct by number; a struct in it is one of these, a list a list, a text bytes."""
+"""The fields of a Thrift struct by number. A struct inside it is such a mapping too, a list is a list, a text bytes."""
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST = range(1, 10)
 STRUCT = 12
-"""Types; Parquet has none of the others."""
+"""The protocol's codes of those types that Parquet uses."""
 
 
 class Malformed(OSError):
-    """Bytes that are none of this protocol, as a damaged file has them."""
+    """Bytes that are not what Thrift's protocol or Parquet prescribes, as in a damaged file."""
 
 
 class Reader:
@@ -27,10 +27,10 @@ class Reader:
         self.data, self.at = data, at
 
     def struct(self) -> Struct:
-        """Returns the struct that begins here.
+        """Returns the struct that begins at the current position.
 
         Raises:
-            Malformed: there is none.
+            Malformed: no struct begins there.
         """
         try:
             return self._struct()
@@ -41,24 +41,30 @@ class Reader:
         return {number: kind == TRUE if kind in (TRUE, FALSE) else self.value(kind) for number, kind in self.fields()}
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """Yields number and type of each field of the struct that begins here; each is to be read or skipped."""
+        """Yields number and type of each field of the struct at the current position.
+
+        The caller reads or skips each field's value before it asks for the next field.
+        """
         number = 0
         while (head := self._byte()) != 0:
             number = number + (head >> 4) if head >> 4 else self._zigzag()
             yield number, head & 15
 
     def elements(self) -> tuple[int, int]:
-        """Returns how many elements the list that begins here has, and their type; each is to be read or skipped."""
+        """Returns the number of elements of the list at the current position, and their type.
+
+        The caller then reads or skips each element.
+        """
         head = self._byte()
         return head >> 4 if head >> 4 < 15 else self._varint(), head & 15
 
     def skip_field(self, kind: int) -> None:
-        """Pass over the value of a field; that of a truth value is its type."""
+        """Skips the value of a field. A boolean field has none to skip, as its type is its value."""
         if kind not in (TRUE, FALSE):
             self.skip(kind)
 
     def skip(self, kind: int) -> None:
-        """Pass over an element of some type."""
+        """Skips one element of a list, or the value of a field that is not boolean."""
         if kind == STRUCT:
             for _, inner in self.fields():
                 self.skip_field(inner)
@@ -99,9 +105,9 @@ class Reader:
         return piece
 
     def value(self, kind: int) -> Any:
-        """Returns a value of some type, of an element or of a field that is no truth value."""
+        """Returns an element of a list, or the value of a field that is not boolean, of the given type."""
         if kind in (TRUE, FALSE):
-            # in a list a truth value is a byte of its own
+            # in a list a boolean takes a byte of its own
             return self._byte() == TRUE
         if kind in (I16, I32, I64):
             return self._zigzag()
@@ -126,8 +132,8 @@ def written(*fields: tuple[int, int, Any]) -> bytes:
     """Returns the bytes of a struct.
 
     Args:
-        fields: number, type and value by rising number; a value of type `LIST` is the type of its elements and these, a
-            struct is given by its bytes.
+        fields: number, type and value of each field, by rising number. The value of a `LIST` is the pair of its
+            elements' type and its elements, that of a `STRUCT` its bytes.
     """
     out, last = bytearray(), 0
     for number, kind, value in fields:

@@ -1,4 +1,7 @@
-"""A data or delete file as Iceberg's JSON of it says. The names in that JSON stand here alone (ContentFileParser)."""
+"""A data or delete file, described by Iceberg's JSON of it (ContentFileParser).
+
+The names in that JSON stand here; those of what a writer measures stand in `column_metrics` and `writer` too.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,15 @@ ALONE = ("puffin", "parquet")
 
 @dataclass(frozen=True, slots=True)
 class ContentFile:
-    """One file of a table, written or to be read; nothing says that a snapshot knows it."""
+    """A data or delete file that was written or is to be read; it need not belong to a snapshot."""
 
     entry: Mapping[str, Any]
-    """Iceberg's JSON of it."""
+    """Iceberg's JSON of the file."""
     data_sequence_number: int = 0
-    """0 where nothing asks for it."""
+    """The file's data sequence number, 0 where nothing asks for it."""
 
     def column_metrics(self, field_id: int) -> tuple[int | None, bytes | None, bytes | None]:
-        """Returns how many rows have no value in a column, and its lower and upper bound; None for what is not told."""
+        """Returns a column's null count, lower bound and upper bound; None for each that the metadata lacks."""
         nulls, low, high = (
             dict(zip(metric["keys"], metric["values"], strict=True)).get(field_id) if metric else None
             for metric in map(self.entry.get, ("null-value-counts", "lower-bounds", "upper-bounds"))
@@ -41,32 +44,32 @@ class ContentFile:
 
     @property
     def path(self) -> str:
-        """Its location."""
+        """The file's location."""
         return str(self.entry["file-path"])
 
     @property
     def format(self) -> str:
-        """The name of its format, in small letters."""
+        """The name of the file's format, in small letters."""
         return str(self.entry["file-format"]).lower()
 
     @property
     def rows(self) -> int:
-        """Rows in the file, deleted ones too; of a delete file the rows that it names."""
+        """Number of rows in the file, deleted ones included; for a delete file, of the rows that it names."""
         return int(self.entry["record-count"])
 
     @property
     def bytes(self) -> int:
-        """Size of the file."""
+        """Size of the file, bytes."""
         return int(self.entry["file-size-in-bytes"])
 
     @property
     def spec_id(self) -> int:
-        """Id of the partition spec that it was written under."""
+        """Id of the partition spec that the file was written under."""
         return int(self.entry["spec-id"])
 
     @property
     def partition(self) -> Sequence[Any]:
-        """Its partition values, as JSON, in the order of its spec."""
+        """The file's partition values, as JSON, in the order of its partition spec."""
         values: Sequence[Any] = self.entry["partition"]
         return values
 
@@ -77,12 +80,12 @@ class ContentFile:
 
     @property
     def first_row_id(self) -> int | None:
-        """The id of its first row on format v3, None where rows have none or carry their own."""
+        """The id of the file's first row on format v3, None where rows have no ids or carry their own."""
         return self.entry.get("first-row-id")
 
     @property
     def data_file(self) -> str:
-        """The one data file that a delete file lies on, empty when it may lie on several."""
+        """Path of the one data file that this delete file lies on, empty when it may lie on several."""
         return str(self.entry.get("referenced-data-file") or "")
 
     @property
@@ -92,11 +95,11 @@ class ContentFile:
 
     @property
     def blob(self) -> tuple[int, int]:
-        """Offset and size of a deletion vector's blob in the file, bytes."""
+        """Offset and size of a deletion vector's blob in its Puffin file, bytes."""
         return int(self.entry["content-offset"]), int(self.entry["content-size-in-bytes"])
 
     def column_bytes(self, field_ids: Collection[int]) -> int:
-        """Returns what some columns take, bytes; the whole file's size where the table does not know."""
+        """Returns the size of some columns, bytes; the whole file's size when the metadata has no column sizes."""
         column_sizes = self.entry.get("column-sizes")
         if not column_sizes:
             return self.bytes
@@ -104,7 +107,7 @@ class ContentFile:
         return sum(sizes.get(number, 0) for number in field_ids)
 
     def tombstones(self, columns: LogColumns) -> int | None:
-        """Returns how many rows are tombstones, None where that is not told.
+        """Returns how many rows of the file are tombstones, None when the metadata does not tell.
 
         Args:
             columns: the table's.
@@ -113,13 +116,13 @@ class ContentFile:
         return columns.tombstones(self.rows, *metrics)
 
     def deletes(self, location: str, size: int, rows: int, blob: tuple[int, int] | None = None) -> ContentFile:
-        """Makes the delete file that names rows of this data file alone.
+        """Makes the `ContentFile` of a delete file that lies on this data file alone.
 
         Args:
-            location: where it was written.
+            location: where the delete file was written.
             size: its size, bytes.
             rows: how many rows it names.
-            blob: of a deletion vector offset and size of its blob; None of a file of positions.
+            blob: offset and size of a deletion vector's blob; None for a position delete file.
         """
         place = {} if blob is None else {"content-offset": blob[0], "content-size-in-bytes": blob[1]}
         return ContentFile(
@@ -142,17 +145,17 @@ def _bytes(bound: str | None) -> bytes | None:
 
 
 def of_manifest(file: DataFile, spec: PartitionSpec, schema: Schema) -> ContentFile:
-    """Makes what it takes to read a data file from its entry in a manifest.
+    """Makes the `ContentFile` of a data file, with what reading it takes, from the file's entry in a manifest.
 
     Args:
-        file: as pyiceberg read the entry.
-        spec: the file's.
+        file: the manifest's entry, as pyiceberg read it.
+        spec: the file's partition spec.
         schema: the table's.
     """
 
     def value(at: int, field: PartitionField) -> Any:
         cell = file.partition[at]
-        # only values that may stand for a column are asked for
+        # readers ask only for values that may stand for a column, which those of identity transforms do
         if cell is None or not isinstance(field.transform, IdentityTransform):
             return None
         kind = column_by_id(schema, field.source_id)
@@ -167,7 +170,7 @@ def of_manifest(file: DataFile, spec: PartitionSpec, schema: Schema) -> ContentF
 def listed_file(
     path: str, file_format: str, spec_id: int, partition: Sequence[Any], size: int, rows: int, **more: Any
 ) -> ContentFile:
-    """Makes a data file from what a manifest or a writer says of it.
+    """Makes the `ContentFile` of a data file from what a manifest or a writer says of the file.
 
     Args:
         path: its location.
@@ -175,8 +178,8 @@ def listed_file(
         spec_id: id of its partition spec.
         partition: its partition values, as JSON.
         size: bytes.
-        rows: how many there are.
-        more: further entries of Iceberg's JSON.
+        rows: how many rows the file has.
+        more: further members of Iceberg's JSON.
     """
     return ContentFile(
         {

@@ -1,7 +1,7 @@
-"""Is a file damaged, missing, or only out of reach? What readers raise, as one sentence.
+"""Tells whether a file is damaged, missing or only out of reach, and turns readers' errors into one sentence.
 
-Storage and decoders raise the same kinds of errors, whose texts nobody promises. So what is not known as an outage is
-put to the test: a file is damaged when its bytes can be read and cannot be decoded, twice.
+Storage and decoders raise the same kinds of errors, and nobody promises their texts. So an error that is not known as
+an outage is put to the test: a file is damaged when its bytes can be read and cannot be decoded, twice.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ AWAY = re.compile(
 )
 """What Arrow's file systems and those of fsspec say when the storage does not answer."""
 LIBRARIES = {"adlfs", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "requests", "s3fs", "urllib3"}
-"""Errors of their own they raise for the storage alone."""
+"""Libraries that raise errors of their own for the storage alone."""
 NETWORK = {errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETRESET, errno.ENETUNREACH}
-"""Error numbers of the storage that Python has no class of its own for."""
+"""Error numbers of an unreachable storage for which Python has no exception class."""
 DAMAGED = "restore it, or roll the table back to a snapshot without it. Nothing was changed."
 DECODING = (OSError, UnicodeDecodeError)
-"""What decoders raise beside Arrow's own errors; the second for names in a footer."""
+"""What decoders raise beside Arrow's own errors; `UnicodeDecodeError` for names in a footer."""
 PIECE = 8 * 1024 * 1024
 
 
 def is_away(error: BaseException) -> bool:
-    """Returns whether the storage did not answer, whatever the file is like."""
+    """Returns whether an error says that the storage did not answer, which tells nothing of the file."""
     if isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) in NETWORK:
         return True
     return type(error).__module__.partition(".")[0] in LIBRARIES or (
@@ -42,12 +42,12 @@ def is_away(error: BaseException) -> bool:
 def readable(
     what: str, read: Callable[[], object] | None = None, decode: Callable[[], object] | None = None
 ) -> Iterator[None]:
-    """Tell in a sentence what keeps a file from being read.
+    """Turns an error of reading a file into a sentence that says what keeps the file from being read.
 
     Args:
         what: table and file, the beginning of the sentence.
         read: reads all bytes of the file once more.
-        decode: decodes the file once more; without the two, it is only read and never told as damaged.
+        decode: decodes the file once more. Without `read` and `decode` the file never counts as damaged.
 
     Raises:
         BadInput: the file is gone or damaged.
@@ -58,7 +58,7 @@ def readable(
     try:
         yield
     except (HardpackError, MemoryError):
-        # also Arrow's lack of memory
+        # Arrow's lack of memory is a MemoryError too, and says nothing of the file
         raise
     except FileNotFoundError:
         raise BadInput(f"{what} is missing; {DAMAGED}") from None
@@ -66,7 +66,7 @@ def readable(
         reason = str(error).partition("\n")[0]
         if not is_away(error):
             if not isinstance(error, (pa.ArrowException, *DECODING)) or getattr(error, "errno", None):
-                # the machine's trouble, or a mistake of ours
+                # this is trouble of the machine, or a mistake in hardpack
                 raise
             if _fails_again(read, decode):
                 raise damaged(what, reason) from None
@@ -81,7 +81,7 @@ def damaged(what: str, why: str) -> BadInput:
 def _fails_again(read: Callable[[], object] | None, decode: Callable[[], object] | None) -> bool:
     """Returns whether a file cannot be decoded although its bytes can be read.
 
-    Without a way to decode, the storage is to blame.
+    Without a way to read and decode it, the answer is no: the storage is to blame.
     """
     import pyarrow as pa
 

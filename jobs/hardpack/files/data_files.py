@@ -1,7 +1,7 @@
-"""Data files read and written with Arrow, by whoever holds a `DataFiles`: it is pickled into Spark's tasks.
+"""Data files read and written with Arrow, through a `DataFiles`, which is pickled into Spark's tasks.
 
-With `projection` this is the one place that uses pyiceberg's Arrow reader and writer. Columns are found by field id, so
-that files older than a change of schema read as Iceberg wants it.
+Only `projection` and `writer` use pyiceberg's Arrow code for data files. Columns are found by field id, so that files
+older than a change of schema read as Iceberg wants it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LAST_UPDATED = NestedField(2147483539, ROW_LINEAGE[1], LongType())
 """Row lineage of format v3, with the field ids that the spec reserves."""
 BATCH_ROWS = 128 * 1024
 PROVIDER = "write.py-location-provider.impl"
-"""Property by which pyiceberg imports a class of whoever may set a table's properties."""
+"""Table property that makes pyiceberg import a class, which whoever may set the table's properties chooses."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class DataFiles:
     """Reads and writes one table's data files, wherever it is unpickled."""
 
     name: str
-    """The table's."""
+    """The table's name."""
     io: FileIO
     schema: Schema
     specs: Mapping[int, PartitionSpec]
@@ -64,9 +64,9 @@ class DataFiles:
     modes: Mapping[int, int]
     """Metrics mode of each column by field id, see `hardpack.files.column_metrics`."""
     log_columns: LogColumns | None = None
-    """The columns of the topic, where its settings are known."""
+    """The topic's columns by role, None where its settings are not known."""
     sort_order: int = 0
-    """Id of the table's sort order when rows by offset are in it, else 0."""
+    """Id of the table's sort order when rows by rising offset satisfy it, else 0."""
     rate: float = sys.float_info.max
     """Bytes per second that one task may read and write."""
     threads: int = sys.maxsize
@@ -112,11 +112,11 @@ class DataFiles:
         return self.format_version >= 2 and self.properties.get("write.delete.mode") == "merge-on-read"
 
     def read(self, file: ContentFile, columns: Sequence[LogColumn | None]) -> Iterator[pa.RecordBatch]:
-        """Begins to read some columns of all rows of a file, in its order and whatever was deleted, batch by batch.
+        """Begins to read some columns of all rows of a file, deleted ones included, in file order, batch by batch.
 
         Args:
             file: one of the table's.
-            columns: those to read, whose full names the batches have; None for none.
+            columns: those to read, which the batches have under their full names; a None is passed over.
         """
         import pyarrow as pa
 
@@ -140,14 +140,14 @@ class DataFiles:
         use_threads: bool = False,
         footer: pq.FileMetaData | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Begins to read some columns of all rows, or of those in some row groups, whatever was deleted.
+        """Begins to read some columns of all rows, or of those in some row groups, deleted ones included.
 
         Args:
             file: one of the table's.
             projected: the columns, as the table's schema has them.
             groups: numbers of the row groups, None for all.
             use_threads: whether columns are decoded side by side; Spark's tasks have a core each.
-            footer: the file's, where it was read; None to read it.
+            footer: the file's footer if it was read before; None to read it.
         """
         batches = partial(self._batches, file, projected, groups, use_threads, footer)
         return self._throttled(file, projected, one_ahead(self._sound(file, batches)))
@@ -168,7 +168,10 @@ class DataFiles:
         use_threads: bool,
         footer: pq.FileMetaData | None,
     ) -> Iterator[pa.RecordBatch]:
-        """Row group after row group, mapped as pyiceberg does, whose own reader decodes a gigabyte and more ahead."""
+        """Yields the file's batches, row group after row group, with columns mapped as pyiceberg maps them.
+
+        pyiceberg's own reader is not used, as it decodes a gigabyte and more ahead.
+        """
         import pyarrow.parquet as pq
 
         from hardpack.files.projection import FileColumns, fitting
@@ -176,8 +179,8 @@ class DataFiles:
         self.expect_parquet(file)
         spec = self.specs.get(file.spec_id)
         with self.io.new_input(file.path).open() as stream:
-            # a damaged page must not be written anew; pyiceberg knows no extension types, such as that of JSON; of
-            # nanoseconds only 584 years fit, and what does not fit changes
+            # page checksums: a damaged page must not be written anew; extension types: pyiceberg knows none, such as
+            # that of JSON; INT96: only 584 years fit into nanoseconds, and a time that does not fit changes
             parquet = pq.ParquetFile(
                 stream, metadata=footer, pre_buffer=True, page_checksum_verification=True,
                 arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us",
@@ -193,10 +196,10 @@ class DataFiles:
                     yield mapped
 
     def expect_parquet(self, file: ContentFile) -> None:
-        """See that a file is of the format that is read here.
+        """Checks that a file is a Parquet file, the one format of data files that is read here.
 
         Raises:
-            BadInput: it is of another one.
+            BadInput: it has another format.
         """
         if file.format != "parquet":
             raise BadInput(
@@ -205,7 +208,7 @@ class DataFiles:
             )
 
     def _sound(self, file: ContentFile, batches: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """Batches of a file; what keeps them from being read is told in a sentence.
+        """Yields the batches of a file, and turns an error of reading them into a sentence.
 
         Raises:
             BadInput: the file is gone or damaged.
@@ -220,13 +223,16 @@ class DataFiles:
             yield from batches()
 
     def read_through(self, path: str) -> None:
-        """Read all bytes of a file and forget them."""
+        """Reads all bytes of a file and keeps none."""
         with self.io.new_input(path).open() as stream:
             while stream.read(PIECE):
                 pass
 
     def new_location(self, name: str, folder: Any = None) -> str:
-        """Returns where a new file goes, as the table's properties have it; none of them chooses code."""
+        """Returns the location of a new file, as the table's properties have it.
+
+        The property that names a class to import is ignored, so that no property chooses what code runs.
+        """
         from pyiceberg.table.locations import load_location_provider
 
         plain = {key: value for key, value in self.properties.items() if key != PROVIDER}
@@ -243,7 +249,7 @@ class DataFiles:
             raise
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files that were written but not committed; what cannot be is left to orphan removal."""
+        """Deletes files that were written but not committed; what cannot be deleted is left to orphan removal."""
         for path in set(paths):
             try:
                 self.io.delete(path)
@@ -252,15 +258,15 @@ class DataFiles:
 
 
 def ahead_bytes(file: ContentFile) -> int:
-    """Returns for how many bytes a file counts among those that are begun at once: each holds its first batch."""
+    """Returns for how many bytes a file counts among those that are read ahead, each of which holds its first batch."""
     return max(file.bytes, file.rows * AHEAD_BYTES // BATCH_ROWS)
 
 
 def leaf(batch: pa.RecordBatch, column: LogColumn) -> pa.Array:
-    """Returns the values of a column, or of a field of structs, which is null where a struct around it is.
+    """Returns the values of a column, or of a field inside structs, which is null where a struct around it is null.
 
     Args:
-        batch: with the column at the top.
+        batch: has the column, or the outermost struct around the field.
         column: of the same schema as the batch.
     """
     array = batch.column(column.path[0])

@@ -1,4 +1,4 @@
-"""What of another writer's Parquet schema is the table's, and in which of Arrow's types it can be read."""
+"""Parquet schemas of other writers: which fields are the table's, and in which of Arrow's types they can be read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def own_fields(parquet: pa.Schema, names: NameMapping | None) -> pa.Schema:
-    """Returns a schema without the fields that are none of the table's, however deep they lie.
+    """Returns a file's schema without the fields, however deep they lie, that are not the table's.
 
-    As Iceberg reads files (ParquetSchemaUtil): where one field has an id, those without one are passed over; where none
-    has, those that the table's name mapping does not name.
+    Follows Iceberg (ParquetSchemaUtil). Where any field has an id, fields without one are not the table's. Where none
+    has, the fields that the table's name mapping lacks are not. Without ids and mapping the schema stays as it is.
 
     Args:
         parquet: the file's schema.
-        names: how the table's columns without ids are called.
+        names: the table's name mapping, None if it has none.
     """
     import pyarrow as pa
 
@@ -31,9 +31,9 @@ def own_fields(parquet: pa.Schema, names: NameMapping | None) -> pa.Schema:
 
 
 def _own(field: pa.Field, name: str, mapped: Sequence[MappedField] | None) -> pa.Field | None:
-    """Returns a field without the inner ones that are not the table's, None where it is none of it itself.
+    """Returns a field without its inner fields that are not the table's, None when it is not the table's itself.
 
-    With `mapped` a field is found by its name, else by whether it has an id.
+    With `mapped` a field is the table's when its name is mapped to an id, else when it has an id.
     """
     import pyarrow as pa
 
@@ -56,10 +56,10 @@ def _own(field: pa.Field, name: str, mapped: Sequence[MappedField] | None) -> pa
 
 
 def plain_types(parquet: pa.Schema) -> pa.Schema:
-    """Returns a schema in the types that pyiceberg knows, to which values can be cast as they are.
+    """Returns a schema in types that pyiceberg knows and to which the values can be cast without a change.
 
-    What Arrow noted beside the Parquet schema says more than Parquet and Iceberg do: of a time its zone, where the
-    value is an instant in any, and of a decimal how many bits it had in memory.
+    Arrow's note beside the Parquet schema says more than Parquet and Iceberg do. It names the zone of a timestamp,
+    whose value is the same instant in any zone, and how many bits a decimal had in memory.
 
     Args:
         parquet: the file's schema.
@@ -80,14 +80,14 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _deep(field: pa.Field, change: Callable[[pa.DataType], pa.DataType]) -> pa.Field:
-    """Returns a field with the types of all that lie in it changed."""
+    """Returns a field with `change` applied to its type, or if it is nested to the types of its innermost fields."""
     if not (fields := inner_fields(field.type)):
         return field.with_type(change(field.type))
     return field.with_type(_rebuilt(field.type, [_deep(one, change) for one in fields]))
 
 
 def _rebuilt(kind: pa.DataType, fields: Sequence[pa.Field]) -> pa.DataType:
-    """Returns a nested type of other fields."""
+    """Returns a nested type of the same kind with other inner fields."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):

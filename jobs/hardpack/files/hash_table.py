@@ -1,7 +1,7 @@
 """Keys in an open-addressed table, as in Kafka's SkimpyOffsetMap, but whole columns at a time: plain NumPy.
 
-A turn puts each row into the place that its hash names, where the one that came last stays. Rows with the key of the
-one that stayed are settled; the others, whose place another key took, have another place in the next turn.
+The table is filled in turns. A turn writes each row to the place that its hash names, where the last row written stays.
+The rows with that row's key are settled. Rows whose place another key took get another place in the next turn.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def last_of_key(high: Longs, low: Longs) -> Numbers:
-    """For each row the number of the last row with its key.
+    """Returns for each row the number of the last row with the same key.
 
     Args:
-        high: one half of the keys' hashes, which others may know.
-        low: the other half, which nobody can choose; it tells keys apart that share the first.
+        high: one half of each key's hash, which whoever writes the keys may know.
+        low: the other half, which nobody can choose; it tells keys apart that share the first half.
     """
     last = np.arange(len(high), dtype=np.uint32)
     left, turn = last, 0
     own_high, own_low = high, low
     while len(left):
         table, place = _table(own_high, own_low, turn)
-        # of several rows with one place the last stays
+        # where several rows have one place NumPy keeps the last
         table[place] = left
         winner = table[place]
         same = (high[winner] == own_high) & (low[winner] == own_low)
@@ -49,7 +49,7 @@ def last_of_key(high: Longs, low: Longs) -> Numbers:
 
 
 class KeyTable:
-    """Distinct keys to be found.
+    """Distinct keys, which can be looked up by their hashes.
 
     Args:
         high: see `last_of_key`.
@@ -67,13 +67,13 @@ class KeyTable:
             left = left[table[place] != left]
 
     def find(self, high: Longs, low: Longs) -> NDArray[np.int64]:
-        """Returns the number of each row's key, -1 where it is none of them."""
+        """Returns for each row the number of its key in this table, -1 where the table lacks the key."""
         numbers = np.full(len(high), -1)
         left = np.arange(len(high))
         for turn, table in enumerate(self._turns):
             own_high, own_low = high[left], low[left]
             candidate = table[_places(own_high, own_low, turn, len(table))]
-            # a place that no key took names the first
+            # a place that no key took holds 0, which names the first key: the comparison tells
             hit = (self._high[candidate] == own_high) & (self._low[candidate] == own_low)
             numbers[left[hit]] = candidate[hit]
             left = left[~hit]
@@ -81,7 +81,7 @@ class KeyTable:
 
 
 def _table(high: Longs, low: Longs, turn: int) -> tuple[Numbers, NDArray[np.int64]]:
-    """Room for at least as many keys, and the place of each."""
+    """Returns an empty table with room for at least all keys, and the place of each key in it."""
     table = np.zeros(1 << len(high).bit_length(), np.uint32)
     return table, _places(high, low, turn, len(table))
 

@@ -1,7 +1,8 @@
-"""Key filters: beside a clean file that a pass read in vain, the hashes of its keys, so that later passes need not.
+"""Key filters: the hashes of a clean file's keys, kept so that later passes need not read the file in vain.
 
-A filter is a small Parquet file under the table's location that no snapshot knows of. It may be lost at any time, as
-orphan removal takes it, and is made again; one that is damaged, or made by another hash or of other columns, is none.
+A pass that has read a clean file in vain makes its filter, a small Parquet file under the table's location that no
+snapshot knows of. It may be lost at any time, as orphan removal deletes it, and is made again. A filter that is
+damaged, or was made by another hash or of other columns, counts as none.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BITS = 48
-"""Bits kept of each hash: half a million keys meet a million others by chance in one file of five hundred."""
+"""Bits kept of each hash. Half a million keys collide with a million others by chance in one file of five hundred."""
 LEAST_BITS, MOST_BITS = 16, 27
 VERSION = 2
-"""Version of the layout; filters of another one count as none."""
+"""Version of a filter's layout; a filter of another version counts as none."""
 IDENTITY, DIGEST = b"hardpack.keys", b"hardpack.digest"
-"""Names in the file's metadata: whose keys these are, and a digest over that and the hashes."""
+"""Names in the filter's Parquet metadata: whose keys these are, and a digest over that and the hashes."""
 FOLDER = "metadata/hardpack-keys"
-"""Under the table's location."""
+"""The folder of key filters, under the table's location."""
 
 
 def filter_name(path: str) -> str:
-    """Name of the filter of a data file."""
+    """Returns the file name of a data file's key filter."""
     return f"{hashlib.blake2b(path.encode(), digest_size=16).hexdigest()}.parquet"
 
 
 class Wanted:
-    """The keys that a pass looks for, ready to be held against many filters.
+    """The keys that a pass looks for, ready to be compared with many filters.
 
     Args:
-        hashes: of the keys.
+        hashes: the first half of each key's hash.
     """
 
     def __init__(self, hashes: Longs) -> None:
@@ -60,11 +61,14 @@ class Wanted:
         return np.sort(self._hashes >> np.uint64(64 - BITS))
 
     def near(self, hashes: Longs) -> NDArray[np.bool_]:
-        """Returns which of some keys' hashes may be among them; of those that are not, one in eight or fewer."""
+        """Returns for each hash whether it may be that of a wanted key.
+
+        Of the hashes that are not, one in eight or fewer pass.
+        """
         return np.asarray(self._taken[hashes >> np.uint64(64 - self._bits)])
 
     def any_in(self, hashes: Longs) -> bool:
-        """Returns whether one of the keys may be among those of a filter."""
+        """Returns whether one of the wanted keys may be among those of a filter, given the filter's hashes."""
         near = hashes[self._taken[hashes >> np.uint64(BITS - self._bits)]]
         if not len(near):
             return False
@@ -79,18 +83,18 @@ class KeyFilters:
 
     io: FileIO
     location: str
-    """The table's."""
+    """The table's location."""
     identity: str
     """What the hashes depend on beside the file: the hash function, the key's column and what tells a control row."""
     min_rows: int
-    """Files of fewer rows have none."""
+    """Files of fewer rows have no filter."""
     makes: bool = True
-    """Whether files that have none get one."""
+    """Whether files without a filter get one."""
 
     def rules_out(self, file: ContentFile, log_name: str, wanted: Callable[[], Wanted]) -> bool:
-        """Returns whether the file has a filter and none of the keys is in it.
+        """Returns whether the file has a filter and none of the wanted keys is in it.
 
-        The keys are asked for when it has one.
+        `wanted` is called only when the file has a filter.
         """
         if file.rows < self.min_rows:
             return False
@@ -98,9 +102,9 @@ class KeyFilters:
         return hashes is not None and not wanted().any_in(hashes)
 
     def keep(self, file: ContentFile, log_name: str, hashes: Sequence[Longs]) -> None:
-        """Make the filter of a file of which every row has a key, from the hashes of all of them.
+        """Writes the filter of a file without keyless rows, from the hashes of all its keys.
 
-        Should it fail, the file has no filter: a pass does not depend on it.
+        When writing fails the file has no filter: a pass does not depend on it.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -131,7 +135,7 @@ class KeyFilters:
         return f"{VERSION} {self.identity} {file.rows} {file.bytes} {log_name}".encode()
 
     def read(self, file: ContentFile, log_name: str) -> Longs | None:
-        """Returns the first bits of the hashes of a file's keys, by rising value; None where it has no sound filter."""
+        """Returns the first bits of the hashes of a file's keys, in rising order; None when it has no sound filter."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -157,9 +161,9 @@ class KeyFilters:
 
 
 def _digest(identity: bytes, hashes: NDArray[np.int64]) -> bytes:
-    """Returns a digest of what a filter means, which checksums of pages are not.
+    """Returns a digest of a filter's identity and hashes.
 
-    They leave out how pages make a column.
+    The checksums of pages do not suffice: they leave out how pages make a column.
     """
     content = np.ascontiguousarray(hashes, "<i8").tobytes()
     return hashlib.blake2b(content, key=hashlib.blake2b(identity).digest(), digest_size=16).hexdigest().encode()

@@ -1,7 +1,7 @@
 """Which rows a later row of their key supersedes: plain NumPy on hashed keys, no Spark.
 
-A key stands as 128 bits of hash, as in Kafka's SkimpyOffsetMap (there MD5); the log is hashed with it and, in one half,
-a salt.
+A hash of 128 bits stands for a key, as in Kafka's SkimpyOffsetMap (there MD5). Both halves of the hash include the log,
+and one half also a salt.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class HashedRows:
         return HashedRows(self.high[chosen], self.low[chosen], self.offset[chosen], self.place[chosen])
 
     def to_bytes(self) -> bytes:
-        """Four columns, one after the other."""
+        """Returns the four columns as bytes, one after the other."""
         return np.concatenate([self.high, self.low, self.offset, self.place]).tobytes()
 
     @classmethod
@@ -67,9 +67,9 @@ class HashedRows:
 
 @dataclass(frozen=True)
 class HeadKeys:
-    """Distinct keys by their hash, and whether the last row of each is a tombstone.
+    """The head's distinct keys by their hash, and whether the last row of each is a tombstone.
 
-    The head's go through the driver on their way to all tasks, so they are no more than that: 17 bytes a key.
+    They go through the driver on their way to all tasks, so they hold no more than that: 17 bytes a key.
     """
 
     high: Longs
@@ -78,26 +78,26 @@ class HeadKeys:
 
     @cached_property
     def table(self) -> KeyTable:
-        """Finds them; made once by each process that asks."""
+        """The look-up of these keys, which each process makes once when it is first asked for."""
         return KeyTable(self.high, self.low)
 
     @cached_property
     def wanted(self) -> Wanted:
-        """Tells most other keys from them by the first half of the hash; made once by each process that asks."""
+        """Tells most other keys from these by the first half of the hash; each process makes it once, when asked."""
         return Wanted(self.high)
 
     @classmethod
     def of(cls, rows: HashedRows) -> HeadKeys:
-        """Returns the keys of rows that each have another."""
+        """Returns the keys of rows of which no two have the same key."""
         return cls(rows.high, rows.low, (rows.place & TOMBSTONE) != 0)
 
     def to_bytes(self) -> bytes:
-        """Three columns, one after the other."""
+        """Returns the three columns as bytes, one after the other."""
         return b"".join((self.high.tobytes(), self.low.tobytes(), self.tombstone.tobytes()))
 
     @classmethod
     def merged(cls, blobs: Sequence[bytes]) -> HeadKeys:
-        """Returns the keys of all that `to_bytes` wrote, no key in two of them."""
+        """Returns the keys of several results of `to_bytes`, of which no two have a key in common."""
 
         def column(kind: type, first: int, last: int) -> NDArray[Any]:
             columns = [np.frombuffer(b, np.uint8)[first * len(b) // 17 : last * len(b) // 17] for b in blobs]
@@ -110,34 +110,34 @@ _OWN = threading.local()
 
 
 def _hasher() -> Any:
-    """Returns this thread's connection: one in two threads mixes up their results."""
+    """Returns this thread's connection to DuckDB: one that two threads share mixes up their results."""
     import duckdb
 
     if not hasattr(_OWN, "db"):
-        # Spark has a task per core
+        # one thread, as Spark has a task per core
         _OWN.db = duckdb.connect(config={"threads": 1})
     return _OWN.db
 
 
 def high_half(keys: pa.Array, of_log: Longs | np.uint64) -> Longs:
-    """Returns the half of every key's hash that is the same in all passes; DuckDB's own hash function.
+    """Returns the half of each key's hash that is the same in all passes, by DuckDB's own hash function.
 
     Args:
         keys: binary, no nulls.
-        of_log: the hash of each row's log, or of all rows'; the same key in another log has another hash.
+        of_log: the hash of each row's log, or of the one log of all rows. It gives a key another hash in another log.
     """
     return _hashed(keys, "k") ^ of_log
 
 
 def low_half(keys: pa.Array, of_log: Longs | np.uint64, salt: bytes) -> Longs:
-    """Returns the other half, of one pass alone.
+    """Returns the salted half of each key's hash, which is another in each pass.
 
     Args:
         keys: binary, no nulls.
-        of_log: the salted hash of each row's log, or of all rows'.
-        salt: what tells this pass from others.
+        of_log: the salted hash of each row's log, or of the one log of all rows.
+        salt: what tells this pass from other passes.
     """
-    # the salt stands before the key: two keys that collide behind one salt need not behind the other
+    # the salt stands before the key: two keys that collide behind one salt need not collide behind another
     before = "".join(f"\\x{byte:02X}" for byte in b"\x9b" + salt + b"\x00")
     return _hashed(keys, f"'{before}'::blob || k") ^ of_log
 
@@ -151,7 +151,10 @@ def _hashed(keys: pa.Array, what: str) -> Longs:
 
 @cache
 def log_hash(log: str, salt: bytes = b"") -> np.uint64:
-    """Returns what tells the keys of one log from those of another, in one half as it is, in the other salted."""
+    """Returns the hash of a log, which keeps its keys' hashes apart from those of other logs.
+
+    One half of a key's hash takes it without a salt, the other half with the salt.
+    """
     import pyarrow as pa
 
     return np.uint64(_hashed(pa.array([salt + b"log " + log.encode()]), "k")[0])
@@ -159,22 +162,23 @@ def log_hash(log: str, salt: bytes = b"") -> np.uint64:
 
 @cache
 def hash_function() -> str:
-    """Tells DuckDB's hash function from that of another version: what it makes of one key."""
+    """Returns the hash of one fixed key, which tells DuckDB's hash function from that of another version."""
     import pyarrow as pa
 
     return f"{int(high_half(pa.array([b'hardpack']), log_hash(''))[0]):016x}"
 
 
 def superseded(rows: HashedRows) -> tuple[Mask, Mask]:
-    """Returns the rows behind which a row of the head stands with the same key (Cleaner.shouldRetainRecord).
+    """Returns which rows have a later row of the head with the same key (Cleaner.shouldRetainRecord).
 
-    Of one log the head lies behind the tail, so a key's last row decides: is it of the head, all others are superseded.
+    In a log the head lies behind the tail, so a key's last row decides: if it is in the head, it supersedes all other
+    rows of the key.
 
     Args:
         rows: in rising order of offset within each log.
 
     Returns:
-        The superseded rows, and those among them of which the last is a tombstone.
+        The superseded rows, and those among them whose key has a tombstone as its last row.
     """
     last = last_of_key(rows.high, rows.low)
     deciding = rows.place[last]
@@ -183,9 +187,9 @@ def superseded(rows: HashedRows) -> tuple[Mask, Mask]:
 
 
 def rising(rows: HashedRows) -> HashedRows:
-    """Returns the rows by offset; logs may mix, as their keys never meet.
+    """Returns the rows by rising offset; rows of several logs may mix, as keys of different logs never match.
 
-    At offset 0 those of the head come last: rows that were deleted before are read as if they stood there.
+    At offset 0 those of the head come last, because rows that were deleted before are read as if they stood there.
     """
     if np.count_nonzero(rows.offset == 0) > 1:
         return rows.where(np.lexsort(((rows.place & HEAD) != 0, rows.offset)))
@@ -195,11 +199,11 @@ def rising(rows: HashedRows) -> HashedRows:
 
 
 def by_file(places: Longs) -> Iterator[tuple[int, BitMap]]:
-    """File numbers and the positions in each."""
+    """Yields each file number with the positions of its rows."""
     if not len(places):
         return
     files = (places & ~(HEAD | TOMBSTONE)) >> FILE_SHIFT
-    # NumPy counts numbers of two bytes, of more it compares them
+    # NumPy sorts numbers of two bytes by counting, longer ones by comparing
     order = np.argsort(files.astype(np.uint16) if files.max() < 1 << 16 else files, kind="stable")
     files = files[order]
     starts = np.flatnonzero(np.diff(files.astype(np.int64), prepend=-1))
@@ -208,10 +212,10 @@ def by_file(places: Longs) -> Iterator[tuple[int, BitMap]]:
 
 
 def longs(column: pa.Array) -> NDArray[np.int64]:
-    """Returns an integer column without nulls.
+    """Returns the values of a column of offsets, which must have no nulls.
 
     Raises:
-        BadInput: there are some.
+        BadInput: it has nulls.
     """
     if column.null_count:
         raise BadInput(f"{column.null_count:,} rows have no offset, expected it in the log; set or delete them.")
@@ -219,7 +223,12 @@ def longs(column: pa.Array) -> NDArray[np.int64]:
 
 
 def living_mask(rows: int, skipped: bytes) -> Mask:
-    """Returns which rows of a file are read, from the bitmap of those that are not; an empty text leaves none out."""
+    """Returns which rows of a file are read.
+
+    Args:
+        rows: how many rows the file has.
+        skipped: bitmap of the rows that are not read; empty bytes leave no row out.
+    """
     mask = np.ones(rows, bool)
     if skipped:
         mask[np.asarray(BitMap.deserialize(skipped).to_array(), np.int64)] = False

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_HASHED = 100_000
-"""Rows from which on keys are hashed: those of a small file alone cost more to hand over than to hash."""
+"""Rows that are gathered before their keys are hashed: those of one small file cost more to hand over than to hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,20 @@ class KeyScanFile:
     first_dirty: int
     map_end: int
     tail: bool
-    """Whether no row of the file that is read can be the last of its key in the head."""
+    """Whether none of the rows that are read can be the last row of its key in the head."""
     skipped: bytes = b""
-    """Bitmap of rows that are not in the log: deleted, aborted, or stood for by another."""
+    """Bitmap of rows that are not read, as they are not in the log: deleted, aborted or, at their offset, repeated."""
     tombstones: bool = False
-    """Whether to tell which of its rows are tombstones, for which the value is read."""
+    """Whether to find out which of the file's rows are tombstones, for which the value is read."""
     hidden: bool = False
-    """Whether only rows are read that were deleted before; wherever they stand, every other row of their key counts."""
+    """Whether only rows are read that were deleted before. They count as older than every other row of their key."""
 
     def of_hidden(self, positions: BitMap, number: int) -> KeyScanFile:
-        """Returns the same file to be read once more, for the rows that were deleted before.
+        """Returns this file to be read once more, for the rows that were deleted before.
 
         Args:
-            positions: of these rows.
-            number: in the place of the file's own.
+            positions: the positions of these rows.
+            number: the number that the file goes by when it is read once more.
         """
         others = BitMap(range(self.file.rows)) - positions
         skipped = others.serialize() if others else b""
@@ -93,19 +93,20 @@ def read_keys(
     some: Iterable[KeyScanFile],
     near: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Iterator[tuple[HashedRows, dict[int, BitMap]]]:
-    """Yields rows before the offset map's end part by part, and by file the positions of those without a key.
+    """Yields the hashed rows before the offset map's end, part by part, and which rows have no key.
 
-    Without offsets, all 0, when `near` is given, which is for files of the tail, and of rows that were deleted before.
+    Rows without a key are given as positions by file number. Offsets are all 0 when `near` is given, which is for files
+    of the tail, and for rows that were deleted before.
 
     Args:
         files: reads the table's files.
         columns: what to read.
         some: the files; small ones that follow each other share a part.
-        near: which rows are wanted at all, by the first half of their hash; None for every row.
+        near: returns which rows are wanted at all, by the first halves of their keys' hashes; None for every row.
     """
     waiting: list[_Rows] = []
     keyless: dict[int, BitMap] = {}
-    # where rows are asked for by their keys it is known that they lie below the first dirty offset
+    # `near` is for the tail: its rows are known to lie below the first dirty offset, so their offsets are not read
     offset = None if near else columns.log.offset
 
     def begin(file: KeyScanFile) -> Iterator[pa.RecordBatch]:
@@ -138,7 +139,7 @@ def _hashed(rows: Sequence[_Rows], salt: bytes, near: Callable[[np.ndarray], np.
 
 
 def _telling(columns: KeyColumns, file: KeyScanFile) -> LogColumn | None:
-    """Returns the column by which tombstones are told, where they are asked for."""
+    """Returns the column that tells which rows are tombstones, None where the file is not asked for them."""
     return columns.log.value if file.tombstones else None
 
 
@@ -154,7 +155,7 @@ def _chosen(
     value = _telling(columns, file)
     for batch in batches:
         keys, without = keys_of(batch, names)
-        # before all others, so that none of them is superseded by a row that was deleted
+        # rows that were deleted go before all others, so that they supersede none of them
         offsets = longs(batch[offset.name]) if offset and not file.hidden else np.zeros(len(batch), np.int64)
         inside = readable[at : at + len(batch)] & (offsets < file.map_end)
         if names.control:
@@ -179,10 +180,10 @@ def key_filters(files: DataFiles, columns: LogColumns, min_rows: int, makes: boo
     Args:
         files: reads the table's files.
         columns: the table's.
-        min_rows: files of fewer rows have none.
-        makes: whether files that have none get one.
+        min_rows: files of fewer rows have no filter.
+        makes: whether files without a filter get one.
     """
-    # control rows are no part of a filter
+    # a filter leaves control rows out, so it depends on the column that tells them
     control = columns.control.name if columns.control else None
     numbers = "+".join(str(column.field_id) for column in columns.keys)
     encoding = "" if columns.plain_key else f" {IDENTITY}"
@@ -191,11 +192,11 @@ def key_filters(files: DataFiles, columns: LogColumns, min_rows: int, makes: boo
 
 
 def one_key(columns: LogColumns, values: Mapping[LogColumn, pa.Scalar], log: str) -> Wanted:
-    """Returns one key of a log as key filters are asked for it.
+    """Returns one key of a log in the form in which key filters are asked for it.
 
     Args:
         columns: the table's.
-        values: what each column of the key has.
+        values: the key's value in each of its columns.
         log: the text of its partition.
     """
     import pyarrow as pa
@@ -209,8 +210,8 @@ def deleting(column: pa.Array, rule: TombstoneRule) -> np.ndarray:
     """Returns which rows are tombstones.
 
     Args:
-        column: the one that tells.
-        rule: of the table.
+        column: the values of the column that the rule looks at.
+        rule: the table's.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

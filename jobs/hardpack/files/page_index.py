@@ -1,8 +1,8 @@
-"""Pages of a Parquet file by its page index: where each lies, its bounds, and the values of a few of them alone.
+"""Pages of a Parquet file by its page index: where each page lies, its bounds, and the values of a few pages alone.
 
 Parquet's column index and offset index are to a data file what Kafka's offset index and time index are to a segment:
-sparse, and enough to read one page where a reader would take the whole column. Arrow reads no single page, so some
-pages are given to it as a Parquet file of their own. See https://parquet.apache.org/docs/file-format/pageindex/.
+sparse, and enough to read one page where a reader would take the whole column. Arrow cannot read a single page, so the
+wanted pages are given to it as a Parquet file of their own. See https://parquet.apache.org/docs/file-format/pageindex/.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ TAIL = 8
 GUESS = 64 * 1024
 """Bytes read from a file's end at first: most footers are in them."""
 INTEGERS = {1: 4, 2: 8}
-"""Bytes of Parquet's physical types INT32 and INT64, of which bounds are understood."""
+"""Bytes of a value by Parquet's physical type, INT32 and INT64: the types whose bounds are understood."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some rows of one column in one row group. Rows are counted from the row group's first."""
+    """A page: neighbouring rows of one column in one row group. Rows are counted from the row group's first."""
 
     first_row: int
     end_row: int
-    """The row after its last."""
+    """The row after the page's last."""
     start: int
-    """Where it lies in the file."""
+    """Where the page begins in the file, bytes."""
     size: int
-    """Bytes that it takes there."""
+    """Bytes that the page takes in the file."""
     low: int | None
-    """Least value, None where that is not told or no number."""
+    """The page's least value, None where the index does not tell it or it is no whole number."""
     high: int | None
 
 
 class CountedFile:
-    """A data file that is read in pieces; it tells how many bytes it gave.
+    """A data file that is read in pieces, and counts in `given` the bytes that were read.
 
     Args:
-        stream: the file, open, which can seek.
-        size: its length.
+        stream: the open file, which can seek.
+        size: the file's length, bytes.
     """
 
     def __init__(self, stream: Any, size: int) -> None:
         self._stream, self.size, self.given = stream, size, 0
 
     def read(self, start: int, length: int) -> bytes:
-        """Returns so many bytes from a place on.
+        """Returns `length` bytes of the file from the byte `start` on.
 
         Raises:
             OSError: the file ends before.
@@ -77,7 +77,7 @@ class Footer:
         """Read the footer.
 
         Args:
-            file: of which it is.
+            file: the data file.
 
         Raises:
             OSError: the file is no Parquet file.
@@ -98,7 +98,7 @@ class Footer:
         self._paths: dict[int, list[Struct]] = {}
 
     def want(self, columns: Iterable[int]) -> None:
-        """Say of which Parquet columns pages will be asked for: nothing is kept of the others."""
+        """Says of which Parquet columns pages will be asked for: nothing is kept of other columns."""
         self._wanted = frozenset(columns)
 
     def rows(self, group: int) -> int:
@@ -106,7 +106,7 @@ class Footer:
         return int(self.arrow.row_group(group).num_rows)
 
     def chunk(self, group: int, column: int) -> Struct:
-        """Returns a column chunk of a wanted column as the footer has it.
+        """Returns the footer's entry of a column chunk, whose column is one of the wanted.
 
         Raises:
             OSError: the footer is damaged.
@@ -118,7 +118,7 @@ class Footer:
         return self._chunks[group][column]
 
     def _read(self, reader: Reader) -> None:
-        """Take the wanted columns; a footer may tell of a hundred thousand column chunks, statistics and all."""
+        """Keeps the wanted columns alone, as a footer may list a hundred thousand column chunks with statistics."""
         for number, kind in reader.fields():
             if number == 2:
                 paths = _paths(reader.value(kind))
@@ -144,13 +144,13 @@ class Footer:
         return chunks
 
     def path(self, column: int) -> list[Struct]:
-        """Returns the schema elements from below the root to a wanted column, once a chunk was asked for."""
+        """Returns the schema elements from below the root to a wanted column; `chunk` has to be called before."""
         return self._paths[column]
 
 
 @contextmanager
 def _well_formed() -> Iterator[None]:
-    """Tells what is not as Parquet has it as an error of the file."""
+    """Turns an error of parsing a footer or page index into `Malformed`, an error of the file."""
     try:
         yield
     except (LookupError, AttributeError, TypeError, ValueError, RecursionError, struct.error) as error:
@@ -176,7 +176,7 @@ def _paths(elements: list[Struct]) -> list[list[Struct]]:
 
 
 class ColumnPages:
-    """The pages of one column in one row group; one that stands for all where the file has no page index.
+    """The pages of one column in one row group. Where the file has no page index, one page stands for all.
 
     Args:
         file: the data file, of which the page index is read.
@@ -207,7 +207,7 @@ class ColumnPages:
                 self._check(self._begin + meta[7])
 
     def _check(self, end: int) -> None:
-        """See that pages follow each other from the first row on, inside the column chunk."""
+        """Checks that the pages follow each other from the first row on, inside the column chunk."""
         row, at = 0, self._begin
         for page in self.pages:
             if page.first_row != row or page.end_row <= row or page.start < at or page.size <= 0:
@@ -217,7 +217,7 @@ class ColumnPages:
             raise Malformed("its page index does not fit its footer")
 
     def covering(self, first: int, end: int) -> list[Page]:
-        """Returns the pages that hold some rows.
+        """Returns the pages that hold the rows of a range.
 
         Args:
             first: the first of the rows.
@@ -227,7 +227,7 @@ class ColumnPages:
         return self.pages[bisect_right(begins, first) - 1 : bisect_left(begins, end)]
 
     def values(self, file: CountedFile, first: int, end: int) -> pa.Array:
-        """Returns what the column has in some rows, in Parquet's physical type.
+        """Returns the column's values in a range of rows, in Parquet's physical type.
 
         Args:
             file: the data file.
@@ -246,7 +246,7 @@ class ColumnPages:
         if start > self._begin and self.pages[0].start > self._begin:
             before = file.read(self._begin, self.pages[0].start - self._begin)
         stream = pa.BufferReader(self._as_file(before, body, some[-1].end_row - some[0].first_row))
-        # as where whole files are read
+        # `DataFiles` reads whole files with the same two options
         options = {"page_checksum_verification": True, "coerce_int96_timestamp_unit": "us"}
         with pq.ParquetFile(stream, **options) as parquet:
             column = parquet.read(use_threads=False).column(0).combine_chunks()
@@ -257,7 +257,7 @@ class ColumnPages:
         return column.slice(first - some[0].first_row, end - first)
 
     def _as_file(self, dictionary: bytes, pages: bytes, rows: int) -> bytes:
-        """Returns a Parquet file of nothing but this column in these rows."""
+        """Returns the bytes of a Parquet file that holds these pages of this column and nothing else."""
         leaf = self._path[-1]
         names = [element[4] for element in self._path]
         root = written((4, BINARY, b"root"), (5, I32, 1))

@@ -1,7 +1,7 @@
-"""Arrow batches of a data file in the columns that a schema asks for, found by field id.
+"""Maps Arrow batches of a data file to the columns that a schema asks for, by field id.
 
-pyiceberg's projection (pinned), but for lists and maps: its own (0.12.0) makes empty ones of those that are missing,
-and finds the fields of structs in a list of lists by their names.
+This is pyiceberg's projection (pinned), except for lists and maps: pyiceberg's own (0.12.0) makes empty ones of null
+ones, and finds the fields of structs in a list of lists by their names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 NOT_FORESEEN = (AttributeError, KeyError, TypeError, ValueError)
-"""What pyiceberg's projection raises for types that it has not thought of."""
+"""What pyiceberg's projection raises for types that it does not foresee."""
 
 
 class _Projection(ArrowProjectionVisitor):
@@ -66,7 +66,7 @@ class _Projection(ArrowProjectionVisitor):
 def _offsets(array: pa.Array) -> pa.Array:
     if isinstance(array, pa.FixedSizeListArray):
         return pa.array((np.arange(len(array) + 1) + array.offset) * array.type.list_size, pa.int32())
-    # anew, as a slice of them may not stand beside a mask
+    # copied, as Arrow takes no slice of offsets together with a mask
     return pa.array(array.offsets.to_numpy())
 
 
@@ -75,7 +75,7 @@ def _missing(array: pa.Array) -> pa.Array | None:
 
 
 def project(batch: pa.RecordBatch, given: Schema, wanted: Schema, **options: Any) -> pa.RecordBatch:
-    """Returns a batch with one schema's columns as another schema has them.
+    """Returns a batch whose columns are mapped from one schema to another.
 
     Args:
         batch: columns named as in `given`.
@@ -88,7 +88,7 @@ def project(batch: pa.RecordBatch, given: Schema, wanted: Schema, **options: Any
 
 
 class FileColumns:
-    """What one Parquet file has of the columns asked for."""
+    """The columns of one Parquet file that a schema asks for, and the mapping of its batches to that schema."""
 
     def __init__(
         self,
@@ -99,15 +99,15 @@ class FileColumns:
         spec: PartitionSpec | None,
         partition: Sequence[Any],
     ) -> None:
-        """Match the columns.
+        """Matches the file's columns with those asked for, by field id.
 
         Args:
             parquet: the file's schema.
             wanted: the schema asked for.
-            names: how columns without ids are called.
+            names: the table's name mapping, for columns without ids; None if it has none.
             version: the table's format version.
-            spec: the spec that the file was written under, None if the table has it no more.
-            partition: the file's partition values as Iceberg's JSON: what a column has that is not in the file.
+            spec: the partition spec that the file was written under, None if the table no longer has it.
+            partition: the file's partition values as Iceberg's JSON, which stand for columns that the file lacks.
         """
         plain = plain_types(parquet)
         self._plain = {field.name: to.type for field, to in zip(parquet, plain, strict=True) if field.type != to.type}
@@ -115,7 +115,7 @@ class FileColumns:
         constant = _partition_values(spec, partition, wanted, in_file)
         leaves = {i for i in wanted.field_ids if not isinstance(wanted.find_type(i), ListType | MapType)}
         self._found = prune_columns(in_file, leaves, select_full_types=False)
-        # pyiceberg takes no required column from anywhere but the file, and prefers a default to a value that is null
+        # pyiceberg takes a required column from the file alone, and prefers a default to a partition value that is null
         lone = {"required": False, "initial_default": None}
         self._wanted = Schema(*(f.model_copy(update=lone) if f.field_id in constant else f for f in wanted.fields))
         self.names = [column.name for column in self._found.columns]
@@ -125,11 +125,11 @@ class FileColumns:
             "projected_missing_fields": {i: value for i, value in constant.items() if value is not None},
             "allow_timestamp_tz_mismatch": True,
         }
-        # how a file was written tells whether its texts are large, or a dictionary
+        # files differ in whether Arrow reads their texts as large ones or as a dictionary; batches get one type
         self._types = schema_to_pyarrow(wanted, include_field_ids=False).types
 
     def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns the columns asked for, in the same Arrow types whatever the file."""
+        """Returns a batch's columns that were asked for, in Arrow types that are the same for every file."""
         for name in self._plain.keys() & set(batch.schema.names):
             batch = batch.set_column(batch.schema.get_field_index(name), name, batch[name].cast(self._plain[name]))
         got = project(batch, self._found, self._wanted, **self._options)
@@ -155,10 +155,10 @@ def _partition_values(
 
 @contextmanager
 def fitting(table: str, path: str) -> Iterator[None]:
-    """Tells a sound file whose columns cannot become the table's from a damaged one.
+    """Turns an error of mapping a file's columns into `UnfitFile`, so that a sound file does not count as damaged.
 
     Raises:
-        UnfitFile: they cannot.
+        UnfitFile: the file's columns cannot become the table's.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Deletion vectors: dead positions of data files as roaring bitmaps, the blobs of one Puffin file a pass.
+"""Deletion vectors: dead positions of data files as roaring bitmaps, which are the blobs of a pass's one Puffin file.
 
 Format: Iceberg's Puffin spec, blob type `deletion-vector-v1`.
 """
@@ -31,9 +31,9 @@ POSITION_FIELD = 2147483645
 FRAME = 20
 """Bytes of a blob before its bitmap: length, magic, number of bitmaps, and the key of the only one."""
 VECTOR, OF, ROWS = "deletion-vector-v1", "referenced-data-file", "cardinality"
-"""A vector's type in the footer, and the properties that it has there."""
+"""A deletion vector's blob type in the Puffin footer, and the names of its properties there."""
 EMPTY = bytes(20)
-"""As long as a vector of no bitmap: length, magic, their number and the checksum."""
+"""As long as a deletion vector without bitmaps: length, magic, number of bitmaps and checksum."""
 
 
 def bitmap(positions: NDArray[Any]) -> BitMap:
@@ -42,11 +42,11 @@ def bitmap(positions: NDArray[Any]) -> BitMap:
 
 
 def read_vector(files: DataFiles, delete: ContentFile) -> BitMap:
-    """Returns the positions that a vector names.
+    """Returns the positions that a deletion vector names.
 
     Args:
         files: reads the table's files.
-        delete: the delete file.
+        delete: the deletion vector.
 
     Raises:
         BadInput: the vector is gone or damaged, or names positions from 2**32 on.
@@ -61,11 +61,13 @@ def read_vector(files: DataFiles, delete: ContentFile) -> BitMap:
 
 
 def read_vectors(files: DataFiles, path: str) -> dict[str, BitMap]:
-    """Returns the positions that the vectors of a Puffin file name, by data file; its own footer tells where each is.
+    """Returns by data file path the positions that the deletion vectors of a Puffin file name.
+
+    The Puffin file's footer tells where each vector is.
 
     Args:
         files: reads the table's files.
-        path: of the Puffin file.
+        path: the Puffin file's.
 
     Raises:
         BadInput: the file is gone or damaged, or a vector names positions from 2**32 on.
@@ -87,7 +89,7 @@ def read_vectors(files: DataFiles, path: str) -> dict[str, BitMap]:
 
 
 def _blobs(what: str, data: bytes) -> list[dict[str, Any]]:
-    """Returns what a Puffin file's footer tells of its deletion vectors."""
+    """Returns the entries of the deletion vectors in a Puffin file's footer."""
     end = data[-12:]
     length, flags = struct.unpack("<ii", end[:8]) if len(end) == 12 else (0, 0)
     footer = data[-length - 16 : -12] if 0 < length <= len(data) - 20 else b""
@@ -100,7 +102,7 @@ def _blobs(what: str, data: bytes) -> list[dict[str, Any]]:
 
 
 def _positions(what: str, blob: bytes, size: int, cardinality: int) -> BitMap:
-    """Returns what a blob holds, checked as Iceberg's `BitmapPositionDeleteIndex` does."""
+    """Returns the positions in a deletion vector's blob, checked as Iceberg's `BitmapPositionDeleteIndex` does."""
     if len(blob) != size or size < len(EMPTY):
         raise damaged(what, f"{len(blob)} bytes, expected {max(size, len(EMPTY))}")
     body = blob[4:-4]
@@ -125,7 +127,7 @@ def _positions(what: str, blob: bytes, size: int, cardinality: int) -> BitMap:
 
 
 def too_far(what: str) -> BadInput:
-    """Returns the error of positions that no bitmap here holds."""
+    """Returns the error for positions outside 0 to 2**32 - 1, which the bitmaps used here cannot hold."""
     return BadInput(
         f"{what} names positions outside 0 to 2**32 - 1, expected a file of fewer rows; have Iceberg rewrite the file "
         "(rewrite_data_files)."
@@ -133,7 +135,7 @@ def too_far(what: str) -> BadInput:
 
 
 def write_vectors(files: DataFiles, dead: Mapping[str, BitMap], data: Mapping[str, ContentFile]) -> list[ContentFile]:
-    """Write one vector for each of some data files, all into one new file that no snapshot knows of.
+    """Writes one deletion vector for each data file, all into one new Puffin file that no snapshot knows of.
 
     Args:
         files: writes the table's files.

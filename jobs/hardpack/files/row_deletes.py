@@ -1,6 +1,6 @@
-"""Dead rows that stay in their file: named in deletion vectors on format v3, in position delete files on v2.
+"""Row-level deletes: name dead rows that stay in their data file, in deletion vectors (v3) or position deletes (v2).
 
-A delete file made here lies on one data file, which it names, so that a later pass can put another in its place.
+A delete file made here lies on one data file, which it names, so that a later pass can replace the delete file.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ def _below_2_32(what: str, positions: np.ndarray) -> BitMap:
 
 
 def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitMap]:
-    """Returns the positions that a delete file names, by the data file; it may lie on several.
+    """Returns by data file path the positions that a delete file names; it may lie on several data files.
 
     Args:
         files: reads the table's files.
         delete: the delete file, as its manifest has it.
 
     Raises:
-        BadInput: it is gone, damaged or of a format that is not read here.
+        BadInput: the delete file is gone, damaged or of a format that is not read here.
         Unavailable: the storage does not answer.
     """
     import numpy as np
@@ -100,7 +100,9 @@ def read_positions_by_file(files: DataFiles, delete: DataFile) -> dict[str, BitM
 
 
 def write_positions(files: DataFiles, dead: Mapping[str, BitMap], data: Mapping[str, ContentFile]) -> list[ContentFile]:
-    """Write what names the dead rows of some data files, as the table's format has it; no snapshot knows of it.
+    """Writes delete files that name dead rows of data files: deletion vectors on format v3, else position deletes.
+
+    No snapshot knows of the new files.
 
     Args:
         files: writes the table's files.

@@ -1,4 +1,4 @@
-"""Bytes per second, as Kafka's Throttler holds its cleaner to them: who is ahead of the rate sleeps."""
+"""Holds a task to a rate of bytes per second, as Kafka's Throttler holds its cleaner: a task ahead of it sleeps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 
 LEAST_SLEEP = 0.001
-"""Seconds; less is owed until it has gathered."""
+"""The shortest sleep, seconds; a shorter one is put off until more has gathered."""
 
 
 class Throttle:
@@ -15,8 +15,8 @@ class Throttle:
 
     Args:
         rate: bytes per second.
-        clock: gives seconds.
-        sleep: takes seconds.
+        clock: returns the time, seconds.
+        sleep: waits for as many seconds as it is given.
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class Throttle:
         self._moved = 0.0
 
     def __reduce__(self) -> tuple[type[Throttle], tuple[float]]:
-        """A task that it is handed to begins anew."""
+        """Pickles the rate alone, so that a task which gets a copy begins to count anew."""
         return Throttle, (self.rate,)
 
     def spend(self, size: float) -> None:
-        """Say that so many bytes were moved, and wait until they may have been."""
+        """Counts so many bytes as moved, and sleeps until the rate allows for them."""
         now = self._clock()
         with self._lock:
             if self._started is None:

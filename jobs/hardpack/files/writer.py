@@ -1,4 +1,4 @@
-"""New data files: batches gather to row groups, row groups to files, as the table's properties want them."""
+"""Writes new data files: gathers batches into row groups and row groups into files, as the table's properties say."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 PARQUET = "write.parquet."
 CODECS = {"zstd", "snappy", "gzip", "brotli", "lz4", "uncompressed"}
 LEVELLED = {"zstd", "gzip", "brotli"}
-"""Codecs that have levels; others pass over the property, as parquet-java does."""
+"""Codecs that have levels. For other codecs the level's property is ignored, as parquet-java does."""
 FLUSH_BYTES = 128 * 1024 * 1024
 """Arrow bytes after which a row group is written, whatever larger size the table asks for: a task has to hold it."""
 BLOOM_BYTES = 1024 * 1024
 RISING = "hardpack.offsets-rising"
-"""In the metadata of a Parquet file: no row stands before one of a smaller offset."""
+"""Key in a Parquet file's metadata, set when no row has a smaller offset than the row before it."""
 
 
 def write_files(
     files: DataFiles, rows: Iterable[pa.RecordBatch], like: ContentFile, target_bytes: int
 ) -> list[ContentFile]:
-    """Write rows as new data files, which no snapshot knows of, in the Iceberg partition of another file.
+    """Writes rows to new data files, which no snapshot knows of, in the Iceberg partition of another file.
 
     Args:
         files: the table's.
@@ -99,7 +99,7 @@ class _Writing:
     def discard(self) -> None:
         for open_end in (self.writer, self.stream):
             with suppress(Exception):
-                # else an object store would complete the file once it is collected as garbage
+                # else an object store would complete the file once the stream is collected as garbage
                 open_end.close()
         begun = [self.output.location] if self.output is not None else []
         self.files.discard([*(file.path for file in self.done), *begun])
@@ -117,7 +117,7 @@ class _Writing:
             self._open(ready.schema)
         self.writer.write(ready, row_group_size=self.group_rows)
         for batch in ready.to_batches():
-            # an open file has metrics
+            # `_open` has set the metrics
             self.metrics.add(batch)  # type: ignore[union-attr]
             self._follow(batch)
         self.waiting, self.bytes = [], 0
@@ -128,7 +128,7 @@ class _Writing:
             self._close()
 
     def _follow(self, batch: pa.RecordBatch) -> None:
-        """Notice rows that stand before the row before them."""
+        """Sets `last_offset` to None once a row has a smaller offset than the row before it."""
         if self.offset and self.last_offset is not None:
             offsets = longs(leaf(batch, self.offset).fill_null(-1))
             in_order = offsets[0] >= self.last_offset and bool((offsets[1:] >= offsets[:-1]).all())
@@ -159,7 +159,7 @@ class _Writing:
         if self.offset and self.last_offset is not None:
             self.writer.add_key_value_metadata({RISING: "true"})
         self.writer.close()
-        # whoever asked the storage for the size would wait for one more answer
+        # the stream knows the size; asking the storage for it would take one more answer
         size = self.stream.tell()
         self.stream.close()
         self.done.append(self._written(self.writer.writer.metadata, size))
@@ -178,7 +178,7 @@ class _Writing:
         return listed_file(
             self.output.location, "parquet", self.like.spec_id, self.like.partition, size, footer.num_rows,
             **{"column-sizes": pairs(sizes), "split-offsets": sorted(_start(group.column(0)) for group in groups)},
-            # a file that is closed was open, and so has metrics
+            # `_open` has set the metrics of the file that ends here
             **self.metrics.json(), **order,  # type: ignore[union-attr]
         )  # fmt: skip
 
@@ -190,7 +190,7 @@ def _start(chunk: Any) -> int:
 
 
 def group_limits(name: str, properties: Mapping[str, str]) -> tuple[int, int]:
-    """Returns the most rows of a row group, and Arrow bytes after which it is written.
+    """Returns the most rows of a row group, and the Arrow bytes after which a row group is written.
 
     Args:
         name: the table's.
@@ -206,14 +206,14 @@ def group_limits(name: str, properties: Mapping[str, str]) -> tuple[int, int]:
 def parquet_options(
     name: str, schema: Schema, properties: Mapping[str, str], rising: Collection[int] = ()
 ) -> dict[str, Any]:
-    """Returns what the table's properties mean to Arrow's Parquet writer.
+    """Returns the options of Arrow's Parquet writer that the table's properties stand for.
 
     Args:
         name: the table's.
         schema: the table's.
         properties: the table's.
-        rising: field ids of columns of which no value comes back; a dictionary of them is larger than they are, and
-            whoever wants one page would have to read it.
+        rising: field ids of columns in which a value does not come back. They get no dictionary: it would be larger
+            than the values, and a reader of one page would have to read it too.
 
     Raises:
         BadInput: a property has a value that Arrow's writer cannot honour.
@@ -237,7 +237,7 @@ def parquet_options(
         # as parquet-java does, which has no property for either
         "write_page_checksum": True,
         "write_page_index": True,
-        # older versions of pyarrow know none
+        # older versions of pyarrow do not know this option
         **({"bloom_filter_options": blooms} if (blooms := _bloom_filters(name, schema, properties)) else {}),
     }
 
@@ -268,7 +268,7 @@ def _bloom_filters(name: str, schema: Schema, properties: Mapping[str, str]) -> 
             continue
         number = next((i for i in paths if schema.find_column_name(i) == column), None)
         if number is None or isinstance(schema.find_type(number), BooleanType):
-            # Iceberg too passes over a column that is no more, or has two values
+            # Iceberg too ignores a column that no longer exists or has only two values
             continue
         chance = _fraction(name, properties, f"{prefix}fpp.column.{column}")
         # Arrow takes the next power of two, and folds a filter that turns out too large

@@ -1,4 +1,4 @@
-"""What Spark is told of a catalog, derived from pyiceberg's configuration."""
+"""Spark's settings for a catalog, derived from pyiceberg's configuration of it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sqlalchemy.engine import make_url
 from hardpack.errors import BadInput
 
 CATALOGS = "spark.sql.catalog."
-"""What the names of Spark's settings of catalogs, and so of credentials, begin with."""
+"""Prefix of the names of Spark's settings of catalogs, and so of credentials."""
 SHARED = ("s3.", "client.", "gcs.", "adls.", "rest.", "header.")
-"""How properties begin that mean the same to pyiceberg and to Iceberg in Spark, or are for one of them alone."""
+"""Prefixes of properties that mean the same to pyiceberg and to Iceberg in Spark, or are for one of them alone."""
 DELEGATION = "header.X-Iceberg-Access-Delegation"
-"""Asks a catalog of REST for credentials of the storage; pyiceberg sends it without being told, Iceberg's Java not."""
+"""Header that asks a REST catalog for storage credentials. pyiceberg sends it by itself, Iceberg's Java does not."""
 
 
 def spark_conf(catalog: Catalog) -> dict[str, str]:
-    """Returns Spark's settings for a catalog of pyiceberg's, under its name.
+    """Returns Spark's settings for a catalog of pyiceberg's, under the catalog's name.
 
     Raises:
-        BadInput: a catalog type, or a way to sign in, for which Spark has no counterpart here.
+        BadInput: the catalog's type, or its way to sign in, has no counterpart in Spark here.
     """
     given = {k: str(v) for k, v in catalog.properties.items()}
     kind = given.get("type", "").lower() or ("rest" if given.get("uri", "").startswith("http") else "sql")
@@ -46,7 +46,7 @@ def spark_conf(catalog: Catalog) -> dict[str, str]:
 
 
 def _sign_in(catalog: str, auth: Any) -> dict[str, str]:
-    """Returns what Iceberg's Java calls the ways to sign in of pyiceberg's block `auth`."""
+    """Returns the properties of Iceberg's Java for the way to sign in that pyiceberg's block `auth` names."""
     if not auth:
         return {}
     kind = auth.get("type")
@@ -67,7 +67,7 @@ def _sign_in(catalog: str, auth: Any) -> dict[str, str]:
 
 
 def _storage(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns what pyiceberg names otherwise than Iceberg's S3FileIO does, or takes for granted."""
+    """Returns storage properties for Iceberg's S3FileIO that pyiceberg has under other names or takes for granted."""
     out: dict[str, str] = {}
     if region := given.get("s3.region") or given.get("client.region") or given.get("glue.region"):
         out["client.region"] = region

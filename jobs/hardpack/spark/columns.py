@@ -1,4 +1,4 @@
-"""Columns of a user's table in Spark's expressions, whatever they are called: the one projection of roles."""
+"""Spark's expressions for the columns of a user's table, whatever they are called: the one projection of roles."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ WHOLE_TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Options of Spark's JSON writer, which else ends a time at its milliseconds."""
+"""Options of Spark's JSON writer, which without them cuts a time off after its milliseconds."""
 KEY_AS_JSON = WHOLE_TIMES | {"ignoreNullFields": "false"}
-"""Options of the same, which leaves nulls out besides."""
+"""Options of Spark's JSON writer for keys: times are whole, and nulls are written, which it else leaves out."""
 
 
 def column(*path: str) -> Column:
-    """Returns the column of this very name, or the field of structs that a path leads to.
+    """Returns the column of exactly this name, or the field inside structs that a path leads to.
 
-    Spark takes a bare dot for a field and a backtick for a quote.
+    Names are quoted, because Spark takes a bare dot for a field and a backtick for a quote.
     """
     from pyspark.sql import functions as F
 
@@ -39,12 +39,12 @@ def log_column(columns: LogColumns) -> Column:
     from pyspark.sql import functions as F
 
     parts = [column(*c.path).cast("string") for c in columns.log.columns]
-    # a text of which one part is null is null
+    # `concat` gives null when one part is null
     return reduce(lambda name, part: F.concat(name, F.lit("-"), part), parts)
 
 
 def in_logs(columns: LogColumns, logs: Iterable[Partition]) -> Column:
-    """Returns whether a row is of some logs, so that Iceberg can leave files out by it.
+    """Returns the condition that a row is of one of the logs, in a form by which Iceberg can leave files out.
 
     Args:
         columns: of the rows' table, as it calls them.
@@ -71,7 +71,7 @@ def key_column(columns: LogColumns) -> Column:
 def key_as_json(parts: Sequence[Column]) -> Column:
     """Returns a key of several columns as one text, null where all are null.
 
-    Spark's own writer of JSON makes it, so that the gate does not lean on the bytes that a pass compares.
+    Spark's own writer of JSON makes the text, so that the gate does not depend on the bytes that a pass compares.
 
     Args:
         parts: the columns of the key, in order.
@@ -83,7 +83,7 @@ def key_as_json(parts: Sequence[Column]) -> Column:
 
 
 def deleting(columns: LogColumns) -> Column:
-    """Returns whether a row is a tombstone, by the column that tells; null is never a match."""
+    """Returns the condition that a row is a tombstone; only under the rule `null` does a null value make it one."""
     from pyspark.sql import functions as F
 
     rule = columns.tombstone
@@ -107,11 +107,11 @@ def control_type(columns: LogColumns) -> Column:
 
 
 def role_columns(columns: LogColumns, tombstones: bool = True) -> dict[str, Column]:
-    """Returns what the rules ask of a row, by the names that Spark's jobs give it.
+    """Returns the columns that the rules ask for, by the names that Spark's jobs give them.
 
     Args:
         columns: of the rows' table, as it calls them.
-        tombstones: whether tombstones are told, for which the value is read; else no row counts as one.
+        tombstones: whether to tell tombstones, for which the value is read; if not, no row counts as one.
 
     Returns:
         p (text of the partition), k (key), o (offset), tombstone and control; with transactions pid and tx; where they

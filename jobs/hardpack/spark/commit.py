@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 COMMIT_TRIES = 8
 VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
 UNHEARD = "org.apache.iceberg.jdbc.UncheckedSQLException"
-"""Class of errors of a statement that failed, or whose answer was lost, so that it may still take effect."""
+"""Error class of a catalog's SQL statement that failed, or whose answer was lost, so that it may still take effect."""
 RETRYABLE = ("org.apache.iceberg.exceptions.CommitFailedException", UNHEARD)
 
 
@@ -39,7 +39,7 @@ class _TryAgain(Exception):
 
 
 def commit_tries(table: str, properties: Mapping[str, str]) -> Retrying:
-    """Tries again as a table's `commit.retry.*` say; by default eight times.
+    """Returns how a commit is tried again, as a table's `commit.retry.*` say; by default eight tries in all.
 
     Args:
         table: its name, for the message.
@@ -63,10 +63,10 @@ def commit_tries(table: str, properties: Mapping[str, str]) -> Retrying:
 
 @dataclass(frozen=True)
 class TableAtCommit:
-    """What a commit is compared and set against.
+    """The state of the table that one try to commit is compared and set against.
 
-    `properties` are the table's, `made` is the snapshot to be, `ancestors` are the ids of the current snapshot and of
-    those before it, the newest that has expired among them.
+    `properties` are the table's, and `made` is the snapshot that the try adds. `ancestors` are the ids of the current
+    snapshot and of those before it, down to the newest one that has expired.
     """
 
     properties: Mapping[str, str]
@@ -76,7 +76,7 @@ class TableAtCommit:
 
 @dataclass(frozen=True)
 class _Ancestors:
-    """The snapshots that led to a table's current one, asked for one by one."""
+    """The ids of a table's current snapshot and its ancestors; each look-up asks Iceberg about one id."""
 
     table: Any
     util: Any
@@ -87,18 +87,19 @@ class _Ancestors:
         if current is None:
             return False
         now = current.snapshotId()
-        # the one before the oldest that is there has expired, but is no less of the past
+        # the parent of the oldest snapshot that is there has expired, but is an ancestor all the same
         is_ancestor = self.util.isAncestorOf(self.table, now, snapshot)
         return bool(is_ancestor or self.util.isParentAncestorOf(self.table, now, snapshot))
 
 
 @dataclass(frozen=True)
 class CommitChange:
-    """What one commit does: files out, files in, properties derived from those at the time, summary entries.
+    """What one commit changes: files to remove, files to add, table properties and summary entries.
 
-    `vectors` are new deletion vectors, `replaced` those that they stand in for, both on files of the logs `among`. With
-    `rewrites`, and no vectors, the snapshot is a `replace`. `properties` is given what stands at the moment of the
-    commit; it returns the properties to set and raises Conflict when that no longer allows it.
+    `vectors` are new deletion vectors or position deletes, and `replaced` the delete files that they replace; both lie
+    on files of the logs `among`. With `rewrites`, and without vectors, the snapshot's operation is `replace`.
+    `properties` is called with the table's state at the moment of the commit. It returns the properties to set, and
+    raises Conflict when that state no longer allows the commit.
     """
 
     remove: Iterable[Any]
@@ -113,7 +114,7 @@ class CommitChange:
 
 @dataclass
 class _Trial:
-    """A commit in the making: one update of Iceberg's, which remembers between tries what it has filtered."""
+    """A commit that is being tried: one update of Iceberg's, which remembers between tries what it has filtered."""
 
     table: Any
     base: int
@@ -121,12 +122,16 @@ class _Trial:
     update: Any = None
     tries: int = 0
     made: list[Any] = field(default_factory=list)
-    """The snapshots that tries came to."""
+    """The snapshots that the tries have made so far."""
     unheard: list[str] = field(default_factory=list)
-    """What tries said of which nobody knows whether they went through."""
+    """The error messages of tries of which nobody knows whether they went through."""
 
     def clean_up(self, committed: int | None = None) -> None:
-        """Delete what tries left that did not go through: manifest lists, and manifests of no other snapshot."""
+        """Deletes the manifest lists and manifests that tries have written and the committed snapshot does not need.
+
+        Args:
+            committed: id of the snapshot that was committed, None when no try went through.
+        """
         if len(self.made) < (1 if committed is None else 2):
             return
         try:
@@ -157,29 +162,29 @@ class Commits:
         jvm: Spark's gateway to the JVM.
         table: Iceberg's table there.
         name: `catalog.namespace.table`.
-        in_logs: makes Iceberg's expression of a column's name and the values that it may have.
+        in_logs: makes Iceberg's expression that a row is of some logs.
     """
 
     def __init__(self, jvm: Any, table: Any, name: str, in_logs: Callable[[Among], Any]) -> None:
         self._jvm, self._java, self.name, self._in_logs = jvm, table, name, in_logs
 
     def commit(self, base: int, change: CommitChange) -> SnapshotRef:
-        """Publish a change as one metadata swap, re-applied on the newest snapshot as often as needed.
+        """Publishes a change as one metadata swap, re-applied on the newest snapshot as often as needed.
 
         Files, properties and summary go into one compare-and-set of the table's metadata. Iceberg's own
         transaction would retry with the property values of the first try and so overwrite a newer state;
-        here they are derived anew from the metadata that the swap is against.
+        here each try derives them anew from the metadata that its swap is against.
 
         Args:
             base: snapshot that the removed files were read at; later appends are kept.
-            change: what to do.
+            change: what the commit does.
 
         Returns:
             The new snapshot.
 
         Raises:
             Conflict: an input file was rewritten, deleted from or removed meanwhile, or tries ran out.
-            CommitUnknown: the catalog did not say; the added files must stay where they are.
+            CommitUnknown: the catalog did not say what became of a try; the added files must stay where they are.
         """
         trial = _Trial(self._java, base, change)
         try:
@@ -256,10 +261,14 @@ class Commits:
         return {} if current is None else strings(self._jvm, current.summary())
 
     def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
-        """Set properties as `change` derives them from those there are, None to remove one, as one compare-and-set.
+        """Sets properties of the table as one compare-and-set.
+
+        Args:
+            change: derives the properties to set from the table's current ones; None as a value removes a property.
 
         Raises:
-            Conflict: other writers were faster each time; CommitUnknown when nobody knows.
+            Conflict: other writers were faster each time.
+            CommitUnknown: nobody knows whether the change went through.
         """
         tries = commit_tries(self.name, strings(self._jvm, self._java.properties()))
         try:
@@ -290,9 +299,12 @@ class Commits:
             raise CommitUnknown(f"{self.name}: {kind} ({message}); see what is set, then try again.") from error
 
     def _landed(self, base: int, summary: Mapping[str, str], failure: str) -> SnapshotRef | None:
-        """Returns the snapshot since the base that carries this summary.
+        """Returns the snapshot since the base whose summary has these entries, None when there is none.
 
-        An earlier try may have gone through unheard.
+        An earlier try may have gone through although the catalog's answer was lost.
+
+        Raises:
+            CommitUnknown: the catalog does not answer.
         """
         try:
             self._java.refresh()
@@ -314,7 +326,7 @@ class Commits:
         if change.vectors:
             update = self._row_delta(base, change, remove, add)
         elif not remove and not add:
-            # a snapshot all the same, so that moving the state alone is compared and set too; streams pass over it
+            # states that move alone get a snapshot too, so that they are compared and set; streams pass over it
             update = self._java.newFastAppend()
         else:
             update = self._java.newRewrite() if change.rewrites else self._java.newOverwrite()
@@ -324,7 +336,7 @@ class Commits:
             for file in add:
                 update.addFile(file)
             if not change.rewrites:
-                # else a concurrent rewrite of an input file would be overwritten silently; `replace` looks anyway
+                # else a concurrent rewrite of an input file would be overwritten silently; a `replace` looks anyway
                 update.validateNoConflictingDeletes()
         for key, value in change.summary.items():
             update.set(key, value)

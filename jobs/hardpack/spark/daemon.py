@@ -1,10 +1,13 @@
 """Spark's Python daemon, which forks the workers, with five things settled before the first fork.
 
-What every task needs is imported once. Spark drops all import caches before each task, and for the zip archives on its
-path that means to list them anew, a quarter of a second: archives keep theirs, they do not change. After each task it
-collects garbage, and that looks at every object that imports made, a tenth of a second: those are left out. Arrow gives
-memory back as soon as a batch is done with, only to ask for it again and have it cleared: the workers keep theirs.
-Its socket lies in a folder that nobody else may enter.
+- What every task needs is imported once.
+- Zip archives keep their import caches, as they do not change. Spark drops all import caches before each task, and
+  listing the archives on its path anew takes a quarter of a second.
+- Garbage collection leaves out the objects that imports made. Spark collects garbage after each task, and looking at
+  these objects takes a tenth of a second.
+- The workers keep the memory that Arrow frees. Else Arrow gives it back as soon as a batch is done with, only to ask
+  for it again and have it cleared.
+- The daemon's socket lies in a folder that nobody else may enter.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import zipimport
 from contextlib import suppress
 from typing import Any
 
-# read once, when Arrow is loaded
+# set before the imports, as Arrow reads it once, when it is loaded
 os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")
 
 import duckdb  # noqa: F401  loaded for the workers
@@ -35,10 +38,10 @@ _worker = daemon.worker
 
 
 def worker(sock: Any, authenticated: bool) -> int:
-    """Runs Spark's worker, silent when Spark has closed it for being idle.
+    """Runs Spark's worker, and is silent when Spark has closed the connection because the worker was idle.
 
     Returns:
-        0 to be asked again; anything else ends the process.
+        0 when the process goes on to serve another task; anything else ends the process.
     """
     try:
         return int(_worker(sock, authenticated))
@@ -50,10 +53,10 @@ daemon.worker = worker
 
 
 def private_sockets() -> str:
-    """Have the daemon's socket lie in a folder of its own, of mode 0700: whoever may write to it is given a worker.
+    """Makes a folder of mode 0700 for the daemon's socket, because whoever may write to the socket is given a worker.
 
     Returns:
-        The folder: inside the one that Spark named where this user has such on this machine.
+        The folder. It lies in the one that Spark named, if this user may write to that on this machine.
     """
     named = os.environ.get(SOCKETS, "")
     usable = os.access(named, os.W_OK | os.X_OK)
@@ -66,6 +69,6 @@ if __name__ == "__main__":
     try:
         daemon.manager()
     finally:
-        # the manager has removed its socket
+        # the manager has removed its socket, so the folder is empty
         with suppress(OSError):
             os.rmdir(folder)

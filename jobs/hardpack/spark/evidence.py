@@ -1,4 +1,4 @@
-"""Evidence for the guarantees: the rows of some logs before and after a pass, side by side, all or those of some keys.
+"""Evidence for the guarantees: rows of some logs before and after a pass, side by side, all or those of sampled keys.
 
 A row is read in full (content hash) only from files that a pass removed or added; files that both sides share
 give their keys and offsets once. Iceberg's own reader reads them, not the one that the pass used.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MOST_FILES = 64
-"""Files up to which their sizes are asked for, each a call into the JVM."""
+"""Number of files up to which their sizes are asked for, which is a call into the JVM for each."""
 Stands = Literal["before", "after", "both"]
 """Where rows stand: before a pass, after it, or in files that it leaves alone."""
 
@@ -37,24 +37,24 @@ class Side:
     """Files that stand before a pass, after it, or both."""
 
     tasks: Sequence[Any]
-    """Scan tasks."""
+    """Iceberg's scan tasks of the files."""
     stands: Stands
     wide: bool = False
     """Whether rows are read in full, for their content."""
     values: bool = True
-    """Whether tombstones are told, for which the value is read; else no row counts as one. The same on all sides: a row
-    is known by it."""
+    """Whether to tell tombstones, for which the value is read; if not, no row counts as one. It is the same on all
+    sides, as a row is known by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One key of so many, which ones by a seed; rows without a key and control rows are always among them."""
+    """A sample of one key in `share`, chosen by a seed. Keyless rows and control rows are always in it."""
 
     share: int
     seed: int
 
     def holds(self, key: Column, control: Column) -> Column:
-        """Returns whether a row is looked at."""
+        """Returns the condition that a row is in the sample."""
         from pyspark.sql import functions as F
 
         # as text the seed is no part of the code that Spark generates, which then serves the next sample too
@@ -71,7 +71,7 @@ def evidence(
     sample: Sample | None = None,
     read_before: DataFrame | None = None,
 ) -> DataFrame:
-    """Returns one row per row and side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
+    """Returns a row for each row of each side: p, k, o, tombstone, kind, stands, content (hash; null if not read).
 
     `kind` is data, control, aborted, or truncated (a greater leader epoch has a row at the same offset).
 
@@ -80,7 +80,7 @@ def evidence(
         columns: the table's.
         sides: the files of both sides.
         hold: keeps the staged tasks until the caller has read the frame.
-        lineage: whether rows are compared by their lineage too, which format v3 tells of what is published.
+        lineage: whether rows are compared by their row lineage too, which format v3 tells of published rows.
         sample: which keys are looked at, None for all.
         read_before: rows that `keys_of` has read, which stand on both sides.
     """
@@ -93,14 +93,16 @@ def evidence(
 
 
 def at_hand(rows: DataFrame, sides: Iterable[Side]) -> DataFrame | pa.Table:
-    """Returns evidence as it is, but of few rows as a table of this process, where no worker has to start for them.
+    """Returns evidence of few rows as an Arrow table of this process, so that no worker has to start for it.
+
+    Evidence of many rows, or that the driver cannot collect, is returned as it is.
 
     Args:
         rows: the evidence.
-        sides: the files that it is of.
+        sides: the files that the evidence is of.
     """
     tasks = [task for side in sides for task in side.tasks]
-    # Spark 3.5 hands on no Arrow
+    # Spark 3.5 has no `toArrow`
     if len(tasks) > MOST_FILES or not hasattr(rows, "toArrow"):
         return rows
     if not runs_here((int(t.file().recordCount()), int(t.file().fileSizeInBytes())) for t in tasks):
@@ -108,7 +110,7 @@ def at_hand(rows: DataFrame, sides: Iterable[Side]) -> DataFrame | pa.Table:
     try:
         return rows.toArrow()
     except Exception as error:
-        # keys may be long beyond what a driver takes, and of a file that cannot be read the workers' way tells
+        # keys may be longer than a driver takes; and if a file cannot be read, reading it in the workers says why
         log.info("the evidence is counted by Spark's workers, as it did not come: %s", type(error).__name__)
         return rows
 
@@ -126,7 +128,7 @@ def _with_kind(rows: DataFrame, columns: LogColumns) -> DataFrame:
         rows, others = rows.withColumn("kind", truncated).drop("epoch"), replace(columns, leader_epoch=None)
         if not columns.transactions:
             return rows.withColumn("kind", F.coalesce("kind", F.lit("data")))
-        # a control row that was cut off decides about no row
+        # a truncated control row decides about no row
         standing = _with_kind(rows.where("kind is null").drop("kind"), others)
         return standing.unionByName(rows.where("kind is not null").select(*standing.columns))
     if not columns.transactions:
@@ -141,7 +143,7 @@ def _with_kind(rows: DataFrame, columns: LogColumns) -> DataFrame:
 
 
 def keys_of(table: JvmTable, columns: LogColumns, side: Side, hold: ExitStack, sample: Sample | None) -> DataFrame:
-    """Reads keys and offsets of files for `evidence` that is asked for several times.
+    """Reads keys and offsets of files once, where `evidence` is asked for several times.
 
     Args:
         table: the table by Iceberg's JVM API.
@@ -170,7 +172,7 @@ def _as_both_sides(rows: DataFrame, columns: LogColumns) -> DataFrame:
 
 
 def _roles(available: Collection[str]) -> list[str]:
-    """Returns which roles the gate asks of a row, of those that can be told."""
+    """Returns the roles that the gate asks of a row, as far as they are available."""
     return ["p", "k", "o", "tombstone", *(role for role in ("epoch", "pid", "tx") if role in available)]
 
 
@@ -195,35 +197,38 @@ def _side(
 
 
 def content_hash(rows: DataFrame) -> Column:
-    """Returns a hash of all columns, on format v3 the row's lineage too.
+    """Returns a hash of all columns of a frame, of row lineage too where the frame has it.
 
-    Nulls are hashed apart, as xxhash64 passes over them.
+    Whether a value is null is hashed beside the value, as xxhash64 passes over nulls.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import NullType
 
-    # a column of Iceberg's type unknown holds nothing, and its reader does not read it
+    # a column of Iceberg's type unknown holds nothing, and Iceberg's reader does not read it
     kinds = {f.name: f.dataType for f in rows.schema.fields if not isinstance(f.dataType, NullType)}
     return F.xxhash64(*(part for name in sorted(kinds) for part in _hashed(column(name), kinds[name])))
 
 
 def _hashed(value: Column, kind: DataType) -> list[Column]:
-    """Returns what is hashed of a value: of a struct its fields, which cost far less than its text."""
+    """Returns the columns to hash for a value; for a struct these are its fields, which cost far less than its text."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
-    # Spark cannot tell fields from each other that differ in case alone
+    # Spark cannot tell fields from each other whose names differ in case alone
     if isinstance(kind, StructType) and len({name.lower() for name in kind.names}) == len(kind.names):
         fields = [f for f in kind.fields if not isinstance(f.dataType, NullType)]
         return [value.isNull(), *(part for f in fields for part in _hashed(value[f.name], f.dataType))]
-    # Spark's hash has no maps, and does not tell a missing list inside another from an empty one
+    # Spark's hash takes no maps, and does not tell a null list inside another list from an empty one
     if isinstance(kind, ArrayType | MapType | StructType) or kind.typeName() == "variant":
         return [F.to_json(F.struct(_without_maps(value, kind)), WHOLE_TIMES), value.isNull()]
     return [value, value.isNull()]
 
 
 def _without_maps(value: Column, kind: DataType) -> Column:
-    """Lists of key and value in place of maps: as JSON a binary key of a map is its address in memory."""
+    """Returns a value with lists of key and value in the place of maps.
+
+    In Spark's JSON of a map, a binary key is its address in memory.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, MapType, StructType
 

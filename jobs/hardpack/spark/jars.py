@@ -1,4 +1,4 @@
-"""Jars that Spark needs beside its own, fetched from Maven Central with the Ivy that pyspark brings; by SHA-256."""
+"""Jars that Spark needs beside its own: fetched from Maven Central with pyspark's Ivy, and checked by SHA-256."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Jar:
 
     @property
     def file(self) -> str:
-        """Its name in a folder."""
+        """The name of the jar's file."""
         return f"{self.name}-{self.version}.jar"
 
 
@@ -38,7 +38,7 @@ DRIVER = Jar(
     "org.xerial", "sqlite-jdbc", "3.50.3.0",
     "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
 )  # fmt: skip
-"""What Spark needs for a catalog in SQLite."""
+"""The JDBC driver that Spark needs for a catalog in SQLite."""
 POSTGRESQL = Jar(
     "org.postgresql", "postgresql", "42.7.14",
     "73914527305a40cce504b0d3d90b23caf565136912d607ae8ae7c5895512332c",
@@ -47,7 +47,7 @@ AWS_BUNDLES = {
     "1.12.0": "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
     "1.11.0": "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
 }
-"""Checksums of what Iceberg needs for S3 and Glue, by its version."""
+"""SHA-256 of the bundle that Iceberg needs for S3 and Glue, by Iceberg's version."""
 
 
 def needed(spark: str, production: bool = False) -> list[Jar]:
@@ -69,15 +69,15 @@ def needed(spark: str, production: bool = False) -> list[Jar]:
 
 
 def fetch(folder: Path, jars: Iterable[Jar]) -> list[Path]:
-    """See that every jar lies in the folder with its checksum; a wrong or missing one is fetched.
+    """Fetches the jars that a folder lacks or has with a wrong checksum, and returns the paths of all.
 
     Args:
         folder: made when it is missing, with rights that nobody else may write to it: what lies there is run.
         jars: those wanted.
 
     Raises:
-        BadInput: a jar is not what it should be, or there is no Java.
-        Unavailable: it cannot be fetched.
+        BadInput: a fetched jar has a wrong checksum, or there is no Java or no Ivy.
+        Unavailable: a jar cannot be fetched.
     """
     before = os.umask(0o022)
     try:
@@ -109,16 +109,16 @@ def _resolve(jar: Jar, scratch: Path) -> Path:
 
 
 def java_command() -> str:
-    """Returns what starts Java, as Spark finds it: that of JAVA_HOME, else the one on PATH."""
+    """Returns the command that starts Java, found as Spark finds it: that of JAVA_HOME, else the one on PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else "java"
 
 
 def run_ivy(scratch: Path, into: Path, *arguments: str) -> str:
-    """Let the Ivy that pyspark brings retrieve jars into a folder; gives all that it said.
+    """Has the Ivy that pyspark brings retrieve jars into a folder; returns all that Ivy printed.
 
     Args:
-        scratch: a folder for its cache.
+        scratch: a folder for Ivy's cache.
         into: where the jars go.
         arguments: what to retrieve, as Ivy takes it.
 

@@ -1,4 +1,4 @@
-"""How the driver's Java starts: which jars it finds, which of its classes lie ready, how it compiles."""
+"""How the driver's Java starts: where it finds jars, which classes an archive has ready for it, how it compiles."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from pathlib import Path
 
 from hardpack.home import default_home, trusted
 
-# better code pays off later than a verb ends: its rows are read and written in Python. Such a Java keeps 48 MB for its
-# code, which many kinds of work fill; from then on it throws away and compiles again what it needs
+# the first compiler alone: better code pays off later than a verb ends, as its rows are read and written in Python.
+# With that compiler alone Java keeps 48 MB for its code. Many kinds of work fill them; from then on Java throws code
+# away that it needs, and compiles it again
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-# else Java says on stdout why an archive does not fit, and goes on without
+# else Java says on stdout why a class archive does not fit, and goes on without it
 SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 MADE_AT_EXIT = "HARDPACK_CLASS_ARCHIVE"
-"""Names the file into which a process writes the classes that it has loaded."""
+"""Environment variable: names the file into which Java writes, when it exits, the classes that it has loaded."""
 
 
 def driver_class_path(jars: Sequence[Path]) -> str:
-    """Returns the class path of a driver that finds jars there; from `spark.jars` no classes may lie in an archive.
+    """Returns the class path by which a driver finds jars; classes from `spark.jars` cannot lie in a class archive.
 
     Args:
         jars: Iceberg's runtime and drivers.
@@ -40,7 +41,7 @@ def found_by(jars: Sequence[Path], master: str) -> dict[str, str]:
 
 
 def class_archive(jars: Sequence[Path]) -> Path:
-    """Returns where the archive of classes lies for some jars, if it was made; Java passes over one that does not fit.
+    """Returns the path of the class archive for some jars, if one was made; Java passes over one that does not fit.
 
     Args:
         jars: Iceberg's runtime and drivers.
@@ -57,7 +58,7 @@ def java_options(jars: Sequence[Path], short_life: bool) -> str:
         short_life: whether the process ends with one verb.
 
     Raises:
-        BadInput: others may write to the archive.
+        BadInput: other users may write to the class archive.
     """
     options = [SHORT_LIFE] if short_life else []
     if recording := os.environ.get(MADE_AT_EXIT):

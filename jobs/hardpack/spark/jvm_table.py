@@ -1,7 +1,7 @@
 """A table by Iceberg's JVM API: staged reads of chosen files, and the one commit.
 
-Every Py4J call to Iceberg stands here. The classes behind it are internal to Iceberg's Spark module
-(tested as `hardpack.spark.versions` says): scans are staged by group id, and reading or writing that id selects them.
+Py4J calls to a table stand here, in `commit` and in `procedures`. The classes behind them are internal to Iceberg's
+Spark module (tested as `hardpack.spark.versions` says): scans are staged by group id, and reading that id selects them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _PerFile:
-    """What is called for every file, looked up once: each step of a name is a call into the JVM of its own."""
+    """Java methods and values used for every file, looked up once: each step of a name is a call into the JVM."""
 
     to_json: Any
     from_json: Any
@@ -60,12 +60,12 @@ class JvmTable(Procedures):
         self._files = self._ice.spark.FileRewriteCoordinator.get()
 
     def _static(self, cls: str, name: str) -> Any:
-        # py4j looks for an instance method when a static one of the same name is hidden by it
+        # named by its class, as py4j would look for the instance method of the same name that hides the static one
         return JavaMember(name, None, "z:" + cls, self.spark.sparkContext._gateway._gateway_client)()
 
     def scan_tasks(self, snapshot: int, among: Among) -> dict[str, Any]:
-        """Scan tasks of whole data files by path, of those that may hold rows of some logs."""
-        # Iceberg binds names by the schema of that time, but for the current snapshot by the present one
+        """Returns by path the scan tasks, each of a whole data file, of the files that may hold rows of some logs."""
+        # Iceberg binds names by an older snapshot's own schema, but for the current snapshot by the table's present one
         is_current = int(self._java.currentSnapshot().snapshotId()) == snapshot
         schema = None if is_current else self._ice.util.SnapshotUtil.schemaFor(self._java, snapshot)
         scan = self._java.newScan().useSnapshot(snapshot).filter(self._in_logs(among, schema)).planFiles()
@@ -75,7 +75,7 @@ class JvmTable(Procedures):
             scan.close()
 
     def tasks_of(self, snapshot: int, paths: Collection[str]) -> dict[str, Any]:
-        """Scan tasks of some whole data files by path, of any log."""
+        """Returns by path the scan tasks, each of a whole data file, of the given files, of whatever log they are."""
         wanted, scan = set(paths), self._java.newScan().useSnapshot(snapshot).planFiles()
         try:
             return {
@@ -85,11 +85,11 @@ class JvmTable(Procedures):
             scan.close()
 
     def _in_logs(self, among: Among, schema: Any = None) -> Any:
-        """Returns Iceberg's expression of columns and the values that they may have.
+        """Returns Iceberg's expression that a row is of one of the logs.
 
         Args:
-            among: the columns, with their values.
-            schema: of the time whose names the columns are called by; None for the present ones.
+            among: the columns that name a log, with the values that they have in these logs.
+            schema: the schema by whose names the columns are called; None for the present names.
         """
         of = self._ice.expressions.Expressions
         in_any = of.alwaysFalse()
@@ -98,7 +98,7 @@ class JvmTable(Procedures):
             for column, values in one:
                 name = column.name if schema is None else schema.findColumnName(column.field_id)
                 if name is None:
-                    # a file of that time may be of any log
+                    # that schema lacks the column, so a file of its time may be of any log
                     continue
                 wanted = self._list()
                 for value in values:
@@ -108,15 +108,15 @@ class JvmTable(Procedures):
         return in_any
 
     def deletes(self, task: Any) -> list[ContentFile]:
-        """Returns the delete files that lie on the task's file."""
+        """Returns the delete files that lie on the task's data file."""
         return [ContentFile(self._json(delete)) for delete in self.lying_on(task)]
 
     def lying_on(self, task: Any) -> list[Any]:
-        """Returns Iceberg's delete files that lie on the task's file."""
+        """Returns the delete files that lie on the task's data file, as the JVM has them."""
         return items(self.spark._jvm, task.deletes())
 
     def new_deletes(self, before: Any, after: Any) -> list[int]:
-        """Returns the file sequence numbers of delete files that lie on the second task's file, not on the first's.
+        """Returns the file sequence numbers of the delete files that came to lie on a data file between two snapshots.
 
         Args:
             before: a scan task of a data file.
@@ -131,7 +131,7 @@ class JvmTable(Procedures):
         return int(self._java.snapshot(snapshot).sequenceNumber())
 
     def has_lineage(self, snapshot: int) -> bool:
-        """Returns whether the rows of a snapshot have a lineage: those of format v3, from its first commit on."""
+        """Returns whether a snapshot's rows have row lineage: those of format v3 do, from its first commit on."""
         return self._java.snapshot(snapshot).firstRowId() is not None
 
     def removed_files(self, snapshot: int) -> set[str]:
@@ -165,7 +165,7 @@ class JvmTable(Procedures):
         )
 
     def data_files(self, tasks: Mapping[str, Any]) -> dict[str, ContentFile]:
-        """Returns what it takes to read the tasks' files elsewhere, by path."""
+        """Returns by path the `ContentFile` of each task's data file, by which any process can read the file."""
         files = {}
         for path, task in tasks.items():
             file = ContentFile(self._json(task.file()))
@@ -178,7 +178,7 @@ class JvmTable(Procedures):
         return self._jvm.from_json(self._jvm.read_tree(json.dumps(file.entry)), self._jvm.specs)
 
     def task_of(self, file: Any, deletes: Sequence[Any] = ()) -> Any:
-        """Returns a scan task of a data file, with deletes that need not be committed, as little as the file."""
+        """Returns a scan task of a data file and its delete files, none of which needs to be committed."""
         array = self._jvm.no_deletes
         if deletes:
             array = self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, len(deletes))
@@ -193,12 +193,12 @@ class JvmTable(Procedures):
 
     @cached_property
     def _whole(self) -> Any:
-        """What no filter leaves to be evaluated: nothing."""
+        """The residual of a scan without a filter: nothing is left to be evaluated on the rows."""
         return self._ice.expressions.ResidualEvaluator.unpartitioned(self._ice.expressions.Expressions.alwaysTrue())
 
     @contextmanager
     def staged(self, tasks: Iterable[Any]) -> Iterator[str]:
-        """Stage scan tasks under a group id that `read` and `write` take; forgotten at the end."""
+        """Stages scan tasks under a group id, which `read` takes, and forgets them at the end."""
         group, listed = str(uuid.uuid4()), self._list()
         for task in tasks:
             listed.add(task)
@@ -213,15 +213,15 @@ class JvmTable(Procedures):
 
     def read(self, group: str) -> DataFrame:
         """Returns the rows of the staged tasks, on format v3 with the two lineage columns."""
-        # Iceberg for Spark 3.5 and 4.0 goes by the option, for 4.1 by the name alone
+        # Iceberg for Spark 3.5 and 4.0 takes the group id from the option, for 4.1 from the name alone
         return self.spark.read.format("iceberg").option("scan-task-set-id", group).load(group)
 
     def commit(self, base: int, change: CommitChange) -> SnapshotRef:
-        """Publish a change as one metadata swap; see `hardpack.spark.commit.Commits.commit`."""
+        """Publishes a change as one metadata swap; see `hardpack.spark.commit.Commits.commit`."""
         return self._commits.commit(base, change)
 
     def alter(self, change: Callable[[Mapping[str, str]], Mapping[str, str | None]]) -> None:
-        """Set and remove properties as one compare-and-set; see `hardpack.spark.commit.Commits.alter`."""
+        """Sets and removes properties as one compare-and-set; see `hardpack.spark.commit.Commits.alter`."""
         self._commits.alter(change)
 
     @cached_property

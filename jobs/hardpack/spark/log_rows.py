@@ -1,4 +1,4 @@
-"""The rows of some logs with what the rules ask of them, and nothing else; and how far a pass may touch them."""
+"""The rows of some logs with the columns that the rules ask for alone, and how far a pass may touch the rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a pass may touch of one log. Offsets.
+    """The offsets that bound what a pass may touch of one log.
 
     The offset map covers `[first_dirty, map_end)`, the segments below `copied_to` are those that Kafka would copy,
     and `bound` is where the round ends. `expired` are the offsets of due tombstones.
@@ -40,14 +40,14 @@ def log_rows(
     columns: LogColumns,
     partitions: Iterable[Partition] | None = None,
 ) -> DataFrame:
-    """Reads all rows of some logs at a snapshot: what `role_columns` has, file and pos.
+    """Reads all rows of some logs at a snapshot: the columns of `role_columns`, file and pos.
 
     Args:
         spark: the session.
         name: `catalog.namespace.table`.
         snapshot: its id.
         columns: as the snapshot's schema calls them.
-        partitions: of which logs; None for all.
+        partitions: the logs; None for all.
     """
     from pyspark.sql import functions as F
 
@@ -72,7 +72,7 @@ def with_bounds(rows: DataFrame, bounds: Iterable[Bounds]) -> DataFrame:
 
 
 def below(rows: DataFrame, greatest: int) -> DataFrame:
-    """Returns the rows below an offset, which Iceberg uses to leave files and row groups out."""
+    """Returns the rows below an offset, by a condition with which Iceberg leaves files and row groups out."""
     from pyspark.sql import functions as F
 
     return rows.where(F.col("o") < greatest)
@@ -80,12 +80,12 @@ def below(rows: DataFrame, greatest: int) -> DataFrame:
 
 @dataclass(frozen=True)
 class LogRows:
-    """The rows of a pass's logs at its base, as frames; a pass that asks for none has Spark analyse none."""
+    """The rows of a pass's logs at its base, as frames. Spark analyses no frame that the pass does not ask for."""
 
     read: Callable[[], DataFrame]
     """Makes the frame of all rows."""
     repeated: DataFrame | None = None
-    """Rows for which another one with their offset stands: p, o, file, pos. None where there can be none."""
+    """Rows that do not count, as another row stands for their offset: p, o, file, pos. None where there can be none."""
     transactions: bool = False
     """Whether the rows tell of transactions."""
 
@@ -96,13 +96,13 @@ class LogRows:
 
     @property
     def deduplicated(self) -> DataFrame:
-        """The rows without those for which another one stands."""
+        """All rows but those in `repeated`."""
         if self.repeated is None:
             return self.all
         return self.all.join(self.repeated.select("file", "pos"), ["file", "pos"], "left_anti")
 
     def copied(self, bounds: Sequence[Bounds]) -> DataFrame:
-        """Returns what a pass may copy, with its bounds: rows below `copied_to`, and control rows wherever they are."""
+        """Returns the rows that a pass may copy, with their bounds: rows below `copied_to`, and all control rows."""
         if self.transactions:
             return with_bounds(self.deduplicated, bounds).where("o < copied_to or control is not null")
         return with_bounds(below(self.deduplicated, max(b.copied_to for b in bounds)), bounds).where("o < copied_to")

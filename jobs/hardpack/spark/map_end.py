@@ -1,4 +1,4 @@
-"""How full an offset map of bounded size becomes, and where it ends, at scale."""
+"""How many keys an offset map of bounded size holds, and where it ends, by Spark for many logs at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundedMap:
-    """An offset map with room for so many keys."""
+    """What an offset map with room for a limited number of keys holds and covers."""
 
     keys: int
-    """How many it holds."""
+    """How many keys the map holds."""
     last: int | None = None
     """The last offset that it covers; None where all keys of the head fit."""
 
@@ -23,17 +23,15 @@ class BoundedMap:
 def bounded_maps(
     rows: DataFrame, live: DataFrame, max_keys: Mapping[str, int], bases: Mapping[str, Sequence[int]]
 ) -> dict[str, BoundedMap]:
-    """Returns the offset maps of logs whose maps are bounded, without those whose heads have no key.
+    """Returns by log the bounded offset maps; a log whose head has no key is missing (Cleaner.buildOffsetMap).
 
-    See Cleaner.buildOffsetMap.
-
-    The map is full with the first row of key number `max_keys` of a log; the next keyed row stops it. See
-    `hardpack.rules.reference.offset_map.build_offset_map`, which this equals.
+    A map is full with the first row of the log's key number `max_keys`, and the next keyed row stops it. The result
+    equals that of `hardpack.rules.reference.offset_map.build_offset_map`.
 
     Args:
         rows: all rows of the heads, with their bounds; `batch` beside them where it is mapped.
         live: the data rows among them that are not aborted.
-        max_keys: by log the room of its map.
+        max_keys: by log the number of keys that its map has room for.
         bases: base offsets of the logs' segments.
     """
     from pyspark.sql import Window
@@ -58,7 +56,14 @@ def bounded_maps(
 def _ends(
     rows: DataFrame, head: DataFrame, full: Mapping[str, int], bases: Mapping[str, Sequence[int]]
 ) -> dict[str, int]:
-    """Returns the last offset that a map covers, by the offset at which it is full, where a further key stops it."""
+    """Returns by log the last offset that its map covers; a log is missing when no further keyed row stops its map.
+
+    Args:
+        rows: see `bounded_maps`.
+        head: the keyed rows of the heads.
+        full: by log the offset at which its map is full.
+        bases: see `bounded_maps`.
+    """
     from pyspark.sql import functions as F
 
     begins = F.col("batch") if "batch" in rows.columns else F.col("o")

@@ -1,4 +1,4 @@
-"""Where the Python part of a small step runs: beside the driver, as Spark's workers take seconds to start."""
+"""Where the Python part of a small step runs: in the driver's own process, as Spark's workers take seconds to start."""
 
 from __future__ import annotations
 

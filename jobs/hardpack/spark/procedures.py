@@ -1,4 +1,4 @@
-"""Procedures of a table through Iceberg's JVM API: its procedures, what expires, and files listed and deleted."""
+"""Maintenance of a table through Iceberg's JVM API: procedures, expired snapshots, and files listed and deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_ONCE = 1000
 
 
 class Procedures:
-    """What maintenance asks of an Iceberg table as Spark's catalog loaded it."""
+    """The operations that maintenance needs of an Iceberg table, which Spark's catalog has loaded."""
 
     spark: SparkSession
     name: str
@@ -35,7 +35,7 @@ class Procedures:
     _list: Any
 
     def call(self, procedure: str, arguments: str) -> list[Row]:
-        """Run one of Iceberg's procedures on the table; the arguments are SQL."""
+        """Runs one of Iceberg's procedures on the table and returns its rows; the arguments are SQL."""
         catalog, table = quoted(self.name.partition(".")[:1]), literal(quoted(self.name))
         statement = f"CALL {catalog}.system.{procedure}(table => {table}, {arguments})"
         rows: list[Row] = self.spark.sql(statement).collect()
@@ -48,11 +48,11 @@ class Procedures:
         return bool(is_instance_of(gateway, self._java.io(), "org.apache.iceberg.io.SupportsPrefixOperations"))
 
     def orphans(self, folder: str, older_than: str, dry_run: bool) -> list[str]:
-        """Remove the files under a folder that no snapshot knows of, by Iceberg's procedure; return their paths.
+        """Removes the files under a folder that no snapshot knows of, by Iceberg's procedure; returns their paths.
 
         Args:
-            folder: whose files are looked at; one that does not exist has none.
-            older_than: only files from before it, a timestamp in Spark's SQL.
+            folder: the folder whose files are looked at; one that does not exist has none.
+            older_than: only files from before this time, a timestamp in Spark's SQL.
             dry_run: only return what would be removed.
         """
         # else Iceberg lists by Hadoop, which has no file system for s3://
@@ -67,11 +67,11 @@ class Procedures:
             raise
 
     def orphans_among(self, files: Mapping[str, int], older_than: str, dry_run: bool) -> list[str]:
-        """Remove those of some files that no snapshot knows of, by Iceberg's procedure; return their paths.
+        """Removes those of the given files that no snapshot knows of, by Iceberg's procedure; returns their paths.
 
         Args:
-            files: by their paths, which begin with the table's location, when they were made, ms since the epoch.
-            older_than: only files from before it, a timestamp in Spark's SQL.
+            files: when each file was made, ms since the epoch, by its path, which begins with the table's location.
+            older_than: only files from before this time, a timestamp in Spark's SQL.
             dry_run: only return what would be removed.
         """
         view = f"hardpack_files_{uuid.uuid4().hex}"
@@ -84,11 +84,9 @@ class Procedures:
             self.spark.catalog.dropTempView(view)
 
     def listed(self, folder: str) -> dict[str, int]:
-        """Returns the files under a folder, and when they were made, ms by the storage's clock.
+        """Returns the paths of the files under a folder, and when each was made, ms by the storage's clock.
 
-        The table's FileIO lists them.
-
-        Empty when it cannot list or there is no folder.
+        The table's FileIO lists the files. The result is empty when the FileIO cannot list or there is no such folder.
         """
         if not self.lists:
             return {}
@@ -101,15 +99,16 @@ class Procedures:
             raise
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        """Delete files through the table's FileIO."""
+        """Deletes files through the table's FileIO."""
         io = self._java.io()
         for path in paths:
             io.deleteFile(path)
 
     def rewrite_manifests(self) -> int:
-        """Put many small manifests into few; return how many were rewritten.
+        """Puts many small manifests into few, and returns how many were rewritten.
 
-        Iceberg's own procedure sets nothing in the summary, in which a sink may look for its last commit.
+        Iceberg's own procedure is not used, as it sets nothing in the summary, in which a sink may look for its last
+        commit.
         """
         self._java.refresh()
         summary = strings(self.spark._jvm, self._java.currentSnapshot().summary())
@@ -120,17 +119,17 @@ class Procedures:
         return len(items(self.spark._jvm, action.execute().rewrittenManifests()))
 
     def expire_snapshots(self, before: int, least: int, may_go: Callable[[str], bool]) -> tuple[int, int]:
-        """Expire snapshots, then delete the files that no snapshot needs any more, each only if it may go.
+        """Expires snapshots, then deletes the files that no snapshot needs any more, each only if `may_go` allows it.
 
-        Iceberg's own procedure would delete whatever the table's metadata names, wherever it lies.
+        Iceberg's own procedure is not used, as it would delete whatever the table's metadata names, wherever it lies.
 
         Args:
-            before: time, ms; older snapshots go.
-            least: so many snapshots stay however old.
+            before: time, ms; older snapshots expire.
+            least: so many snapshots stay, however old they are.
             may_go: whether a file may be deleted, by its path.
 
         Returns:
-            How many files were deleted, and how many were left.
+            How many files were deleted, and how many stay because `may_go` refused.
         """
         action = self._ice.spark.actions.SparkActions.get(self.spark._jsparkSession).expireSnapshots(self._java)
         expired = action.expireOlderThan(before).retainLast(least).expireFiles()
@@ -153,7 +152,7 @@ class Procedures:
         return deleted, left
 
     def _delete_at_once(self, paths: Sequence[str]) -> int:
-        """Delete files in one request where the storage has such; return how many."""
+        """Deletes files and returns how many: in one request where the storage has such, 0 if one of these fails."""
         gateway: Any = self.spark.sparkContext._gateway
         if not is_instance_of(gateway, self._java.io(), "org.apache.iceberg.io.SupportsBulkOperations"):
             self.delete_files(paths)
@@ -164,7 +163,7 @@ class Procedures:
             try:
                 self._java.io().deleteFiles(listed)
             except Py4JJavaError as error:
-                # they belong to nothing any more, so an orphan removal takes them; the others go all the same
+                # no snapshot needs these files, so orphan removal takes those that stay; the others are deleted anyway
                 log.warning("%s: not all expired files could be deleted: %s", self.name, java_error(error)[1])
                 return 0
         return len(paths)

@@ -22,7 +22,7 @@ EVERY_SECONDS = 5.0
 
 @dataclass
 class _Count:
-    """What an accumulator is to Spark's tasks, in one process."""
+    """Counts in one process what an accumulator counts across Spark's tasks."""
 
     value: int = 0
 
@@ -34,10 +34,10 @@ class Progress:
     """Counts what Spark's tasks did; a task's share is known once it has ended.
 
     Args:
-        context: Spark's; None for a step that is done beside the driver.
-        what: is being done, for people.
-        files: to be worked on.
-        size: their bytes.
+        context: Spark's; None for a step that is done in the driver's own process.
+        what: what is being done, for people.
+        files: number of files to be worked on.
+        size: the bytes of these files.
     """
 
     def __init__(self, context: SparkContext | None, what: str, files: int, size: int) -> None:
@@ -52,14 +52,14 @@ class Progress:
         self._bytes.add(size)
 
     def of(self, step: Callable[[], T]) -> T:
-        """Returns what a step that is done at once returns, and tells how it goes."""
+        """Runs a step that is done in one piece, logs how it goes, and returns the step's result."""
         with self.logged():
             done = step()
             self.did(self.files, self.bytes)
         return done
 
     def line(self, seconds: float) -> str:
-        """Returns where it stands after so many seconds."""
+        """Returns the line that says how far the step is after so many seconds."""
         files, size = self._files.value, self._bytes.value
         if not size or seconds <= 0:
             return f"{self.what}: 0 of {self.files:,} files, {decimal(self.bytes)}"

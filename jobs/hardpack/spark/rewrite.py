@@ -1,6 +1,7 @@
-"""The rewrite: hit files are read once, the living rows written anew, group by group, in offset order.
+"""The rewrite: hit files are read and their living rows written anew, group by group, in offset order.
 
-A group is one Spark task and its rows never leave it: no join, no shuffle, no row in the JVM.
+A group is read once, or in several rounds if its rows are out of offset order. One Spark task does the whole of a group
+and its rows never leave the task: no join, no shuffle, no row in the JVM.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class RewriteInput:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Paths of the files that became one, and what was made of them: one file, or several when it grew."""
+    """Paths of a group's old files, and the new files made of them: one file, or several where it grew too large."""
 
     old: tuple[str, ...]
     new: list[ContentFile]
@@ -66,7 +67,7 @@ def rewrite(
     offset: LogColumn,
     target_bytes: int,
 ) -> list[Rewritten]:
-    """Write the living rows of each group's files.
+    """Writes the living rows of each group's files to new files.
 
     Args:
         spark: the session.
@@ -76,7 +77,7 @@ def rewrite(
         target_bytes: size at which a new file ends.
 
     Returns:
-        What became of which files; the new ones are known to no snapshot yet.
+        For each group the old paths and the new files, which no snapshot knows yet.
     """
     return write_anew(spark, files, groups, "rewriting", lambda group: _rewrite(files, group, offset, target_bytes))
 
@@ -88,13 +89,15 @@ def write_anew(
     what: str,
     write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
 ) -> list[Rewritten]:
-    """Write groups of files anew, in Spark's tasks but for a small step; nothing stays behind of a task that fails.
+    """Writes groups of files anew: in Spark's tasks, or a small step in the driver's own process.
+
+    A task that fails deletes the new files that it has written.
 
     Args:
         spark: the session.
         files: reads and writes the table's files.
-        groups: files that are written together; those of other homes are a group of their own.
-        what: is being done, for people.
+        groups: files that are written together; where neighbours differ in their Iceberg partition the group is cut.
+        what: what is being done, for people.
         write: makes the new files of a group.
     """
     # files of different specs or partition values cannot become one
@@ -108,7 +111,7 @@ def write_anew(
     tasks.sort(key=_bytes, reverse=True)
     packs = in_packs(tasks, _bytes, TASK_BYTES)
     slices = min(len(packs), files.threads)
-    # a slice is some packs that follow each other, and must not get all the long ones
+    # Spark makes a slice of packs that follow each other, so packs are put such that no slice gets all the long ones
     packs = [pack for first in range(slices) for pack in packs[first::slices]]
     tasks = [task for pack in packs for task in pack]
     work = spark.sparkContext.parallelize(packs, slices)
@@ -136,7 +139,7 @@ def _bytes(group: Sequence[RewriteInput]) -> int:
 
 
 def _size(groups: Iterable[Sequence[RewriteInput]]) -> tuple[int, int]:
-    """Returns files and bytes."""
+    """Returns the number of files of the groups, and their bytes."""
     all_groups = list(groups)
     return sum(map(len, all_groups)), sum(map(_bytes, all_groups))
 
@@ -146,16 +149,17 @@ def _write_all(
     groups: Iterable[Sequence[RewriteInput]],
     write: Callable[[Sequence[RewriteInput]], list[ContentFile]],
 ) -> list[list[ContentFile]]:
-    """Returns the new files of each group; those of none stay behind when one fails."""
+    """Writes the groups and returns the new files of each; when one fails, the new files of all are deleted."""
     some, in_order, written = list(groups), list[list[ContentFile]](), list[list[ContentFile]]()
-    # more rows would take memory, and each other's time more than a distant storage's answers do
+    # few groups are written side by side: more rows would take memory, and more time from each other than a distant
+    # storage's answers take
     few = sum(file.file.rows for group in some for file in group) <= BATCH_ROWS
 
     def noted(group: Sequence[RewriteInput]) -> list[ContentFile]:
         written.append(write(group))
         return written[-1]
 
-    # one for all of them, as each would make its own
+    # made here, so that the threads share one: each of them would make its own
     _ = files.throttle
     try:
         with ThreadPoolExecutor(min(GROUPS_AT_ONCE, files.threads)) as pool:
@@ -174,7 +178,8 @@ def _rewrite(
     try:
         return write_files(files, _rising(living(files, group), offset), group[0].file, target_bytes)
     except _OutOfOrder:
-        # inside, the error's trace would hold on to the reader that stopped, and to what it had read
+        # the second try stands behind this block: inside, the error's trace would hold on to the reader that stopped,
+        # and to what it had read
         pass
     return write_files(files, by_offset(lambda: living(files, group), offset), group[0].file, target_bytes)
 
@@ -207,12 +212,12 @@ def _rising(batches: Iterable[pa.RecordBatch], offset: LogColumn) -> Iterator[pa
 
 
 def by_offset(read: Callable[[], Iterator[pa.RecordBatch]], offset: LogColumn) -> Iterator[pa.RecordBatch]:
-    """Yields rows by offset, in as many rounds over them as it takes to hold a slice of the offsets at a time.
+    """Yields rows by rising offset; rows without an offset come last.
 
-    Rows without an offset come last.
+    All rows are read in each of several rounds, and a round holds the rows of one slice of the offsets alone.
 
     Args:
-        read: yields the rows, from the first on each time.
+        read: yields the rows, from the first on each time it is called.
         offset: the column of offsets.
     """
     import pyarrow as pa
@@ -231,7 +236,7 @@ def by_offset(read: Callable[[], Iterator[pa.RecordBatch]], offset: LogColumn) -
         parts = []
         for batch in read():
             own = offsets_of(batch)
-            # the last offset there can be has none behind it
+            # the last slice has no end, as no offset lies behind the greatest one that there can be
             parts.append(batch.filter(pa.array((own >= start) & (True if end is None else own < end))))
         slice_offsets = np.concatenate([offsets_of(part) for part in parts])
         yield from (

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 LOGGING = f'"-Dlog4j2.configurationFile=file:{Path(__file__).with_name("log4j2.properties")}"'
 DEFAULTS = {
     "spark.ui.enabled": "false",
-    # Spark's own misses some
+    # Spark's own pattern misses some secrets
     "spark.redaction.regex": f"(?i){SECRET.pattern}",
     "spark.ui.showConsoleProgress": "false",
     # noting the line of Python behind each expression is a third of a small pass
@@ -42,7 +42,7 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     SHUFFLE_PARTITIONS: str(LEAST),
     "spark.python.daemon.module": "hardpack.spark.daemon",
-    # a worker above it, whatever it holds, writes what it gathers to disk in small compressed parts
+    # a worker whose memory is above it, whatever it holds, writes what it gathers to disk in small compressed parts
     "spark.python.worker.memory": "2g",
     # over TCP a small task waits for a delayed acknowledgement
     "spark.python.unix.domain.socket.enabled": "true",
@@ -52,16 +52,16 @@ DEFAULTS = {
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 RUNTIME = re.compile(r"iceberg-spark-runtime-(?P<spark>[0-9.]+)_(?P<scala>[0-9.]+)-")
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-"""What teaches Spark 3 the statement CALL, which Spark 4 knows by itself."""
+"""The class that teaches Spark 3 the statement CALL, which Spark 4 knows by itself."""
 _STARTED: dict[str, str] = {}
-"""What this process started its JVM with; to the next session there it looks as if a user had given it."""
+"""Settings with which this process started its JVM; to the next session there they look as if a user had given them."""
 
 
 def jar_paths() -> list[Path]:
-    """Return Iceberg's runtime and the JDBC driver from the home's folder `jars`; none when Spark brings them itself.
+    """Returns Iceberg's runtime and the JDBC driver from the home's folder `jars`; none when Spark brings them itself.
 
     Raises:
-        BadInput: others may write to them.
+        BadInput: other users may write to them.
     """
     jars = sorted((default_home() / "jars").glob("*.jar"))
     if jars:
@@ -78,7 +78,7 @@ def _is_for(jar: str, spark: str) -> bool:
 
 @cache
 def _sockets() -> str:
-    """Return a folder of this process alone for the driver's sockets, which ask for no password."""
+    """Returns a folder of this process alone for the driver's sockets, which ask for no password."""
     folder = tempfile.mkdtemp(prefix="hardpack-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -91,8 +91,8 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
 
     Args:
         catalog: pyiceberg's.
-        master: Spark's; of the environment, else local, when it is not given.
-        short_life: whether the process ends with one verb, so that Java need not compile its best.
+        master: Spark's; if it is None, the environment's HARDPACK_SPARK_MASTER, else a local one.
+        short_life: whether the process ends with one verb, so that Java need not make its best code.
 
     Raises:
         BadInput: Java is missing, Iceberg's runtime is not on the class path, or the master is no address.
@@ -104,7 +104,7 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
     # else the workers are whichever python3 comes first on PATH
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # under spark-submit the JVM is up and knows what was given; without this it would be overridden
+        # under spark-submit the JVM is up and knows what settings were given; without this they would be overridden
         SparkContext._ensure_initialized()
     wanted = {
         "spark.app.name": "hardpack",
@@ -121,7 +121,7 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
     conf |= {BY_SIZE: "true"} if SHUFFLE_PARTITIONS in conf else {}
     try:
         if SparkContext._gateway is None:
-            # what a JVM is started with stands on its command line for all to see, so it learns of credentials later
+            # all users can see what a JVM is started with on its command line, so it learns of credentials later
             _STARTED.update((k, v) for k, v in conf.items() if CATALOGS not in k)
             SparkContext._ensure_initialized(gateway=_start_jvm(SparkConf().setAll(_STARTED.items())))
         spark = SparkSession.builder.config(map=conf).getOrCreate()
@@ -130,7 +130,7 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
     fit(spark)
     state: Any = spark._jsparkSession.sessionState()
     try:
-        # else Iceberg looks for the table in Spark's own catalog, and says that it does not like its name
+        # without this look Iceberg would search Spark's own catalog for the table, and complain of the table's name
         state.catalogManager().catalog(catalog.name)
     except Exception as error:
         why = java_error(error)[1]
@@ -141,14 +141,15 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
 
 
 def _given(conf: SparkConf) -> dict[str, str]:
-    """Returns what users gave, without what an earlier session of this process was started with."""
+    """Returns the settings that users gave, without those that an earlier session of this process was started with."""
     return {k: v for k, v in conf.getAll() if v != _STARTED.get(k)}
 
 
 def fit(spark: SparkSession) -> None:
-    """See that a session runs what hardpack was tested with, and keep it from substituting variables in our SQL.
+    """Checks that a session runs tested versions, and keeps it from substituting variables in hardpack's SQL.
 
-    Iceberg's classes that hardpack calls are internal. With others a staged read may silently be of the whole table.
+    Iceberg's classes that hardpack calls are internal. With those of another version a staged read may silently be of
+    the whole table.
 
     Raises:
         BadInput: another version of Spark, Scala or Iceberg's runtime, or no such runtime.
@@ -168,7 +169,7 @@ def fit(spark: SparkSession) -> None:
         tested.check("Iceberg's runtime for Scala", runtime["scala"], tested.scala)
     if needs_extensions(spark.version) and EXTENSIONS not in spark.conf.get("spark.sql.extensions", ""):
         raise BadInput(f"Spark {spark.version} knows no CALL, expected spark.sql.extensions to name {EXTENSIONS}.")
-    # it would be done after quoting
+    # Spark would substitute variables in texts that hardpack has quoted already
     spark.conf.set("spark.sql.variable.substitute", "false")
 
 
@@ -178,13 +179,13 @@ def needs_extensions(spark: str) -> bool:
 
 
 def _start_jvm(conf: SparkConf) -> JavaGateway:
-    """Starts Java, whose own warnings are no part of a verb's output: they go nowhere, or with --verbose to stderr."""
+    """Starts Java. Its own warnings are no part of a verb's output: they go nowhere, or with --verbose to stderr."""
     from pyspark.java_gateway import launch_gateway
 
     verbose = log.isEnabledFor(logging.INFO)
     gateway = launch_gateway(conf, {} if verbose else {"stderr": subprocess.DEVNULL})
     if MADE_AT_EXIT in os.environ:
-        # by then whoever wants the archive thinks that it is there
+        # waits until Java has ended and made the archive, as whoever wants it expects it once this process has ended
         atexit.register(lambda: gateway.proc.communicate())
     return gateway
 
@@ -205,7 +206,7 @@ def _not_started(error: Exception, master: str) -> HardpackError:
 
 
 def versions(spark: SparkSession) -> str:
-    """Returns what runs where: Spark and its master, Java, Iceberg's runtime."""
+    """Returns a text of the versions of Spark, Java and Iceberg's runtime, and of Spark's master."""
     jvm: Any = spark._jvm
     java, iceberg = jvm.java.lang.System.getProperty("java.version"), jvm.org.apache.iceberg.IcebergBuild.version()
     return f"Spark {spark.version} on {spark.sparkContext.master}, Java {java}, Iceberg {iceberg}"

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 BY_SIZE = "spark.hardpack.shuffle.bySize"
-"""Set where nobody has said a number, so that it may follow the table."""
+"""Setting that says: nobody has set a number of parts, so it may follow the table's size."""
 LEAST, MOST = 8, 2000
 PART_BYTES, SMALL_PART_BYTES = 256 * 1024**2, 32 * 1024**2
-"""Bytes of the table's files for each part, and those above which a part may be divided to keep all cores at work."""
+"""Bytes of the table's files for each part, and the fewest that a part may have where more parts keep cores at work."""
 
 
 def shuffle_partitions(table_bytes: int, cores: int) -> int:
-    """Returns how many parts suit a table.
+    """Returns into how many parts a shuffle of a table of this size is divided.
 
     Args:
         table_bytes: size of its data files.

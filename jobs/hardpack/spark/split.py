@@ -1,6 +1,6 @@
-"""The split: files with rows of several logs become files of one, row for row, each in its file's Iceberg partition.
+"""The split: a mixed file becomes files of one log each, row for row, which are in its Iceberg partition.
 
-A file is one Spark task and its rows never leave it. Rows of a log come out by rising offset.
+One Spark task splits the whole of a file and its rows never leave the task. Rows of a log come out by rising offset.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Batches = Callable[[], Iterator["pa.RecordBatch"]]
 def split_file(
     files: DataFiles, read: Batches, like: ContentFile, columns: LogColumns, target_bytes: int
 ) -> list[ContentFile]:
-    """Write the rows of a file anew, those of each log to files of their own.
+    """Writes the living rows of a file anew, those of each log to files of their own.
 
     Args:
         files: writes the table's files.
-        read: gives its living rows.
-        like: the file.
+        read: reads the file's living rows.
+        like: the file, in whose Iceberg partition the new files are.
         columns: the table's.
         target_bytes: size at which a new file ends.
 
@@ -48,7 +48,7 @@ def split_file(
         The new files, which no snapshot knows of.
 
     Raises:
-        BadInput: a row names no log, or one with a name that bounds do not tell.
+        BadInput: a row names no log, or one whose name is too long for a file's bounds.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -76,12 +76,12 @@ def split_file(
         for some in in_packs(sorted(rows.items()), lambda log: log[1], most):
             logs = [log for log, _ in some]
             if rows[logs[0]] > most:
-                # one log that is too large to be held
+                # this one log is too large to be held at once
                 batches = partial(_of_logs, read, columns, logs)
                 done += write_files(files, by_offset(batches, columns.offset), like, target_bytes)
                 continue
             own = pa.Table.from_batches(_of_logs(read, columns, logs))
-            # a row without an offset is its own log's trouble
+            # a row without an offset goes last; it is the trouble of its own log, not of the others in the file
             offsets = _cells(own, lambda batch: leaf(batch, columns.offset)).fill_null(LONG_MAX).to_numpy()
             cells = _cells(own, lambda batch: _names(batch, columns.log))
             places = pc.index_in(cells, pa.array(logs, cells.type)).to_numpy()
@@ -126,5 +126,5 @@ def _names(batch: pa.RecordBatch, log: LogName) -> pa.Array:
 
 
 def _longest(log: LogName, name: Any) -> int:
-    """Returns how many characters the longest text has that names a log."""
+    """Returns the length, in characters, of the longest text among a log's values that name it."""
     return max(len(part) for part in log.values(name) or (name,) if isinstance(part, str))

@@ -10,7 +10,7 @@ from hardpack.errors import BadInput
 
 @dataclass(frozen=True)
 class Fit:
-    """A minor version of Spark, and what fits it."""
+    """A minor version of Spark, and the versions of Scala and Iceberg that were tested with it."""
 
     spark: str
     scala: str
@@ -23,7 +23,7 @@ class Fit:
         return f"iceberg-spark-runtime-{self.spark}_{self.scala}"
 
     def check(self, what: str, actual: str, tested: str) -> None:
-        """See that a version begins as the tested one.
+        """Checks that an actual version begins with the tested one.
 
         Raises:
             BadInput: it does not.
@@ -35,7 +35,7 @@ class Fit:
             )
 
     def check_iceberg(self, actual: str) -> None:
-        """See that Iceberg is of the tested minor version; see `check`."""
+        """Checks that Iceberg is of the tested minor version; see `check`."""
         self.check("Iceberg", actual, self.iceberg.rpartition(".")[0])
 
 
@@ -44,14 +44,14 @@ TESTED = (
     Fit("4.0", "2.13", "1.11.0", "63c3b812549dc232c1920865ff42436df8604a9bbacd693930985c06bd97e6dc"),
     Fit("3.5", "2.12", "1.12.0", "8dd8c90e54ed1a20f2461309d047a255ee56382eb7c0a46162b27a4936fd86dc"),
 )
-"""The newest first."""
+"""The tested versions, newest Spark first."""
 
 
 def fit_of(spark: str) -> Fit:
-    """Returns what fits a version of Spark.
+    """Returns the tested versions for a version of Spark.
 
     Raises:
-        BadInput: it was not tested.
+        BadInput: hardpack was not tested with that version of Spark.
     """
     for fit in TESTED:
         if _begins(spark, fit.spark):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LIVING = "living"
 VECTORS_AT_ONCE = 16
-"""How many are read; on object storage each is a request of its own."""
+"""How many delete files are read at once; on object storage each is a request of its own."""
 PER_FILE = "partition string, file string, cause string, positions binary, last_offset long"
 
 
@@ -37,19 +37,19 @@ class FileDeadRows:
     positions: BitMap = field(default_factory=BitMap)
     causes: dict[Cause, int] = field(default_factory=dict)
     deleted_before: BitMap = field(default_factory=BitMap)
-    """Positions that row-level deletes had taken before."""
+    """Positions that row-level deletes had taken before the pass."""
     key_deleted: bool = False
-    """Whether the key of a row, dead now or before, was deleted, so that the row has to leave the storage."""
+    """Whether a row, dead now or deleted before, has a key that was deleted, so that the row must leave the storage."""
     expired_to: int = -1
-    """The greatest offset of an expired tombstone among them, -1 where there is none."""
+    """The greatest offset of an expired tombstone among the dead rows, -1 where there is none."""
 
     def add(self, cause: Cause, positions: BitMap, last_offset: int = -1) -> None:
-        """Take more rows as dead, none of which was yet.
+        """Adds rows to the dead ones; none of them is among those yet.
 
         Args:
-            cause: theirs.
-            positions: in the file.
-            last_offset: the greatest of theirs; asked for where tombstones expire.
+            cause: the cause of all these rows.
+            positions: their positions in the file.
+            last_offset: the greatest of their offsets; it matters only for expired tombstones.
         """
         if positions:
             self.positions |= positions
@@ -59,12 +59,12 @@ class FileDeadRows:
 
     @property
     def skipped(self) -> BitMap:
-        """What a rewrite leaves out: the dead rows and those deleted before."""
+        """Positions that a rewrite leaves out: those of dead rows and of rows deleted before."""
         return self.positions | self.deleted_before
 
     @property
     def must_leave_storage(self) -> bool:
-        """Whether a row has to leave the storage: its key was deleted, or its cause demands it."""
+        """Whether a row of the file has to leave the storage: its key was deleted, or its cause demands it."""
         return self.key_deleted or any(cause.leaves_storage for cause in self.causes)
 
 
@@ -77,21 +77,21 @@ def live_rows(rows: DataFrame, transactions: bool) -> DataFrame:
 
 
 def aborted_rows(rows: DataFrame) -> DataFrame:
-    """Returns the rows of aborted transactions among those that are copied, of whole logs with their bounds."""
+    """Returns the rows below `copied_to` of aborted transactions; `rows` are whole logs with their bounds."""
     from pyspark.sql import functions as F
 
     return _caused(decided(rows).where("outcome = 'abort' and o < copied_to"), F.lit(ABORTED.name))
 
 
 def duplicates(repeated: DataFrame) -> DataFrame:
-    """Returns the rows that share their offset with the one that stands for it, up to the map's end."""
+    """Returns the repeated rows below the offset map's end; for the offset of each, another row stands."""
     from pyspark.sql import functions as F
 
     return _caused(repeated.where("o < map_end"), F.lit(DUPLICATE.name))
 
 
 def expired_tombstones(rows: DataFrame) -> DataFrame:
-    """Returns the keyed tombstones whose offset lies in a range of which the delete horizon has passed."""
+    """Returns the keyed tombstones whose offset lies in a range whose delete horizon has passed."""
     from pyspark.sql import functions as F
 
     due = F.expr("exists(expired, r -> o between r[0] and r[1])")
@@ -99,7 +99,7 @@ def expired_tombstones(rows: DataFrame) -> DataFrame:
 
 
 def expired_markers(rows: DataFrame, due: Mapping[str, Collection[int]]) -> DataFrame:
-    """Returns the control rows whose delete horizon has passed, by log and offset."""
+    """Returns the control rows whose delete horizon has passed; `due` has their offsets by log."""
     from pyspark.sql import functions as F
 
     listed = rows.sparkSession.createDataFrame(
@@ -111,14 +111,15 @@ def expired_markers(rows: DataFrame, due: Mapping[str, Collection[int]]) -> Data
 def deleted_rows(
     files: DataFiles, deletes: Mapping[str, Sequence[ContentFile]], sizes: Mapping[str, int], rows: DataFrame
 ) -> dict[str, BitMap]:
-    """Returns the positions that row-level deletes took, by data file.
+    """Returns by data file path the positions of the rows that row-level deletes took.
 
-    Deletes of one file name them; where deletes lie on several files, a scan tells what it misses.
+    A delete file that lies on one data file is read. Where other delete files lie on a data file, the positions are
+    those that a scan of the table does not return.
 
     Args:
         files: reads the table's files.
-        deletes: the delete files by path of the data file that they lie on.
-        sizes: rows of each of these data files.
+        deletes: the delete files, by path of the data file that they lie on.
+        sizes: number of rows of each of these data files, by path.
         rows: all rows of whole logs.
     """
     from pyspark.sql import functions as F
@@ -138,7 +139,7 @@ def deleted_rows(
 
 
 def union(parts: list[DataFrame]) -> DataFrame:
-    """Puts frames of the same columns under each other."""
+    """Returns the rows of all frames, which have the same columns."""
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 
@@ -155,15 +156,15 @@ def collect(dead: DataFrame) -> dict[str, FileDeadRows]:
 
 
 def _positions(rows: DataFrame) -> Iterator[tuple[str, str, str, BitMap, int]]:
-    """Yields cause, partition, path, positions and the greatest offset."""
-    # a group for each file, which Spark 3.5 cannot hand on in Arrow
+    """Yields cause, partition, path, positions and the greatest offset for each file and cause."""
+    # sorted instead of grouped by file, as Spark 3.5 cannot hand groups on in Arrow
     together = rows.repartition("file").sortWithinPartitions("file", "cause")
     for row in together.mapInArrow(_bitmaps, PER_FILE).collect():
         yield row.cause, row.partition, row.file, BitMap.deserialize(bytes(row.positions)), row.last_offset
 
 
 def _bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the bitmap of each file and cause, which lie together and may begin in one batch and end in another."""
+    """Yields a bitmap for each file and cause. Their rows lie together, but may reach from one batch into the next."""
     import pyarrow as pa
 
     columns = pa.schema(
@@ -192,7 +193,7 @@ def _bitmaps(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _runs(batch: pa.RecordBatch) -> list[tuple[int, int]]:
-    """Returns from where to where file and cause are the same."""
+    """Returns begin and end of each run of rows whose file and cause are the same."""
     if not batch.num_rows:
         return []
     file, cause = (batch[name].dictionary_encode().indices.to_numpy() for name in ("file", "cause"))

@@ -1,8 +1,8 @@
-"""Offsets that stand twice in one log: a table may hold what a Kafka log cannot, so it is settled before Kafka's rules.
+"""Offsets that stand twice in one log. A Kafka log cannot hold them, so they are settled before Kafka's rules apply.
 
 Equal rows collapse to one; columns that duplicates.ignore names need not be equal. Of rows that differ, the one with
-the greatest leader epoch is the log's, the others were truncated by Kafka after an unclean leader election. Without a
-leader epoch nobody can tell, and the log is refused.
+the greatest leader epoch is the log's; Kafka has truncated the others after an unclean leader election. Without a
+leader epoch nobody can tell which row is the log's, and the log is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def repeated_rows(
     spark: SparkSession, name: str, snapshot: int, columns: LogColumns, partitions: Iterable[Partition]
 ) -> DataFrame:
-    """Returns the rows of some logs that are not the one that stands for their offset: p, o, file, pos.
+    """Returns the rows of some logs for whose offset another row stands: p, o, file, pos.
 
     Args:
         spark: the session.
@@ -57,9 +57,9 @@ def repeated_rows(
 def truncated_rows(
     spark: SparkSession, name: str, snapshot: int, columns: LogColumns, partitions: Iterable[Partition]
 ) -> DataFrame:
-    """Returns the rows that Kafka cut off: at their offset stands one of a greater leader epoch; p, o, file, pos.
+    """Returns the rows that Kafka truncated: a row of a greater leader epoch has their offset. Gives p, o, file, pos.
 
-    Whether others are in dispute is not asked.
+    Rows that differ within one leader epoch are not refused here.
 
     Args:
         spark: the session.
@@ -75,7 +75,7 @@ def truncated_rows(
 def _others(
     spark: SparkSession, name: str, snapshot: int, columns: LogColumns, partitions: Iterable[Partition]
 ) -> DataFrame:
-    """Returns the rows that are not the first of their offset, each beside the epoch and the content of that one."""
+    """Returns all rows but the first of each offset, each beside the epoch and the content of that first row."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 

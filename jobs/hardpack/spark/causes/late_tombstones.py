@@ -1,4 +1,4 @@
-"""Tombstones that came late, among those to which earlier passes gave delete horizons (invariant 5)."""
+"""Late tombstones, at offsets to whose tombstones earlier passes gave delete horizons (invariant 5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_LATE = 1000
-"""Late tombstones of a log that are told one by one; of more the files' ranges count, so that some wait longer."""
+"""Late tombstones of a log that are told one by one. If there are more, their files' ranges count: some wait longer."""
 
 
 def late_tombstones(
@@ -44,7 +44,7 @@ def late_tombstones(
     tombstones = tombstones.select("o", "k")
     seen_to = view.state.seen.read if view.state.seen else 0
     for left in (s.snapshot_id for s in table.snapshots() if seen_to and s.sequence_number == seen_to):
-        # others may have copied tombstones that the last pass saw into these files
+        # other writers may have copied tombstones that the last pass saw into these files
         with suppress(BadInput):
             earlier = log_rows(spark, name, left, columns_at(table, settings, left), [view.partition])
             tombstones = tombstones.join(earlier.where("tombstone").select("o", "k"), ["o", "k"], "left_anti")

@@ -1,8 +1,8 @@
-"""The key scan: keys and offsets of the files that matter, hashed, met by key, dead positions out.
+"""The key scan: reads keys and offsets of the files that matter, hashes them, and finds dead positions key by key.
 
-The head's rows meet in a shuffle of byte blobs, then the tail's files are held against the keys that were found; no row
-crosses into the JVM. A row that a later one of its own task supersedes is settled there and never moves, so that a hot
-key costs no more than others.
+The head's rows are brought together by key in a shuffle of byte blobs. Then the tail's files are compared with the
+head's keys. No row crosses into the JVM. Unless tombstones are told, a row that a later one of its own task supersedes
+is settled there and never moves, so that a hot key costs no more than others.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ FEW_KEYS = 16_000_000
 """Rows of a head whose keys every task may hold, some 30 bytes each; of a larger one the tail's rows move as well."""
 
 Piece = tuple[tuple[int, str], bytes]
-"""File number, which of `KeyScanResult`'s, and a bitmap of positions."""
+"""File number, name of a field of `KeyScanResult`, and a bitmap of positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyScanResult:
-    """Positions of one file: superseded, of these the ones whose last row is a tombstone, and without a key."""
+    """Positions of one file: superseded rows, those of them whose key ends with a tombstone, and rows without a key."""
 
     superseded: BitMap = field(default_factory=BitMap)
     key_deleted: BitMap = field(default_factory=BitMap)
@@ -50,14 +50,14 @@ class KeyScanResult:
 def find_superseded(
     spark: SparkSession, files: DataFiles, scanned: Sequence[KeyScanFile], columns: KeyColumns, filters: KeyFilters
 ) -> dict[str, KeyScanResult]:
-    """Returns the dead positions by file path, of the superseded rows and of those without a key.
+    """Returns by file path the positions of superseded rows and of rows without a key.
 
     Args:
         spark: the session.
         files: reads the table's files.
         scanned: the files with rows before their offset map's end, by log and offset; their numbers count up.
         columns: what to read.
-        filters: of clean files, to be used and made.
+        filters: the key filters of clean files, which are used and made.
     """
     head, tail = [k for k in scanned if not k.tail], [k for k in scanned if k.tail]
     few = bool(tail) and _rows(head) <= FEW_KEYS
@@ -82,11 +82,14 @@ def _moved(file: KeyScanFile) -> tuple[int, int]:
 def _meet_keys(
     sc: Any, files: DataFiles, columns: KeyColumns, scanned: Sequence[KeyScanFile], few: bool, in_driver: bool
 ) -> list[Piece]:
-    """Returns what is found when all rows of a key meet; with `few` the distinct keys too, under negative numbers."""
+    """Brings all rows of a key together and returns the dead positions.
+
+    With `few` the head's distinct keys are returned too, under negative numbers in the place of file numbers.
+    """
     if not scanned:
         return []
     buckets = max(1, min(-(-_rows(scanned) // ROWS_PER_BUCKET), 65_536))
-    # what another task's tombstone deletes must be told from what is superseded
+    # where tombstones are told, rows meet unsettled: another task may have the tombstone that deletes their key
     settle = not any(k.tombstones for k in scanned)
     if in_driver:
         progress = _progress(None, files, READING, scanned)
@@ -110,7 +113,7 @@ def _scan_tail(
     keys: HeadKeys,
     in_driver: bool,
 ) -> list[Piece]:
-    """Returns the rows of the tail whose key is among the head's, which every task holds: no row of the tail moves."""
+    """Returns what the head's keys supersede in the tail. Every task holds these keys, so no row of the tail moves."""
     if in_driver:
         return _progress(None, files, LOOKING, tail).of(lambda: list(_probe(files, columns, filters, tail, keys)))
     held = sc.broadcast(keys)
@@ -148,14 +151,14 @@ def _parallel(sc: Any, scanned: Sequence[KeyScanFile], threads: int) -> Any:
 def _send(
     files: DataFiles, columns: KeyColumns, task: Sequence[KeyScanFile], buckets: int, settle: bool
 ) -> Iterator[tuple[int, bytes | Piece]]:
-    """Yields rows that another task may know a later one of, by bucket, and the positions already settled."""
+    """Yields by bucket the rows that a row of another task may supersede, and the positions that are settled."""
     parts: list[HashedRows] = []
     keyless: dict[int, BitMap] = defaultdict(BitMap)
     for rows, without in read_keys(files, columns, task):
         for number, positions in without.items():
             keyless[number].update(positions)
         parts.append(rows)
-        # of a file with far more rows than others a part at a time
+        # a file with far more rows than others is sent part by part
         if sum(map(len, parts)) >= ROWS_PER_TASK:
             yield from _scattered(parts, buckets, settle)
             parts = []
@@ -164,14 +167,14 @@ def _send(
 
 
 def _scattered(parts: Sequence[HashedRows], buckets: int, settle: bool) -> Iterator[tuple[int, bytes | Piece]]:
-    """Yields what is settled among these rows, and the rest by bucket."""
+    """Yields the positions that are settled among these rows, and by bucket the rows that are not."""
     rows = rising(HashedRows.concat(parts))
     left = np.arange(len(rows))
     if settle:
         settled, _ = superseded(rows)
         yield from ((piece[0][0] % buckets, piece) for piece in _pieces("superseded", rows.place[settled]))
         left = np.flatnonzero(~settled)
-    # of the salted half, so that nobody can choose keys that all fall into one
+    # buckets are made of the salted half, so that nobody can choose keys that all fall into one
     bucket = (rows.low[left] % np.uint64(buckets)).astype(np.uint16)
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
@@ -214,10 +217,10 @@ def _probe(
             filter_hashes = reading.result()
             if filter_hashes is not None and not keys.wanted.any_in(filter_hashes):
                 continue
-            # else it stays in memory while the file is read
+            # else the filter stays in memory while the file is read
             del filter_hashes, reading
             dead, hashes = _held_against(files, columns, [file], keys)
-            # a file with a row to drop is about to be rewritten, and the filter speaks of all rows there are
+            # a file with a row to drop gets no filter: it is about to be rewritten, and a filter speaks of all rows
             if not (file.skipped or dead):
                 filters.keep(file.file, file.log, hashes)
             yield from _pieces_of(dead)
@@ -227,9 +230,9 @@ def _probe(
 def _held_against(
     files: DataFiles, columns: KeyColumns, some: Sequence[KeyScanFile], keys: HeadKeys
 ) -> tuple[dict[int, KeyScanResult], list[np.ndarray]]:
-    """Returns what is found in some files, by number, and the first halves of their keys' hashes.
+    """Compares files with the head's keys, and returns the dead positions by file number.
 
-    The halves are what a key filter keeps.
+    Also returns the first halves of the hashes of the files' keys, of which a key filter is made.
     """
     dead, hashes = defaultdict[int, KeyScanResult](KeyScanResult), list[np.ndarray]()
 

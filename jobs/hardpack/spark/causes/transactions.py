@@ -25,7 +25,7 @@ def first_open(rows: DataFrame) -> dict[str, int]:
     """
     from pyspark.sql import functions as F
 
-    # rows without a producer are of one, as everywhere
+    # rows without a producer id count as rows of one producer, as everywhere
     rows = rows.withColumn("pid", F.coalesce("pid", F.lit(-1).cast("long")))
     last = rows.where("control is not null").groupBy("p", "pid").agg(F.max("o").alias("decided"))
     undecided = rows.where("tx").join(last, ["p", "pid"], "left").where("decided is null or o > decided")
@@ -34,21 +34,22 @@ def first_open(rows: DataFrame) -> dict[str, int]:
 
 
 PIECE_BITS = 16
-"""So many bits of an offset lie inside a piece; a piece's offsets are compared with its own transactions alone."""
+"""A piece has 2**PIECE_BITS offsets, and they are compared only with the transactions that reach into the piece."""
 
 
 def refuse_missing_markers(table: str, rows: DataFrame) -> None:
-    """See that no offset is missing between a row and the abort that would take it: it may have been a commit.
+    """Checks that no offset is missing between a row and the abort that would take it.
 
-    Only rows alone tell what was committed, so that a marker which somebody deleted would hand its transaction's rows
-    to the producer's next one. Where nobody deletes, offsets are missing for reasons that harm nothing.
+    The missing row may have been a commit. Rows alone tell what was committed: if somebody deleted a marker, the rows
+    of its transaction would fall to the producer's next marker. Where nobody deletes rows, offsets are missing for
+    reasons that harm nothing.
 
     Args:
-        table: its name, for the message.
-        rows: of logs from which others may have deleted rows, from the first offset on that no pass has copied.
+        table: the table's name, for the message.
+        rows: of logs from which other writers may have deleted rows, from the first offset on that no pass has copied.
 
     Raises:
-        UncleanableLog: an offset is missing, and the transaction was aborted after it.
+        UncleanableLog: an offset is missing inside a transaction that was aborted after it.
     """
     from pyspark.sql import functions as F
 
@@ -72,14 +73,14 @@ def refuse_missing_markers(table: str, rows: DataFrame) -> None:
 
 @dataclass(slots=True)
 class Markers:
-    """Per log the markers of emptied transactions, and the transactional row that ends the round."""
+    """Per log the offsets of the markers of emptied transactions, and the transactional row that ends the round."""
 
     emptied: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     held: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def find_markers(rows: DataFrame, held: Held) -> Markers:
-    """Returns which control rows below `copied_to` have no row of their transaction before them.
+    """Finds the control rows below `copied_to` without a row of their transaction, and the rows that end rounds.
 
     Args:
         rows: of whole logs, with their bounds.
