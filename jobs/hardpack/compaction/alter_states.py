@@ -1,7 +1,7 @@
-"""Changes of logs' states alone: pauses, marks, and what is recorded between passes.
+"""Commits that change nothing but states of logs: pauses, marks, and what is recorded between passes.
 
-Each is a snapshot that adds nothing: catalogs compare a table's snapshot when they swap its metadata, and not its
-properties, so that of two changes at once none is lost, on any catalog.
+Each is a snapshot that adds nothing. Catalogs compare a table's snapshot when they swap its metadata, but not its
+properties. With a snapshot for each change, no catalog loses one of two changes that are made at once.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ WRITTEN_BY_PYICEBERG = 2
 """The greatest format version of which pyiceberg writes snapshots."""
 
 Changed = Callable[[LogView, LogState], LogState]
-"""Gives the new state of a log from its view and the state that stands."""
+"""Makes the new state of a log from its view and its present state."""
 
 
 @contextmanager
 def refused_logs_marked(session: TableSession) -> Iterator[None]:
-    """While this holds, a gate that refuses a pass marks the pass's logs, so that nothing touches them."""
+    """Marks the logs of a pass as uncleanable if a gate refuses the pass inside this context; the refusal goes on."""
     try:
         yield
     except GateRefused as refusal:
@@ -51,7 +51,7 @@ def refused_logs_marked(session: TableSession) -> Iterator[None]:
 
 
 def mark_uncleanable(session: TableSession, partitions: Iterable[Partition], reason: str) -> dict[str, LogState]:
-    """Leaves logs alone until somebody resumes them; Kafka forgets such a mark only when the broker restarts.
+    """Marks logs as uncleanable until somebody resumes them; Kafka forgets such a mark only when the broker restarts.
 
     Args:
         session: the table's.
@@ -74,20 +74,20 @@ def alter_states(
     change: Changed,
     settings: Settings | None = None,
 ) -> dict[str, LogState]:
-    """Changes the states of some logs, and commits them where one has changed.
+    """Changes the states of some logs, and commits them if one has changed.
 
     Args:
         session: the table's; its table is loaded anew.
         verb: what the commit is called.
         partitions: which logs, None for all.
         change: makes the new state of a log.
-        settings: by which the logs are looked at; None for the table's own.
+        settings: by which the logs are read; None for the table's own.
 
     Returns:
         The states of all logs that were asked for, by partition.
 
     Raises:
-        BadInput: a partition that the table has not.
+        BadInput: a partition that the table has not, or a pause where no log is known before mixed files are split.
         Conflict: the table changed during each try.
     """
     table = session.table
@@ -120,7 +120,7 @@ def alter_states(
 
 
 class _Plain(Table):
-    """A table that runs no code which its own properties name."""
+    """A table that never runs code which its own properties name."""
 
     def location_provider(self) -> LocationProvider:
         """Places new metadata beside the old, or where the table's properties say."""
@@ -129,15 +129,15 @@ class _Plain(Table):
 
 
 def _commit(table: Table, state: str, summary: dict[str, str]) -> None:
-    """Set the state in one commit with a snapshot that adds nothing, which fails when the table has moved on.
+    """Sets the state in one commit with a snapshot that adds nothing; the commit fails when the table has moved on.
 
     Raises:
-        CommitFailedException: it has.
+        CommitFailedException: the table has moved on.
         NotImplementedError: pyiceberg does not write the table's format.
     """
     if table.metadata.format_version > WRITTEN_BY_PYICEBERG:
         raise NotImplementedError(f"pyiceberg writes no snapshots of format {table.metadata.format_version}")
-    # a transaction of pyiceberg's that meets a conflict would be tried again with this very state
+    # committed by pyiceberg, the transaction would be tried again after a conflict, with this very state
     transaction = Transaction(_Plain(table.name(), table.metadata, table.metadata_location, table.io, table.catalog))
     current = table.current_snapshot()
     carried_on = carried(summary_of(current)) if current else {}
@@ -149,7 +149,7 @@ def _commit(table: Table, state: str, summary: dict[str, str]) -> None:
 
 
 def _commit_by_jvm(session: TableSession, summary: dict[str, str], state: str) -> None:
-    """Set the state in one commit through Iceberg's JVM API, which writes every format.
+    """Sets the state in one commit through Iceberg's JVM API, which writes every format.
 
     Raises:
         Conflict: the table has moved on.

@@ -20,16 +20,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Choice:
-    """What a pass does with the files; those that neither field names are left as they are."""
+    """What a pass does with data files; files that neither `hide` nor `rewrite` names are left as they are."""
 
     inputs: Inputs
     dead: DeadRows
     hide: Mapping[str, BitMap]
     """Files that stay, with all positions that their new deletion vectors or position deletes name."""
     rewrite: Sequence[Sequence[str]]
-    """Paths of files that leave, in runs whose living rows become one new file; of a run without any none is made."""
+    """Paths of files that leave, in runs. The living rows of a run become one new file; without any, none is made."""
     number: int = 1
-    """Which of the pass's commits this is, and how many there are; see `hardpack.compaction.portions`."""
+    """Which of the pass's `of` commits this is, from 1; see `hardpack.compaction.portions`."""
     of: int = 1
 
     @property
@@ -79,7 +79,7 @@ def choose(inputs: Inputs, dead: DeadRows) -> Choice:
 def _hidden(inputs: Inputs, dead: DeadRows) -> dict[str, BitMap]:
     if not inputs.files.merge_on_read:
         return {}
-    # other deletes may lie on several files, so that they cannot be replaced with one file's
+    # a delete file that lies on several data files cannot be replaced with one for this file alone
     fit = {p: rows for p, rows in dead.files.items() if all(d.on_one_file for d in inputs.deletes.get(p, ()))}
     return {
         path: rows.skipped

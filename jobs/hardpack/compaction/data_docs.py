@@ -12,7 +12,7 @@ from hardpack.home import file_name
 from hardpack.rules.model import Partition
 
 PARTITION = "_partition_"
-"""Stands behind the table's name in a page's path."""
+"""Separates the table's name from the rest of the title in a page's path."""
 
 
 def page_title(table: str, logs: Sequence[Partition], what: str) -> str:
@@ -22,22 +22,22 @@ def page_title(table: str, logs: Sequence[Partition], what: str) -> str:
 
 
 def partitions(logs: Sequence[Partition], between: str = ", ") -> str:
-    """Returns the names of some logs, of many the first and the last."""
+    """Returns the names of some logs as one text; of more than eight only the first, the last and their number."""
     names = list(map(str, logs))
     return between.join(names) if len(names) <= 8 else f"{names[0]} to {names[-1]} of {len(names)}"
 
 
 def newest_pages(site: Path, number: int, table: str = "") -> list[tuple[str, str]]:
-    """Returns the title and path inside the folder of the newest pages.
+    """Returns the title of each of the newest pages, and its path inside the folder.
 
     Args:
         site: the folder; pages are at validations/SUITE/TITLE/TIME/NAME.html, the title begins with the table's name.
-        number: so many at most.
-        table: its pages alone; empty for all.
+        number: most pages to return.
+        table: only pages of this table; empty for all tables.
     """
     times: dict[Path, float] = {}
     for folder in _inside(site, "validations/*/*"):
-        # old pages go while this looks
+        # old pages may be deleted while the folder is read
         with suppress(OSError):
             if _names(folder.name, table):
                 times[folder] = folder.stat().st_mtime
@@ -47,19 +47,23 @@ def newest_pages(site: Path, number: int, table: str = "") -> list[tuple[str, st
 
 
 def newest_first(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Returns the title and path of pages, which are given by their path inside the folder."""
+    """Returns the title and path of pages, the newest first.
+
+    Args:
+        paths: of the pages, inside the folder of Data Docs.
+    """
     pages = sorted(map(PurePosixPath, paths), key=lambda page: page.parent.name, reverse=True)
     return [(_title(page), page.as_posix()) for page in pages]
 
 
 def is_of(path: str, table: str) -> bool:
-    """Returns whether a path inside the folder is that of a page, and of a table's, where one is named."""
+    """Returns whether a path inside the folder of Data Docs is that of a page, and of the table where one is named."""
     parts = PurePosixPath(path).parts
     return len(parts) == 5 and _names(parts[2], table)
 
 
 def beginning_of(table: str) -> str:
-    """Returns how the titles of a table's pages begin, as they stand in paths."""
+    """Returns the beginning that the titles of a table's pages share, as it stands in paths."""
     return f"{file_name(table, also=PARTITION)}{PARTITION}"
 
 

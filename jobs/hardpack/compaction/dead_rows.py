@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeadRows:
-    """What a pass found in the rows."""
+    """The dead rows of a pass, and what else the rows of its logs tell."""
 
     files: Mapping[str, FileDeadRows]
-    """By path, of the files with a row that has to leave the log or the storage."""
+    """Dead rows by path, of the files with a row that has to leave the log or the storage."""
     facts: Mapping[str, LogFacts]
-    """By log what else its rows tell."""
+    """What else the rows of each log tell, by log."""
 
 
 def find_dead_rows(session: TableSession, inputs: Inputs) -> DeadRows:
@@ -70,10 +70,10 @@ def find_dead_rows(session: TableSession, inputs: Inputs) -> DeadRows:
 
 
 def expired_to(files: Iterable[FileDeadRows], log: str) -> int:
-    """Returns the greatest offset of a tombstone of a log that leaves because its horizon has passed; -1 of none.
+    """Returns the greatest offset of a tombstone of a log that leaves because its horizon has passed; -1 without one.
 
     Args:
-        files: what is dead in files of any log.
+        files: dead rows of files, which may be of any log.
         log: the text of its partition.
     """
     return max((rows.expired_to for rows in files if rows.partition == log), default=-1)
@@ -88,7 +88,7 @@ def _to_expire(work: PassWork) -> list[LogToExpire]:
 
 
 def _facts(session: TableSession, work: PassWork, rows: LogRows) -> dict[str, LogFacts]:
-    """Returns what the rows of logs in phase one tell beside which of them are dead."""
+    """Returns what the rows of logs in phase one tell, apart from which of them are dead."""
     logs = _to_clean(work)
     if not logs:
         return {}
@@ -109,7 +109,11 @@ def _facts(session: TableSession, work: PassWork, rows: LogRows) -> dict[str, Lo
 
 
 def _refuse_missing_markers(session: TableSession, logs: Sequence[LogToClean], rows: DataFrame) -> None:
-    """See that no control row was deleted which decides about rows that a pass has not copied yet."""
+    """Checks that no control row is missing which decides about rows that no pass has copied yet.
+
+    Raises:
+        UncleanableLog: such a control row may have been deleted.
+    """
     if lacking := may_lack_rows(session.table, (log.view for log in logs)):
         firsts = {log.name: log.reach.first_dirty for log in logs}
         starts = [Bounds(v.partition, max(firsts[v.name], v.state.checkpoint or 0), 0, 0, 0) for v in lacking]
@@ -141,11 +145,11 @@ BY_SQL: Mapping[Cause, Callable[[PassWork, LogRows], DataFrame]] = {
     EXPIRED_TOMBSTONE: _expired_tombstones,
     EXPIRED_MARKER: _expired_markers,
 }
-"""Causes whose rows Spark's SQL finds, each with what makes the frame of them."""
+"""Causes whose rows Spark's SQL finds, each with the function that makes the frame of these rows."""
 
 
 def _add_superseded(session: TableSession, inputs: Inputs, files: dict[str, FileDeadRows]) -> None:
-    """Add superseded and keyless rows, which the key scan finds, to those that are dead already."""
+    """Adds superseded and keyless rows, which the key scan finds, to the dead rows in `files`."""
     work, columns = inputs.work, inputs.work.columns
     read = KeyColumns(columns, work.request.plan.encode())
     scanned = _files_to_scan(inputs, files)
@@ -159,13 +163,14 @@ def _add_superseded(session: TableSession, inputs: Inputs, files: dict[str, File
 
 
 def _files_to_scan(inputs: Inputs, dead: Mapping[str, FileDeadRows]) -> list[KeyScanFile]:
-    """Returns the files with rows that the offset map covers or that it may supersede.
+    """Returns the files for the key scan: those with rows that the offset map covers or that it may supersede.
 
-    Rows that were found dead before are left out.
+    Rows that are dead already are skipped.
 
-    Where rows stay in the storage though they were deleted, tombstones are told from other rows, and deleted rows are
-    looked at too: a key that is deleted now has to leave the files where it is only hidden (invariant 5). The tail's
-    are read with its other rows, the head's by themselves, as a row that was deleted is no key's last.
+    Deleted rows may stay in the storage. The scan then tells tombstones from other rows, and, where the head may hold
+    one, reads deleted rows too: a key that is deleted now has to leave the files where it is only hidden (invariant 5).
+    Deleted rows of the tail are read with its other rows. Those of the head are read apart, as a deleted row is never
+    the last of its key.
     """
     scanned: list[KeyScanFile] = []
     merge_on_read, deleted = inputs.files.merge_on_read, inputs.deleted

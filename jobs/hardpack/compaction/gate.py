@@ -1,4 +1,4 @@
-"""The gate: the suite of guarantees on the rows before and after, and what a broken one is called."""
+"""The gate: runs the suite of guarantees on the rows before and after a pass, and refuses a pass that breaks one."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SUITE = "log_guarantees"
 
 @dataclass(frozen=True)
 class GatePassed:
-    """That a gate has agreed, and on what."""
+    """The result of a gate that has agreed to a pass."""
 
     page: str
     """Path of the page of Data Docs that shows what the gate found."""
     whole: bool
-    """Whether it has read every row, not a sample."""
+    """Whether the gate has read every row, not a sample."""
 
 
 def judge_pass(session: TableSession, ledger: Ledger, keys: GateKeys | None = None) -> GatePassed:
@@ -43,7 +43,7 @@ def judge_pass(session: TableSession, ledger: Ledger, keys: GateKeys | None = No
     Args:
         session: the table's.
         ledger: what the pass claims to have done.
-        keys: rows that were read for the gates of all its portions, None where it has but one.
+        keys: rows that were read for the gates of all the pass's portions, None for a pass of one commit.
 
     Raises:
         GateRefused: a guarantee does not hold.
@@ -83,12 +83,12 @@ def judge_pass(session: TableSession, ledger: Ledger, keys: GateKeys | None = No
 
 
 def promise(entry: LogReport, sample: GateSample | None = None, ended: bool = True) -> dict[str, Any]:
-    """Returns what a pass promises of a log, as the expectations take it.
+    """Returns what a pass promises about a log, in the form that the expectations take.
 
     Args:
-        entry: what the pass claims.
-        sample: what the gate reads; of a sample the files' counts make the ledger. None where all is read.
-        ended: whether the pass has ended; while portions follow, rows that have to go may be left.
+        entry: what the pass claims to have done to the log.
+        sample: what the gate reads, None for all. For a sample, the ledger's rows are the counts of the files.
+        ended: whether the pass ends with this commit; while portions follow, rows that have to go may be left.
     """
     name, sampled = entry.name, dict[str, Any]()
     if sample and sample.sample:
@@ -109,7 +109,7 @@ def promise(entry: LogReport, sample: GateSample | None = None, ended: bool = Tr
 
 
 def load_suite_meanwhile() -> None:
-    """Begins to import what `judge` needs, which takes seconds; the caller goes on to wait for Java."""
+    """Begins to import what `judge` needs in a thread, as this takes seconds; the caller waits for Java meanwhile."""
     beside = ThreadPoolExecutor(1)
     beside.submit(import_module, "hardpack_expectations.guarantees")
     beside.shutdown(wait=False)
@@ -118,7 +118,7 @@ def load_suite_meanwhile() -> None:
 def judge(
     rows: Any, table: str, title: str, promises: list[dict[str, Any]], home: Path, about: Mapping[str, str]
 ) -> Verdict:
-    """Run the suite on the evidence; imported late, as it is heavy."""
+    """Runs the suite on the evidence and returns its verdict; the suite is imported late, as it is heavy."""
     from hardpack_expectations.checkpoint import validate
 
     return validate(rows, SUITE, table, title, promises, home, about)

@@ -18,30 +18,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GateKeys:
-    """Rows of files as they stand before a pass, of the keys that its gates look at."""
+    """Rows of the keys that the gates of a pass look at, as they stand before it, and the paths of their files."""
 
     paths: Collection[str]
     rows: DataFrame
-    """Each with the number of the portion that takes its file away or hides rows of it, 0 for none."""
+    """Each row with the number of the portion that removes its file or hides rows of it, 0 for none."""
 
     def beside(self, choice: Choice) -> DataFrame:
-        """Returns the rows that stand before and after a portion.
+        """Returns the rows that stand both before and after a portion.
 
-        What earlier ones took away stands there too, but for the last one, after which the guarantees hold.
+        For an earlier portion these include the rows that other portions remove. For the last one they do not, as the
+        guarantees hold once it is published.
 
         Args:
-            choice: of the portion.
+            choice: what the portion does.
         """
         taken = self.rows["portion"]
         return self.rows.where(taken == 0 if choice.is_last else taken != choice.number)
 
 
 def gate_keys(session: TableSession, portions: Sequence[Choice], hold: ExitStack) -> GateKeys | None:
-    """Prepares what the gates of a pass read once; None where it ends with one commit.
+    """Prepares the rows that the gates of a pass read once; returns None for a pass of one commit.
 
     Args:
         session: the table's.
-        portions: what each commit takes.
+        portions: what each commit does.
         hold: keeps the rows until the pass has ended.
     """
     from pyspark.sql import functions as F

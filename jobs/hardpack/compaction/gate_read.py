@@ -1,7 +1,8 @@
-"""Logs of which the gate has read every row, in the very files that stand: nothing of them has to be read again.
+"""Logs that need not be read again, as the gate has read every row of the files that they hold now.
 
-A data file never changes under its name. So where a log has the files that its last gates read and left, beside them
-only what was appended behind, and all that stood when the passes were committed, a second reading would tell the same.
+A data file never changes under its name, so a second reading would tell the same under three conditions. The log holds
+the files that its last gates read and left. It holds all files that stood when the passes were committed. All of its
+other files were appended behind these.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ from hardpack.rules.settings import Settings
 from hardpack.table.log_views import read_logs
 
 WITH_ROW_LINEAGE = 3
-"""Format from which on rows have a lineage, which can be read only of what is published."""
+"""Format version from which on rows have a lineage, which can be read only from published files."""
 MOST_LOOKS = 6
-"""Snapshots that are looked at, at most; to look at more would take as long as to read rows."""
+"""Most snapshots whose files are looked at; to look at more would take as long as to read rows."""
 
 
 def with_gate_read(ledger: Ledger, format_version: int) -> tuple[LogReport, ...]:
-    """Returns what a pass did to each log, with the name of the files that it leaves; its gate has read all of them.
+    """Returns the report of each log with a fingerprint of the files that the pass leaves.
+
+    It is for a pass whose gate has read every row. The fingerprint is empty where deletes lie on one of the files, and
+    where new files have a row lineage.
 
     Args:
-        ledger: the pass's accounts.
+        ledger: of the pass.
         format_version: of the table.
     """
     choice, new = ledger.choice, ledger.staged.new_by_log
@@ -44,7 +48,7 @@ def with_gate_read(ledger: Ledger, format_version: int) -> tuple[LogReport, ...]
 
 
 def fingerprint(paths: Iterable[str]) -> str:
-    """Returns a short name of a set of files, 12 hexadecimal digits.
+    """Returns a short name for a set of files, 12 hexadecimal digits.
 
     Args:
         paths: in any order.
@@ -53,16 +57,16 @@ def fingerprint(paths: Iterable[str]) -> str:
 
 
 def stand_as_read(table: Table, settings: Settings, passes: Mapping[str, Sequence[LastPass]]) -> bool:
-    """Returns whether all logs stand as their last gates have read them, which read every row.
+    """Returns whether the gates of each log's last passes read every row, and the log still stands as they read it.
 
     Args:
-        table: as pyiceberg loaded it; only its metadata is read, and whether files that passes wrote are there.
+        table: as pyiceberg loaded it; only its metadata is read, and the storage is asked for files that passes wrote.
         settings: the table's.
-        passes: the last ones of each log, the newest first.
+        passes: the last passes of each log, the newest first.
     """
     if not passes or not all(_comparable(table, one) for own in passes.values() for one in own):
         return False
-    # what the newest pass left has to stand now, and each began with what the one before it had left
+    # what the newest pass left has to stand now, and what an earlier one left has to be what the next one read
     pairs = [
         (log, one, after)
         for log, own in passes.items()
@@ -85,12 +89,12 @@ def _comparable(table: Table, one: LastPass) -> bool:
 
 
 class _Looks:
-    """A table's logs at some snapshots, each looked at once, when it is asked for.
+    """The files of a table's logs at some snapshots; each snapshot is read once, when it is asked for.
 
     Args:
         table: as pyiceberg loaded it.
         settings: the table's.
-        asked: by snapshot, None for the current one, the logs that are wanted of it.
+        asked: the logs that are wanted of each snapshot, by snapshot, None for the current one.
     """
 
     def __init__(self, table: Table, settings: Settings, asked: Mapping[int | None, set[str]]) -> None:
@@ -106,7 +110,14 @@ class _Looks:
 
 
 def _stands(looks: _Looks, log: str, one: LastPass, after: int | None) -> bool:
-    """Returns whether a later snapshot, None for the current one, has what a pass left and what had come meanwhile."""
+    """Returns whether a log still has the files that a pass left, and those that came while the pass ran.
+
+    Args:
+        looks: the files of the table's logs.
+        log: its name.
+        one: the pass.
+        after: a later snapshot, at which the log is looked at; None for the current one.
+    """
     files = looks.files(log, after)
     if not holds_what_was_read(files, one.did):
         return False
@@ -115,18 +126,20 @@ def _stands(looks: _Looks, log: str, one: LastPass, after: int | None) -> bool:
         came = {file.path for file in looks.files(log, one.parent)} - before
         if not came <= {file.path for file in files}:
             return False
-    # an orphan removal by others, or an upload that was lost, leaves no trace in metadata
+    # another tool's orphan removal, or a lost upload, leaves no trace in metadata, so the storage is asked
     commit = looks.table.snapshot_by_id(one.made)
     written = (f.path for f in files if commit and f.file_sequence_number == commit.sequence_number)
     return all(looks.table.io.new_input(path).exists() for path in written)
 
 
 def holds_what_was_read(files: Iterable[DataFile], did: LogReport) -> bool:
-    """Returns whether a log holds the files that a gate has read, beside them only what came behind, and no deletes.
+    """Returns whether a log still stands as a gate has read it.
+
+    It then holds the files that the gate read, no row-level deletes, and otherwise only files behind its end of then.
 
     Args:
         files: of the log.
-        did: what the pass did, whose gate that was.
+        did: the report of the pass whose gate read them.
     """
     all_files = list(files)
     read = (file.path for file in all_files if file.min_offset < did.log_end)

@@ -1,9 +1,9 @@
-"""What the gate looks at: everything, or of a large pass a sample whose cost does not grow with the table.
+"""What the gate reads: everything, or for a large pass a sample whose cost does not grow with the table.
 
-A sample takes all rows of some keys: from every file of the head, before and after, as there stands what supersedes,
-from some of the clean part's that the pass changed, and from some that it left alone. In a new file rows may stand that
-come from files which were passed over: those count as rows of their key, but not as invented. The content of rows is
-compared in a few of the rewritten files. The ledger is whole.
+A sample takes all rows of some keys. It reads every file of the head, before and after the pass, as the rows that
+supersede others are there. Of the clean part it reads some files that the pass changed, and some that it left alone. A
+new file may hold rows of files that were passed over: these count as rows of their key, but not as invented. The
+content of rows is compared in a few of the rewritten files. The ledger always counts all rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class GateSample:
-    """The sides to read, and which keys of them; None for all."""
+    """What a gate reads: the files of each side, and the sample of their keys; None for all keys."""
 
     sides: Sequence[Side]
     sample: Sample | None
@@ -42,7 +42,7 @@ def key_sample(work: PassWork) -> Sample | None:
         work: what the pass is to do.
     """
     rows, limit = sum(f.rows for log in work.logs for f in log.view.files), work.settings.audit_rows
-    # rows of one offset differ in key, so that no sample by key holds them together
+    # with leader epochs, rows of one offset may differ in key, so that no sample by key holds them together
     if rows <= limit or work.columns.leader_epoch:
         return None
     return Sample(-(-rows // limit), _random(work.request.plan).randrange(2**31))
@@ -55,16 +55,17 @@ def _random(seed: str) -> random.Random:
 def gate_sample(
     staged: Staged, new: Mapping[str, Any], earlier: Sequence[PublishedPortion] = (), read_before: Collection[str] = ()
 ) -> GateSample:
-    """Chooses what the gate of a pass reads, or that of a portion of it.
+    """Chooses what the gate of a pass, or of a portion of it, reads.
 
-    The last portion's gate looks at all that one commit's would. Those before it share its files, at least one each,
-    and look at the rest of what the pass read as if no other portion were published.
+    The gate of the last portion reads what the gate of a single commit would. The gates of earlier portions share the
+    limit of sampled rows, with at least one file each. They read the rest of what the pass read as if no other portion
+    were published.
 
     Args:
         staged: what was written.
-        new: scan tasks of the files that were written and of those of which rows are hidden, by path.
+        new: scan tasks, by path, of the files that were written and of those in which rows are newly hidden.
         earlier: portions of the pass that are published.
-        read_before: paths of files that are not to be read where they stay.
+        read_before: paths of files that were read before, and are not to be read again where they stay.
     """
     choice, work, tasks = staged.choice, staged.choice.work, staged.choice.inputs.tasks
     views = [log.view for log in work.logs]
@@ -88,17 +89,18 @@ def gate_sample(
         limit = max(1, limit // choice.of)
     rng = _random(f"{work.request.plan}, {choice.number}")
     runs = [run for view in views for run in runs_of(view)]
-    # a marker decides rows in other files, so that where there are transactions all are read
+    # a marker decides about rows in other files, so with transactions no run is passed over
     passed = set() if work.columns.transactions else _passed(rng, runs, removed, limit, choice.is_last)
     run_of = {f.path: run for run in runs if run not in passed for f in run.files}
     written = {p for one in staged.rewritten for p in one.old}
     swaps = [FileSwap(one.old, tuple(file.path for file in one.new)) for one in staged.rewritten]
     swaps += [FileSwap((p,), (p,) if p in choice.hide else ()) for p in removed if p not in written]
     swaps = sorted((c for c in swaps if any(p in run_of for p in c.old)), key=lambda swap: swap.old)
-    # a file of which rows are only hidden is the same file before and after
+    # content is compared in rewritten files alone: a file in which rows are only hidden is the same before and after
     rewritten = [c for c in swaps if c.old != c.new]
     full = dict.fromkeys(few(rng, rewritten, limit, lambda swap: sum(rows[p] for p in swap.old)))
-    # a swap may have read far more rows than are wanted, but of one offset all rows are compared or none
+    # a swap may have read far more rows than the limit, so only some of its runs are compared; a run is compared
+    # whole, as of one offset all rows have to be compared or none
     compared_of: dict[OverlappingFiles, list[str]] = {}
     for path in (p for c in full for p in c.old if p in run_of):
         compared_of.setdefault(run_of[path], []).append(path)
@@ -139,12 +141,12 @@ class FileSwap:
 
 @dataclass(frozen=True, eq=False)
 class OverlappingFiles:
-    """Files of one log whose offsets overlap, and those of no other run."""
+    """A run: files of one log that a chain of overlapping offsets joins, and that overlap no other file of the log."""
 
     partition: str
     files: tuple[DataFile, ...]
     clean: bool
-    """Whether nothing in them supersedes a row elsewhere."""
+    """Whether the run lies below the first dirty offset, so that no row in it supersedes a row elsewhere."""
 
     @property
     def rows(self) -> int:
@@ -153,7 +155,7 @@ class OverlappingFiles:
 
 
 def runs_of(view: LogView) -> Iterator[OverlappingFiles]:
-    """Yields the runs of a log in order of offset."""
+    """Yields the runs of overlapping files of a log, in order of offset."""
     clean_to = first_dirty_offset(view)
     run: list[DataFile] = []
     end = -1
@@ -171,7 +173,8 @@ def _passed(
 ) -> set[OverlappingFiles]:
     """Returns the runs that the gate does not read.
 
-    They are the clean part, but for some runs that the pass changed and, once it has ended, some that it did not.
+    These are the clean runs, except some that the pass changed and, when it ends with this commit, some that it did
+    not change.
     """
     clean = {run for run in runs if run.clean}
     hit = [run for run in runs if run.clean and any(f.path in removed for f in run.files)]
@@ -180,7 +183,7 @@ def _passed(
 
 
 def _ranges(runs: Iterable[OverlappingFiles], chosen: Collection[OverlappingFiles]) -> dict[str, list[Range]]:
-    """Returns the offsets of some runs by partition, of those that follow each other as one."""
+    """Returns the offset ranges of the chosen runs by partition; runs that follow each other make one range."""
     ranges: dict[str, list[Range]] = {run.partition: [] for run in runs}
     for (name, inside), following in groupby(runs, key=lambda run: (run.partition, run in chosen)):
         if inside:
@@ -190,13 +193,13 @@ def _ranges(runs: Iterable[OverlappingFiles], chosen: Collection[OverlappingFile
 
 
 def few(rng: random.Random, all_of: Iterable[T], limit: int, rows: Callable[[T], int]) -> list[T]:
-    """Returns some of what there is, in random order, until these have so many rows.
+    """Returns randomly chosen items that together have at least `limit` rows, or all items where they have fewer.
 
     Args:
         rng: chooses.
-        all_of: what there is.
-        limit: rows.
-        rows: gives the rows of one.
+        all_of: the items to choose from.
+        limit: number of rows at which the choice ends.
+        rows: returns the number of rows of one item.
     """
     left, seen, out = list(all_of), 0, []
     rng.shuffle(left)

@@ -21,7 +21,7 @@ from hardpack.table.state import seen_by_reading
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a pass works on. Everything by path is of the logs' data files."""
+    """What a pass works on. The keys of each mapping are paths of the logs' data files."""
 
     work: PassWork
     files: DataFiles
@@ -30,11 +30,11 @@ class Inputs:
     """Iceberg's scan task of each file."""
     data_files: Mapping[str, ContentFile]
     deletes: Mapping[str, Sequence[ContentFile]]
-    """The delete files that lie on a file, of the files on which any lie."""
+    """The delete files that lie on a data file; data files on which none lies are missing."""
     deleted: Mapping[str, BitMap]
-    """The positions that these delete files name."""
+    """The positions that these delete files name in a data file."""
     record: Record
-    """The states of all logs; those of the pass's own must still stand at its end."""
+    """The states of all logs. Those of the pass's own logs must still stand when it commits."""
     seen: SeenCommits
     began: float
     """When the pass began, by `time.monotonic`."""
@@ -45,7 +45,7 @@ def read_inputs(session: TableSession, work: PassWork) -> Inputs:
 
     Args:
         session: the table's.
-        work: what the pass is to do; it reads rows.
+        work: what the pass is to do; the pass reads rows.
     """
     began, jvm, files = time.monotonic(), session.jvm, session.data_files(work.settings)
     own = {file.path for log in work.logs for file in log.view.files}

@@ -21,16 +21,16 @@ class LastPass:
     """What one pass did to a log, and the snapshots around it."""
 
     base: int | None
-    """The one that it read."""
+    """The snapshot that the pass read."""
     parent: int | None
-    """The one on which it was committed, which others may have made since; of several commits that of the first.
+    """The snapshot on which the pass, or its first portion, was committed; another writer may have made it meanwhile.
 
     None where the catalog does not tell it.
     """
     made: int
     did: LogReport
     portions: tuple[int, ...] = ()
-    """The snapshots by which parts of it were published before."""
+    """The snapshots of its earlier portions."""
 
 
 class OwnSnapshots(NamedTuple):
@@ -44,11 +44,11 @@ class Span(NamedTuple):
     """Snapshots around the last passes of some logs."""
 
     before: int | None
-    """The one before a pass, None where the catalog does not tell it."""
+    """The snapshot before a pass, None where the catalog does not tell it."""
     made: int
-    """The one that the pass made."""
+    """The snapshot that the pass made."""
     until: int | None
-    """The last one before retention took rows since, None if it did not."""
+    """The last snapshot before retention, or a pass that died, removed rows since; None where neither did."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,22 @@ class LastPasses:
     """The last phase one of each log, and the phase two after it."""
 
     spans: dict[Span, list[LogReport]] = field(default_factory=dict)
-    """By the snapshots around them, both phases of a log as one entry."""
+    """Reports by the snapshots around the passes; both phases of a log make one report."""
     by_log: dict[str, list[LastPass]] = field(default_factory=dict)
-    """By log each of them by itself, the newest first."""
+    """The passes of each log one by one, the newest first, by log."""
     settled: dict[str, Settled] = field(default_factory=dict)
-    """By log the part of it that the pass before them had settled."""
+    """The part of each log that the pass before these had settled, by log."""
 
     def of(self, logs: Iterable[LogReport]) -> dict[str, list[LastPass]]:
         """Returns the passes of some logs, by log."""
         return {log.name: self.by_log[log.name] for log in logs}
 
     def alone(self, table: Table, logs: Iterable[LogReport]) -> list[tuple[OwnSnapshots, list[LogReport]]]:
-        """Returns what each pass did by itself, by the snapshots that it read and made, as far as they are there.
+        """Returns the reports of each pass by itself, with the snapshots that it read and made, if none has expired.
 
         Args:
             table: as pyiceberg loaded it.
-            logs: only passes of these.
+            logs: only passes of these logs.
         """
         by_commit: dict[OwnSnapshots, list[LogReport]] = defaultdict(list)
         for log in logs:
@@ -97,7 +97,7 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
     for snapshot, report in _newest_first(table):
         parent, made = snapshot.parent_snapshot_id, snapshot.snapshot_id
         if report is None:
-            # nothing tells what it took, so what came before it is looked at apart
+            # no report tells what this portion removed, so what passes did before it is looked at apart
             died, cleaned = [parent], later | cleaned
             until |= dict.fromkeys(until.keys() - cleaned.keys(), parent)
             continue
@@ -110,7 +110,7 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
             if name in cleaned or (wanted is not None and name not in wanted):
                 continue
             if report.phase == "retention":
-                # what it took is not the pass's doing, so the phase before it is looked at apart
+                # what retention took is not the pass's doing, so the phase before it is looked at apart
                 if name in later:
                     cleaned[name] = later[name]
                 else:
@@ -128,11 +128,11 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
 
 
 def _newest_first(table: Table) -> Iterator[tuple[Snapshot, PassReport | None]]:
-    """Yields the snapshots by which passes ended, and without a report portions of passes that died before."""
+    """Yields, newest first, snapshots that ended a pass with its report, and portions of passes that died with None."""
     reports, ended = {commit.snapshot: commit for commit in commits(table)}, set[int]()
     for snapshot in ancestors(table):
         commit = reports.get(snapshot.snapshot_id)
-        # else too long for its summary, and the file beside the table is gone; or of logs by other names or keys
+        # a report may be missing, as the file of a long one is gone, or may tell of logs by other names or keys
         if commit and commit.report and commit.as_mapped:
             report = PassReport.from_summary(commit.report, commit.snapshot)
             ended |= set(report.portions)
@@ -142,7 +142,7 @@ def _newest_first(table: Table) -> Iterator[tuple[Snapshot, PassReport | None]]:
 
 
 def _before(table: Table, snapshot: Snapshot, report: PassReport) -> int | None:
-    """Returns the snapshot on which a pass was committed, of several commits the first."""
+    """Returns the snapshot on which a pass, or the first of its portions, was committed."""
     first = table.snapshot_by_id(report.portions[0]) if report.portions else snapshot
     return first.parent_snapshot_id if first else None
 

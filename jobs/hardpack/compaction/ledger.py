@@ -31,11 +31,11 @@ class Ledger:
 
     @cached_property
     def whole(self) -> Ledger:
-        """The accounts of the whole pass, once this commit has followed the earlier ones."""
+        """The ledger of the whole pass: this commit and the earlier portions together."""
         return ledger_of(together(self.earlier, self.staged)) if self.earlier else self
 
     def states(self, commit: int) -> dict[str, LogState]:
-        """Returns by log the state that the pass leaves.
+        """Returns the state that the pass leaves of each log, by log.
 
         Args:
             commit: the time of the commit, ms.
@@ -45,7 +45,7 @@ class Ledger:
 
 
 def ledger_of(staged: Staged, earlier: tuple[PublishedPortion, ...] = ()) -> Ledger:
-    """Counts rows, bytes and files before and after.
+    """Makes the ledger: counts rows, bytes and files of each log before and after.
 
     Args:
         staged: what the pass has written, or a portion of it.
@@ -69,7 +69,7 @@ def ledger_of(staged: Staged, earlier: tuple[PublishedPortion, ...] = ()) -> Led
 
 
 def expected(choice: Choice) -> tuple[LogReport, ...]:
-    """Returns what a pass would claim, from its choice alone; bytes of new files are reckoned by their rows.
+    """Returns the reports that a pass would make, from its choice alone; bytes of new files are estimated from rows.
 
     Args:
         choice: what becomes of each file.
@@ -77,7 +77,7 @@ def expected(choice: Choice) -> tuple[LogReport, ...]:
     states = _states(choice, choice.work.request.commit_time())
     data_files, logs = choice.inputs.data_files, []
     living = {path: data_files[path].rows - len(choice.skipped(path)) for path in choice.removed}
-    # a run is of one log, so that its first file tells which
+    # all files of a run are of one log, so that its first file tells which
     begun = {run[0] for run in choice.rewrite if any(living[path] for path in run)}
     for log in choice.work.logs:
         own = {f.path for f in log.view.files} & choice.removed
@@ -107,7 +107,7 @@ class _Outcome:
             rows: in the log's new files.
             size: of its new files, bytes.
             files: how many new files there are.
-            tombstones: rows without a value in each of them, None where that is not counted.
+            tombstones: how many tombstones each of them has, None where they are not counted.
         """
         choice, log, view, after = self.choice, self.log, self.log.view, self.state
         hit = [f for f in view.files if f.path in choice.removed]

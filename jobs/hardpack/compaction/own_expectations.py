@@ -17,7 +17,7 @@ from hardpack.spark.sql_text import quoted
 def with_own_expectations(
     session: TableSession, report: VerifyReport, partitions: Collection[Partition] | None
 ) -> VerifyReport:
-    """Adds what a user's own expectations find to what was found of the guarantees, if the passes kept these.
+    """Runs a user's own expectations and adds what they find to the report, if the passes kept the guarantees.
 
     They lie in HARDPACK_HOME/expectations, as TABLE.json or default.json, in the format of Great Expectations.
 
@@ -33,7 +33,7 @@ def with_own_expectations(
     from hardpack_expectations.own import file_of, judge_own
 
     if not report.passes_hold:
-        # nothing, such as a wrong file, may come before a broken guarantee
+        # a broken guarantee is reported first: nothing here, such as a wrong file, may hide it
         return report
     file = file_of(session.home, session.name)
     if file is None or session.base is None:

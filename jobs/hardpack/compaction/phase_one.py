@@ -34,7 +34,7 @@ def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassRepor
 
     Args:
         session: the table's.
-        plan: of the logs with action `clean`.
+        plan: its logs with action `clean` are cleaned.
         dry_run: report what the pass would do, and change nothing.
 
     Raises:
@@ -67,7 +67,7 @@ def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassRepor
 def clean_logs(
     session: TableSession, request: PassRequest, settings: Settings, logs: Sequence[LogToClean], dry_run: bool = False
 ) -> PassReport:
-    """Runs phase one of some logs; as Kafka does, it leaves a log alone that it failed on.
+    """Runs phase one of some logs; as in Kafka, a log on which it fails is left alone and the others go on.
 
     Args:
         session: the table's.
@@ -112,13 +112,13 @@ def clean_logs(
 
 
 def _published(session: TableSession, request: PassRequest) -> int:
-    """Returns how many portions of a pass are in the table, though it has not come to its end."""
+    """Returns how many portions of a pass that has not come to its end are in the table."""
     own = (s for s in ancestors(session.table.refresh()) if is_earlier_portion(s))
     return sum(summary_of(snapshot).get(PLAN_SUMMARY) == request.plan_summary for snapshot in own)
 
 
 def _in_logs(error: BadInput, logs: Sequence[LogToClean]) -> UncleanableLog | None:
-    """Returns the error as one of some logs: as it says itself, or as it names a data file of theirs."""
+    """Returns the error as one of some logs, if it says so itself or names a data file of theirs; else None."""
     if isinstance(error, UncleanableLog):
         return error
     named = tuple(log.name for log in logs if any(f.path in str(error) for f in log.view.files))
@@ -161,7 +161,7 @@ def phase_one_work(
 
 
 def _with_bounded_maps(logs: Sequence[LogToClean], rows: LogRows) -> list[LogToClean]:
-    """Add to each log whose offset map is bounded how many keys it holds, and where it ends."""
+    """Adds to each log with a bounded offset map how many keys the map holds, and where it ends."""
     bounded = {log.name: log.settings.max_keys for log in logs if log.settings.max_keys is not None}
     if not bounded:
         return list(logs)
@@ -178,7 +178,7 @@ def _with_bounded_maps(logs: Sequence[LogToClean], rows: LogRows) -> list[LogToC
 def with_last_stable(
     session: TableSession, settings: Settings, base: int, logs: Sequence[LogToClean]
 ) -> list[LogToClean]:
-    """Returns the logs with what their rows tell of open transactions, which are seen in rows alone.
+    """Returns the logs with the last stable offset that their open transactions set; only rows tell of these.
 
     Args:
         session: the table's.
@@ -191,7 +191,7 @@ def with_last_stable(
         return list(logs)
     spark, name = session.jvm.spark, session.jvm.name
     repeating = [log.view.partition for log in logs if log.view.may_repeat] if columns.leader_epoch else []
-    # a row that Kafka cut off decides nothing, and is open for nobody
+    # a row that Kafka truncated neither ends a transaction nor keeps one open
     cut_off = truncated_rows(spark, name, base, columns, repeating) if repeating else None
     rows = LogRows(lambda: log_rows(spark, name, base, columns, [log.view.partition for log in logs]), cut_off)
     starts = [Bounds(log.view.partition, first_dirty_offset(log.view), 0, 0, 0) for log in logs]

@@ -51,7 +51,7 @@ def expire_tombstones(session: TableSession, plan: Plan, dry_run: bool = False) 
 
 
 def _given_up(log: LogToExpire) -> str:
-    """Returns that tombstones go before a named reader has passed them; empty when none do."""
+    """Returns a note that tombstones go before a named reader has passed them; empty when none do."""
     reader = log.view.slowest
     early = [end for _, end in log.ranges if reader and end >= reader.position]
     if not reader or not early:
@@ -76,22 +76,22 @@ def expire_planned(session: TableSession, plan: Plan) -> PassReport:
     cleaned = {name for name, state in states if state.last_clean and state.last_clean.now == plan.now}
     planned = {p.name: p.action for p in plan.doing("clean", "expire")}
     if plan.split:
-        # which logs had rows to clean in files of several, nobody knew when it was planned
+        # when the plan was made, nobody knew which logs had rows to clean in the mixed files
         planned |= {name: "clean" for name in cleaned if plan.is_about(name)}
     due = [name for name, action in planned.items() if action == "expire" or name in cleaned]
     return expire_tombstones(session, make_plan(session, PlanRequest(plan.now, due)))
 
 
 def expiry_id(plan: Plan) -> str:
-    """Names a request to expire by what was asked.
+    """Names a request for phase two by what was asked: the table, the time, and the logs with their checkpoints.
 
-    The checkpoints are part of it: after a further phase one the same question at the same time is a new one.
+    After a further phase one the checkpoints differ, so the same logs at the same time are a new request.
     """
     return request_id([plan.uuid, plan.now, sorted((p.name, p.checkpoint) for p in plan.logs)])
 
 
 def logs_to_expire(views: Iterable[LogView], settings: Settings, now: int) -> list[LogToExpire]:
-    """Returns the logs of which something is due.
+    """Returns the logs with a tombstone or marker that is due.
 
     Args:
         views: the logs.
@@ -115,7 +115,7 @@ def expire_logs(
         session: the table's.
         request: what the pass is called, and its base.
         settings: the table's columns and files.
-        logs: those of which something is due; of none nothing is done.
+        logs: those with something due; without any, nothing is done.
         dry_run: report what the pass would do, and change nothing.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A pass, step by step. What it is to do comes in as a value, and each step hands a value to the next."""
+"""A pass, step by step: it begins with the work to do as a value, and each step hands a value to the next."""
 
 from __future__ import annotations
 

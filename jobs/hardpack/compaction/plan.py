@@ -36,22 +36,22 @@ class LogPlan(BaseModel):
     bound: int
     """Where the round ends: `first_uncleanable` brought down to the base of its segment."""
     last_stable: int | None
-    """From here on rows are not final, as far as the caller knew; open transactions are looked for when it runs."""
+    """Offset from which on rows are not final, as far as the caller knew; a pass finds open transactions itself."""
     log_end: int
     clean_bytes: int
     cleanable_bytes: int
     ratio: float
     overdue_ms: int
     expired: tuple[Range, ...]
-    """Offsets whose tombstones' horizon has passed, for who reads the plan; phase two looks again when it runs."""
+    """Offsets of tombstones whose horizon has passed, for people to read; phase two looks again when it runs."""
     uncleanable: bool = False
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
     held: bool = False
-    """Whether no pass will clean the log before somebody does something about it; of a paused log whether it is marked
-    or in trouble besides."""
+    """Whether no pass will clean the log before somebody does something about it. A pause alone does not count: for a
+    paused log it says whether the log is also marked or in trouble."""
     paused: bool = False
     until: int = 0
-    """The time before which the decision stays as it is while the table does, ms."""
+    """The time, ms, before which the decision stays as it is, as long as the table stays as it is."""
 
     @property
     def name(self) -> str:
@@ -60,11 +60,14 @@ class LogPlan(BaseModel):
 
     @property
     def bytes(self) -> int:
-        """What a pass may have to read."""
+        """Bytes that a pass may have to read."""
         return self.clean_bytes + self.cleanable_bytes
 
     def urgency(self, order: Order) -> tuple[float, float]:
-        """Smaller for what goes first: by ratio as in Kafka (grabFilthiestCompactedLog), or by ms overdue before it."""
+        """Returns a sort key that is smaller for what goes first.
+
+        It goes by ratio, as in Kafka (grabFilthiestCompactedLog), or with `overdue` by ms overdue before that.
+        """
         return (-self.overdue_ms if order == "overdue" else 0, -self.ratio)
 
 
@@ -79,17 +82,17 @@ class PlanRequest:
     force: bool = False
     """Whether to clean whatever is cleanable, whatever the ratio."""
     last_stable: Mapping[str, int] | None = None
-    """By partition the offset from which on rows are not final, for who knows of a high watermark."""
+    """By partition the offset from which on rows are not final, from a caller who knows the high watermark."""
     interval: tuple[int, int] | None = None
     """Only logs whose cleanable head has rows of this time, ms, the end not included."""
     clock: int | None = None
-    """What the clock says when it is `now`, ms; None where time is not to go on until the plan is applied."""
+    """What the clock says at the time `now`, ms; None if the plan's time is not to go on until the plan is applied."""
     order: Order = "filthiest"
     """Which log comes first, the filthiest as in Kafka or the most overdue."""
 
 
 class FilesToSplit(BaseModel):
-    """Files that may hold rows of several logs, and what to plan anew once they are taken apart."""
+    """Mixed files, and what to plan anew once they are split."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -98,7 +101,7 @@ class FilesToSplit(BaseModel):
     overdue_ms: int = 0
     """By how much the oldest row in them has passed max.compaction.lag.ms."""
     partitions: tuple[Partition, ...] | None = None
-    """The logs that were asked for, None for all; nobody knows yet which there are."""
+    """The logs that were asked for, None for all; before the split nobody knows which logs there are."""
     last_stable: dict[str, int] | None = None
     interval: tuple[int, int] | None = None
 
@@ -123,10 +126,10 @@ class FilesToSplit(BaseModel):
         )
 
     def asked_again(self, plan: Plan) -> PlanRequest:
-        """Returns what was asked for, of the table as it is once its files are taken apart.
+        """Returns the request by which to plan the table anew, once its mixed files are split.
 
         Args:
-            plan: the one that has these files.
+            plan: the plan that has these files to split.
         """
         return PlanRequest(plan.now, plan.partitions, plan.force, self.last_stable, self.interval, plan.clock)
 
@@ -147,17 +150,17 @@ class Plan(BaseModel):
     snapshot: int | None
     now: int
     clock: int | None = None
-    """What the clock said when it was `now`, ms; a later commit counts delete horizons from as much later."""
+    """What the clock said at the time `now`, ms; a commit that is later counts delete horizons from that much later."""
     force: bool
     settings: Settings
     merge_on_read: bool = False
     """Whether files with few dead rows may stay under deletion vectors."""
     split: FilesToSplit | None = None
-    """What is taken apart before anything else, None where nothing has to be."""
+    """The files to split before anything else, None where there are none."""
     made_for: str = ""
-    """Id of the plan in whose stead this one was made, after a split; empty for none."""
+    """Id of the plan that this one replaces after a split; empty where it replaces none."""
     unit_bytes: int | None = None
-    """Most bytes of files that one commit of phase one rewrites, but at least one file; None for all of them."""
+    """Most bytes of files that one commit of phase one rewrites, but at least one run of files; None for no limit."""
     logs: tuple[LogPlan, ...]
 
     @property
@@ -173,7 +176,7 @@ class Plan(BaseModel):
         return [log.partition for log in self.logs]
 
     def is_about(self, partition: Partition) -> bool:
-        """Returns whether a log is of those planned, or may be once files are split."""
+        """Returns whether a log is among those planned, or may be among them once files are split."""
         return self.partitions is None or str(partition) in map(str, self.partitions)
 
     @property
@@ -182,7 +185,7 @@ class Plan(BaseModel):
         return (self.split.bytes if self.split else 0) + sum(log.bytes for log in self.logs)
 
     def urgency(self, order: Order) -> tuple[float, float]:
-        """The most urgent log's; what has to be split may be all dirty."""
+        """Returns the urgency of the most urgent log; the rows of mixed files count as dirty, as all of them may be."""
         split = [(-self.split.overdue_ms if order == "overdue" else 0, -1.0)] if self.split else []
         return min([*split, *(log.urgency(order) for log in self.logs)])
 
@@ -190,7 +193,7 @@ class Plan(BaseModel):
     def until(self) -> int:
         """The time before which another plan of the same table says the same, ms."""
         if self.split:
-            # it says how late that is
+            # the plan says by how much the mixed files are overdue, which grows with time
             return self.now
         return min((log.until for log in self.logs), default=LONG_MAX)
 
@@ -199,16 +202,17 @@ class Plan(BaseModel):
         """Hash of the content; a commit carries it, so that the same plan applied twice does nothing."""
         if self.made_for:
             return self.made_for
-        # what a plan without it says has the name that an older version gave it
+        # a plan that does not use a newer field keeps the id that an older version gave it
         new = {"made_for", "unit_bytes"} if self.split else {"made_for", "unit_bytes", "split"}
         without: dict[str, Any] = {**dict.fromkeys(new, True), "settings": self._newer_settings}
         content = self.model_copy(update={"clock": None}).model_dump_json(by_alias=True, exclude=without)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def time_at(self, clock: int) -> int:
-        """Returns the plan's time as it has gone on since, ms.
+        """Returns the plan's time as it has gone on since, ms: `now` plus what the clock has moved on.
 
-        That is `now` and what the clock, ms, has moved on.
+        Args:
+            clock: what the clock says, ms.
         """
         return self.now if self.clock is None else plus(self.now, max(0, clock - self.clock))
 
@@ -219,7 +223,7 @@ class Plan(BaseModel):
 
     @property
     def _newer_settings(self) -> set[str]:
-        """Settings that older versions do not know, as far as they are what older versions did."""
+        """Names of settings that older versions do not know, if their values say what older versions did anyway."""
         return {
             name
             for name in SETTINGS_SINCE_VERSION_1
@@ -247,20 +251,20 @@ class Plan(BaseModel):
         return tuple(p for p in self.logs if p.action in actions)
 
     def in_commits_of(self, unit_bytes: int) -> Plan:
-        """Returns the plan with a bound to each commit of phase one, where that may matter.
+        """Returns the plan with a limit on each commit of phase one, where a limit may matter.
 
         Args:
-            unit_bytes: most bytes of files that a commit rewrites, but at least one file.
+            unit_bytes: most bytes of files that a commit rewrites, but at least one run of files.
         """
         small = self.split is None and sum(log.bytes for log in self.doing("clean")) <= unit_bytes
-        # older versions do not know it
+        # older versions do not know the limit, so a small plan goes without it
         return self.model_copy(update={"unit_bytes": None if small else unit_bytes})
 
     def units(self, unit_bytes: int) -> list[Plan]:
-        """Returns the work in pieces of at most so many bytes (but at least one log), each a plan of its own.
+        """Returns the work in plans of at most `unit_bytes` each, but of at least one log.
 
-        A log that is larger is cleaned in several commits. Where files have to be split nobody knows yet what there is
-        to do after that, so that it is one piece.
+        A log that is larger is cleaned in several commits. A plan with files to split stays one piece, as nobody knows
+        yet what there is to do after the split.
         """
         if self.split:
             return [self.in_commits_of(unit_bytes)]

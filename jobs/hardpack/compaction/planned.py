@@ -1,4 +1,4 @@
-"""What a plan says, held against the table: is it still this table, and do its logs stand as they were planned?"""
+"""A plan compared with the table: is it still the same table, and do its logs stand as they were planned?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPLANS = 2
 def clean_or_replan(
     plan: Plan, clean: Callable[[Plan], PassReport], replan: Callable[[Plan, dict[str, int]], Plan]
 ) -> PassReport:
-    """Runs phase one of a plan; when others changed the table meanwhile, its logs are planned anew.
+    """Runs phase one of a plan; if another commit changed the table meanwhile, plans its logs anew and tries again.
 
     Args:
         plan: the plan.
@@ -46,7 +46,7 @@ def clean_or_replan(
 def _replanned(plan: Plan, replan: Callable[[Plan, dict[str, int]], Plan]) -> Plan:
     last_stable = {p.name: p.last_stable for p in plan.logs if p.last_stable is not None}
     fresh = replan(plan, last_stable)
-    # some of the logs may be gone, or in files that a writer has added since
+    # some of the logs may be gone, or in mixed files that a writer has added since
     logs = tuple(p for p in fresh.logs if plan.is_about(p.partition))
     asked = tuple(p.partition for p in plan.logs)
     split = fresh.split and fresh.split.model_copy(update={"partitions": asked, "last_stable": last_stable or None})
@@ -58,7 +58,7 @@ def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) 
 
     Args:
         session: the table's.
-        plan: of a snapshot.
+        plan: one that was made from a snapshot.
         partitions: texts of the logs' partitions, which the plan names.
 
     Raises:
@@ -91,7 +91,7 @@ def planned_views(session: TableSession, plan: Plan, partitions: Sequence[str]) 
 
 
 def check_base(session: TableSession, plan: Plan) -> None:
-    """See that a plan's table has come from the snapshot that the plan was made from.
+    """Checks that the table is the plan's, and that the snapshot which the plan was made from is in its past.
 
     Args:
         session: the table's.
@@ -112,6 +112,12 @@ def check_base(session: TableSession, plan: Plan) -> None:
 
 
 def _passed_since(view: LogView, entry: LogPlan, read: int) -> bool:
-    """Returns whether a pass of a log came after the commit of this sequence number, which its plan was made for."""
-    # a pass over late rows moves no checkpoint when its map is full of them
+    """Returns whether a pass has committed a log since its plan was made.
+
+    Args:
+        view: the log at the plan's snapshot, with the state that the table has now.
+        entry: what the plan says of it.
+        read: sequence number of the snapshot that the plan was made from.
+    """
+    # the checkpoint alone does not tell: a pass whose map is full of late rows does not move it
     return view.state.checkpoint != entry.checkpoint or view.state.last_pass_sequence > read

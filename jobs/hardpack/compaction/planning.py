@@ -23,7 +23,7 @@ from hardpack.table.readable import check_readable
 
 
 def make_plan(session: TableSession, request: PlanRequest, settings: Settings | None = None) -> Plan:
-    """Decides for every log of a table, from metadata alone.
+    """Makes the plan of a table: decides for every log what to do and why, from metadata alone.
 
     Args:
         session: the table's; its current snapshot is the plan's base.
@@ -68,7 +68,7 @@ def wanted_logs(
         settings: that fit the table.
         partitions: which logs, each given as value or as its text; None for all.
         memory: what earlier looks at the manifests left.
-        waiting_too: a wanted log that nobody has seen yet is no error while files that are to be split may hold it.
+        waiting_too: accept a wanted log that is not known yet, while mixed files may hold it.
 
     Raises:
         BadInput: a partition that the table has not.
@@ -76,7 +76,7 @@ def wanted_logs(
     logs = table_logs(table, settings, memory=memory, partitions=partitions)
     if partitions is None:
         return logs
-    # who names a log twice means it once
+    # a log that is named twice is meant once
     by_name, wanted = {v.name: v for v in logs.views}, list(dict.fromkeys(map(str, partitions)))
     if (missing := [p for p in wanted if p not in by_name]) and not (logs.mixed and waiting_too):
         names = ", ".join(v.name for v in read_logs(table, settings, memory=memory)) or "none"

@@ -20,11 +20,11 @@ from hardpack.rules.model import SnapshotRef
 
 @dataclass(frozen=True)
 class PublishedPortion:
-    """A portion that is published."""
+    """A published portion of a pass."""
 
     staged: Staged
     snapshot: SnapshotRef
-    """The one that it made."""
+    """The snapshot that the portion made."""
     tasks: Mapping[str, Any]
     """Scan tasks of the files that it put into the table, by path."""
 
@@ -32,9 +32,10 @@ class PublishedPortion:
 def portions(choice: Choice) -> list[Choice]:
     """Returns what each commit of a pass takes, in the order of the commits; most passes have one.
 
-    A portion is of whole runs of files. New deletion vectors, which are small, all come with the last one, and so do
-    files without a living row: a log that shows no row would count as a new one, should the pass die before its end.
-    Where rows of one offset differ in key, no gate can judge some of them alone, and there is but one commit.
+    A portion consists of whole runs of files. The last portion has all new deletion vectors, which are small, and all
+    files without a living row: if a pass died after these had left, a log that shows no row would count as a new one.
+    With leader epochs, rows of one offset may differ in key, so that no gate can judge some of them alone: the pass is
+    one commit then.
 
     Args:
         choice: what the whole pass does.
@@ -60,11 +61,11 @@ def _portion(choice: Choice, runs: Sequence[Sequence[str]], number: int, of: int
 
 
 def together(earlier: Sequence[PublishedPortion], last: Staged) -> Staged:
-    """Returns what a whole pass has written.
+    """Returns what a whole pass has written, in all of its portions.
 
     Args:
         earlier: its portions that are published.
-        last: the one that is not yet.
+        last: its last portion, which is not published yet.
     """
     parts = [*(portion.staged for portion in earlier), last]
     inputs, facts = last.choice.inputs, last.choice.dead.facts

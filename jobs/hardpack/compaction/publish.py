@@ -33,7 +33,7 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
     Args:
         session: the table's.
         ledger: the pass's accounts.
-        gate: what agreed; None where nothing was asked.
+        gate: the gate's approval; None for a pass that no gate judges.
 
     Raises:
         Conflict: an input file or a log's state changed meanwhile.
@@ -41,7 +41,7 @@ def publish(session: TableSession, ledger: Ledger, gate: GatePassed | None = Non
     """
     work, inputs, whole = ledger.choice.work, ledger.choice.inputs, ledger.whole
     request, read_all = work.request, gate is not None and gate.whole and not ledger.earlier
-    # a pass may take longer than lent credentials last, which the files' own storage renews
+    # a pass may take longer than vended credentials last; the FileIO of its input files renews them
     folder = PassFolder(inputs.files.io, inputs.files.location)
     report = request.report(
         logs=with_gate_read(ledger, session.table.format_version) if read_all else whole.logs,
@@ -68,7 +68,7 @@ def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> 
     Args:
         session: the table's.
         ledger: the portion's accounts.
-        gate: what agreed.
+        gate: the gate's approval.
 
     Raises:
         Conflict, CommitUnknown: see `publish`.
@@ -81,9 +81,9 @@ def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> 
         return {}
 
     tasks = {new.path: session.jvm.task_of(java) for new, java in zip(staged.new, staged.java_files, strict=True)}
-    # the name of its files tells it from that of another process with the same plan
+    # the fingerprint of its files tells the portion from that of another process with the same plan
     name = f"{choice.number}/{choice.of}:{fingerprint([*choice.removed, *tasks])}"
-    # nothing may fail behind this, as the files would be taken for files that nobody knows
+    # nothing may fail after this commit: the caller deletes the files on failure, as if no snapshot knew of them
     portion = PublishedPortion(staged, _commit(session, ledger, {PORTION_SUMMARY: name}, unchanged), tasks)
     log.info("%s: portion %d of %d is published; %s", choice.work.name, choice.number, choice.of, gate.page)
     return portion
@@ -95,7 +95,7 @@ def _commit(
     summary: Mapping[str, str],
     properties: Callable[[TableAtCommit], dict[str, str]],
 ) -> SnapshotRef:
-    """Commits the files of a ledger; gives the snapshot that this made."""
+    """Commits the files of a ledger, and returns the snapshot that this makes."""
     staged, choice, work = ledger.staged, ledger.choice, ledger.choice.work
     tasks = choice.inputs.tasks
     change = CommitChange(
@@ -112,14 +112,22 @@ def _commit(
 
 
 def _next_state(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> str:
-    """Returns the table's state with the pass's logs moved on, refused when the pass no longer fits what stands."""
+    """Returns the text of the table's state in which the pass's logs have moved on.
+
+    Raises:
+        Conflict: see `_standing`.
+    """
     current = _standing(ledger, at_commit, fields)
     after = ledger.whole.states(ledger.choice.work.request.commit_time())
     return write_state({**current, **{log: made_by(state, at_commit.made) for log, state in after.items()}})
 
 
 def _standing(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> dict[str, LogState]:
-    """Returns the states of the table's logs as they stand, refused when the pass no longer fits them."""
+    """Returns the states of the table's logs as they stand at the commit.
+
+    Raises:
+        Conflict: the pass no longer fits the table, or the state of one of its logs.
+    """
     work, record = ledger.choice.work, ledger.choice.inputs.record
     if moved := record.why_moved(work.request.base, at_commit.ancestors):
         raise Conflict(f"{work.name}: {moved}; plan again, what was staged was not published.")
@@ -128,7 +136,7 @@ def _standing(ledger: Ledger, at_commit: TableAtCommit, fields: str) -> dict[str
             f"{work.name}: somebody rolled it back behind portions of this pass; plan again, what was staged was not "
             "published."
         )
-    # by another value or rule other rows are tombstones, of which the pass has dated none
+    # with another value column or rule, other rows are tombstones, and the pass has given none of them a horizon
     if mean_other_rows(fields, at_commit.properties.get(FIELDS, ""), (*OFFSETS, "key", *TOMBSTONES)):
         raise Conflict(
             f"{work.name}: partition, offset, key or value was mapped to another column meanwhile, or tombstones go by "

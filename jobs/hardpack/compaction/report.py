@@ -36,7 +36,7 @@ class LogReport(BaseModel):
     bytes_read: int = 0
     """Size of the files that were rewritten."""
     bytes_written: int = 0
-    """Size of the files that were made of them."""
+    """Size of the new files that were made of them."""
     superseded: int = 0
     null_key: int = 0
     expired_tombstone: int = 0
@@ -59,8 +59,8 @@ class LogReport(BaseModel):
     """Files that stay, their dead rows named in a new deletion vector."""
     files_left_alone: int = 0
     gate_read: str = ""
-    """Names the files that the pass leaves, if its gate read every row of them; empty where it read a sample, where
-    deletes lie on one, and where rows have a lineage, which a gate cannot read."""
+    """Fingerprint of the files that the pass leaves, if its gate read every row of them. Empty where the gate read a
+    sample, where deletes lie on one, and where new rows have a lineage, which a gate cannot read."""
 
     @property
     def removed(self) -> int:
@@ -88,10 +88,10 @@ class PassReport(BaseModel):
     """The published snapshot, None when there was nothing to do."""
     seconds: float = 0.0
     repeated: bool = False
-    """The plan had been applied before; nothing was done now."""
+    """Whether the plan had been applied before, so that nothing was done now."""
     data_docs: str = ""
     portions: tuple[int, ...] = ()
-    """Snapshots by which parts of a large pass were published before; what the logs say is of all of them."""
+    """Snapshots of the earlier portions of a large pass; `logs` counts what all portions did."""
     logs: tuple[LogReport, ...] = ()
     notes: tuple[str, ...] = ()
     """Remarks for people, such as why a planned log was left out."""
@@ -135,7 +135,7 @@ class VerifyReport(BaseModel):
     now: int
     success: bool
     passes_hold: bool = True
-    """Whether the passes themselves kept the guarantees; false blames hardpack, not those who changed rows since."""
+    """Whether the passes themselves kept the guarantees; false blames hardpack, not writers that changed rows since."""
     seconds: float = 0.0
     checks: tuple[Check, ...] = ()
     own: tuple[OwnCheck, ...] = ()
@@ -143,7 +143,7 @@ class VerifyReport(BaseModel):
     data_docs: tuple[str, ...] = ()
     note: str = ""
     not_read_again: int = 0
-    """Logs of which no row was read: the files are those of which the gates had read every row. All of them or none."""
+    """Logs of which no row was read, as the gates had read every row of their files: all logs, or 0."""
 
     @property
     def failed_own(self) -> list[str]:
@@ -227,7 +227,7 @@ class SplitReport(BaseModel):
     data_docs: tuple[str, ...] = ()
 
     def and_then(self, later: Self) -> Self:
-        """Returns one report of this split and of that of files which came while it ran."""
+        """Returns one report of this split and a later one, which split files that came while this one ran."""
         summed = ("files", "bytes", "files_written", "seconds", "data_docs")
         sums = {name: getattr(self, name) + getattr(later, name) for name in summed}
         return later.model_copy(update=sums)
@@ -244,7 +244,7 @@ class PlannedLog(BaseModel):
     reason: str
 
     def __str__(self) -> str:
-        """Returns it as a line."""
+        """Returns the log and the reason as one line."""
         return f"{self.table if self.partition is None else f'{self.table}/{self.partition}'}: {self.reason}"
 
 

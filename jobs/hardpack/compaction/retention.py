@@ -31,7 +31,7 @@ from hardpack.table.state import seen_by_reading, state_with_history
 
 @dataclass(frozen=True)
 class LogPastRetention(LogWork):
-    """A log of which whole segments leave."""
+    """A log that retention takes whole segments from."""
 
     retired: ExpiredSegments
 
@@ -48,7 +48,7 @@ class LogPastRetention(LogWork):
         return after_retention(state, self.retired.log_start, max(gone, default=-1))
 
     def report(self) -> LogReport:
-        """Returns what leaves."""
+        """Returns the report of the log: which rows leave, and what stays."""
         view, files = self.view, [f for segment in self.retired.deleted for f in segment.files]
         rows, size = sum(f.rows for f in files), sum(f.bytes for f in files)
         return LogReport(
@@ -116,13 +116,13 @@ def retain_logs(
     logs: Sequence[LogPastRetention],
     dry_run: bool = False,
 ) -> PassReport:
-    """Deletes what the logs no longer keep, as one commit.
+    """Deletes the segments that the logs no longer keep, as one commit.
 
     Args:
         session: the table's.
         request: what the pass is called, and its base.
         settings: the table's columns.
-        logs: those that have segments to delete; of none nothing is done.
+        logs: those that have segments to delete; without any, nothing is done.
         dry_run: report what would leave, and change nothing.
 
     Raises:

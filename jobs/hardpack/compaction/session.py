@@ -34,7 +34,7 @@ class TableSession:
         clock: Callable[[], int] = clock,
         memory: ManifestCache | None = None,
     ) -> None:
-        """Begin work on a table.
+        """Begins work on a table.
 
         Args:
             table: as pyiceberg loaded it.
@@ -42,7 +42,7 @@ class TableSession:
             policy: settings of the table's policy.
             home: folder for validation results and Data Docs.
             clock: tells the time, ms.
-            memory: what earlier looks at the manifests left.
+            memory: what earlier looks have read of the manifests.
         """
         self.table, self.policy, self.clock, self.memory = table, policy, clock, memory
         self.home = home or default_home()
@@ -92,7 +92,7 @@ class TableSession:
         return self._open_jvm()
 
     def data_files(self, settings: Settings) -> DataFiles:
-        """Returns what reads and writes the table's files, each task that may run at once with its share of the rate.
+        """Returns the reader and writer of the table's files; tasks that may run at once share the rate limit evenly.
 
         Args:
             settings: of the pass.

@@ -48,9 +48,9 @@ from hardpack.table.manifests import keeps_logs_apart
 from hardpack.table.schema_columns import LogColumn
 
 SPLITS = 5
-"""How often files are split that a writer added while others were, until a verb gives up."""
+"""How often a verb splits again, for files that a writer added during the split before, until it gives up."""
 COMMIT_BYTES, COMMIT_FILES = 64 * 1024**3, 2000
-"""Bytes and files after which a split is committed, so that one of a large table does not begin anew when it fails."""
+"""Most bytes and files of one commit of a split, so that a failed split of a large table does not begin anew."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class _Batch:
     """Iceberg's scan task of each."""
     files: Mapping[str, ContentFile]
     deleted: Mapping[str, BitMap]
-    """The positions that row-level deletes took."""
+    """The positions that row-level deletes took of each."""
     appended: bool
-    """Whether appends brought all of them, so that nobody can have taken rows out before."""
+    """Whether appends brought all of the files, so that nobody can have taken rows out of them before."""
 
     @property
     def rows(self) -> int:
@@ -86,7 +86,7 @@ def clean_after_split(open_session: Callable[[], TableSession], plan: Plan, aske
     session = open_session()
     if done := applied_before(session.table, PassRequest(plan.table, "one", plan.id, plan.now, None)):
         return done
-    # else nobody tells whether it was applied
+    # where the plan's snapshot is no longer in the past, nobody can tell whether the plan was applied
     check_base(session, plan)
     check_layout(session.table, plan.settings)
     _, session = split_first(open_session, plan.now)
@@ -98,7 +98,7 @@ def clean_after_split(open_session: Callable[[], TableSession], plan: Plan, aske
 def split_first(
     open_session: Callable[[], TableSession], now: int, dry_run: bool = False
 ) -> tuple[SplitReport, TableSession]:
-    """Takes files of several logs apart until there are none; gives the table as it is then, opened for a verb.
+    """Splits files of several logs until there are none; returns the report, and a session of the table as it is then.
 
     Args:
         open_session: opens the table.
@@ -146,7 +146,7 @@ def split(session: TableSession, now: int, dry_run: bool = False) -> SplitReport
     for files in in_packs(mixed, lambda file: file.bytes, COMMIT_BYTES, COMMIT_FILES):
         batch = _read(session, settings, snapshot, [file.path for file in files])
         if batch.files:
-            # else others took them meanwhile
+            # a batch is empty where other writers took its files away meanwhile
             new_files, page, snapshot = _split(session, settings, batch)
             pages += [page] if page else []
             written += new_files
@@ -175,7 +175,7 @@ def _read(session: TableSession, settings: Settings, snapshot: int, paths: Seque
 
 
 def _split(session: TableSession, settings: Settings, batch: _Batch) -> tuple[int, str, int]:
-    """Takes the files of a batch apart; gives the number of new ones, the page of the gate, and the snapshot."""
+    """Splits the files of a batch; returns the number of new files, the page of the gate, and the new snapshot."""
     jvm, columns, files = session.jvm, session.columns(settings), session.data_files(settings)
     groups = [[RewriteInput(f, batch.deleted.get(p, BitMap()).serialize())] for p, f in batch.files.items()]
 
@@ -200,18 +200,18 @@ def _split(session: TableSession, settings: Settings, batch: _Batch) -> tuple[in
 
 
 def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequence[tuple[ContentFile, Any]]) -> str:
-    """See that each row stands where it stood, unchanged, in a file of its log; gives the page that says so.
+    """Checks that each row is still there, unchanged, in a file of its log; returns the gate's page.
 
     Raises:
-        GateRefused: it does not.
+        GateRefused: a row is missing, added or changed, or a new file does not prove its log.
     """
     jvm, name = session.jvm, session.name
-    # here rows are rows, whatever they tell of transactions and epochs
+    # a split carries every row over, so what rows tell of transactions and epochs does not matter
     columns = session.columns(settings)
     columns = replace(columns, producer_id=None, transactional=None, control=None, leader_epoch=None, batch=None)
     spans, rows = dict[Partition, tuple[int, int]](), Counter[Partition]()
     for file, _ in new:
-        # we cut no bounds of these columns
+        # hardpack writes the bounds of these columns uncut
         log = columns.log.of([value_by_bounds(c, file.column_metrics(c.field_id), None) for c in columns.log.columns])
         if log is None:
             raise GateRefused(f"{name}: a file of one log does not prove it; report it with the table's metadata.")
@@ -221,7 +221,7 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
         spans[log] = min(low, first), max(high, min(last, LONG_MAX - 1) + 1)
     share = -(-batch.rows // settings.audit_rows)
     promises = [
-        # no row is dropped, from the first offset on
+        # a split drops no row, from the first offset of a log on
         {"partition": str(log), "bound": low, "copied_to": low, "log_end": end, "expired": [], "removed": 0}
         | ({"counted": [rows[log], rows[log]], "share": share} if share > 1 else {})
         for log, (low, end) in sorted(spans.items())

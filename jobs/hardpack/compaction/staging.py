@@ -24,7 +24,7 @@ class Staged:
 
     choice: Choice
     rewritten: Sequence[Rewritten]
-    """Which files became which."""
+    """Which old files became which new ones."""
     vectors: Sequence[ContentFile] = ()
     """New delete files, one for each file of `choice.hide`, in its order."""
     java_files: Sequence[Any] = ()
@@ -39,19 +39,20 @@ class Staged:
 
     @property
     def new_by_log(self) -> dict[str, list[ContentFile]]:
-        """The new data files of each log, none of some."""
+        """The new data files of each log, by log; a log without new files has an empty list."""
         log_of = {file.path: log.name for log in self.choice.work.logs for file in log.view.files}
         by_log = defaultdict[str, list[ContentFile]](list)
         for one in self.rewritten:
-            # what became one is of one log
+            # files that became one are of one log
             by_log[log_of[one.old[0]]] += one.new
         return by_log
 
 
 def write(session: TableSession, choice: Choice) -> Staged:
-    """Writes what the choice asks for; when that fails, nothing stays behind but files of Spark's finished tasks.
+    """Writes the new data files and deletes that the choice asks for.
 
-    Those are orphans, which maintenance removes.
+    If that fails, nothing stays behind but files of Spark tasks that had finished. These are orphans, which maintenance
+    removes.
 
     Args:
         session: the table's.
@@ -73,7 +74,7 @@ def write(session: TableSession, choice: Choice) -> Staged:
 
 @contextmanager
 def discarded_on_failure(files: DataFiles, paths: Iterable[str]) -> Iterator[None]:
-    """While this holds, an error deletes files that were written, unless they may be the table's by now."""
+    """Deletes written files when an error occurs inside this context, unless they may be the table's by now."""
     try:
         yield
     except CommitUnknown:

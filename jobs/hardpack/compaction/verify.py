@@ -1,4 +1,4 @@
-"""The guarantees on the published table: each log's last pass, the snapshot before it against the current one."""
+"""The guarantees on the published table: the snapshot before each log's last pass is compared with the current one."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ _Pair = tuple[tuple[int, int], list[LogReport]]
 def verify(
     session: TableSession, now: int, partitions: Collection[Partition] | None = None, sample: bool = False
 ) -> VerifyReport:
-    """Runs the expectations on the current snapshot, against the one before each log's last phase one; the user's too.
+    """Runs the guarantees and the user's own expectations on the current snapshot.
+
+    The guarantees compare it with the snapshot before each log's last phase one.
 
     Args:
         session: the table's.
         now: for the report, ms.
         partitions: only these logs; None for all that a pass has touched.
-        sample: as the check of a run does, of a large log's clean part, as its pass left it alone, read some files
-            only, see `passed_over`; and nothing where all logs stand as gates have read them, see `gate_read`.
+        sample: read less, as the check of a run does. Of the clean files of a large log that its pass left alone it
+            reads only some, see `passed_over`. It reads nothing where all logs stand as gates have read them, see
+            `gate_read`.
 
     Raises:
         BadInput: a column is no longer the one that was mapped when the table was adopted.
@@ -84,7 +87,7 @@ class _Outcome:
     verdicts: list[Verdict]
     note: str
     alone: list[Verdict] | None = None
-    """What holds of each pass by itself; asked where a guarantee is broken, as rows that came since may be why."""
+    """Verdicts on each pass by itself, asked for where a guarantee is broken, as rows that came since may be why."""
 
     @property
     def passes_hold(self) -> bool:
@@ -94,7 +97,7 @@ class _Outcome:
 
 @dataclass(frozen=True)
 class _Verification:
-    """One check of a table, with what it goes by."""
+    """One check of a table, with all that it needs."""
 
     session: TableSession
     settings: Settings
@@ -110,7 +113,7 @@ class _Verification:
         compared, note = self._compared(span, logs)
         verdicts = self._verdicts(compared, title, unread)
         if unread and not all(verdict.success for verdict in verdicts):
-            # a row that was passed over may be why another went
+            # a row in a file that was not read may have superseded one that is gone, so all files are read
             verdicts = self._verdicts(compared, title)
         if all(verdict.success for verdict in verdicts):
             return _Outcome(verdicts, note)
@@ -118,14 +121,14 @@ class _Verification:
         alone = _by_themselves(self.session, self.columns, own, title)
         sound = span.until is not None and all(verdict.success for verdict in (*alone, verdicts[-1]))
         if sound and stand_as_read(self.session.table, self.settings, self.passes.of(logs)):
-            # what came late retention took since
+            # rows that came late broke the comparison, and retention has taken them since
             return _Outcome([*alone, verdicts[-1]], note)
         blame = "which kept every guarantee" if all(v.success for v in alone) else "which had broken a guarantee itself"
         said = f"rows came, or others changed some, after the pass of snapshot {span.made}, {blame}"
         return _Outcome(verdicts, said, alone)
 
     def _compared(self, span: Span, logs: list[LogReport]) -> tuple[list[_Pair], str]:
-        """Returns which snapshots are held against each other and what passes removed between them, and a note."""
+        """Returns which snapshots to compare and what passes removed between them, and a note for people."""
         table = self.session.table
         current = table.current_snapshot()
         now = current.snapshot_id if current else span.made
@@ -137,7 +140,7 @@ class _Verification:
             return [at_any_time], f"{which} before the last pass {lost}, so only what must hold at any time was checked"
         if span.until is None:
             return [((span.before, now), logs)], ""
-        # what retention took is missing rightly
+        # what retention took is missing rightly, so the passes are compared with the snapshot before it
         return [((span.before, span.until), logs), at_any_time], ""
 
     def _verdicts(self, compared: list[_Pair], title: str, unread: Collection[str] = ()) -> list[Verdict]:
@@ -150,12 +153,12 @@ class _Verification:
         table, columns, settings = self.session.table, self.columns, self.settings
         if not self.sample or span.before is None or not (before := table.snapshot_by_id(span.before)):
             return set()
-        # what a row is may be decided by rows in any other file, where there are transactions or leader epochs
+        # with transactions or leader epochs, rows in any other file may decide what a row is
         if columns.transactions or columns.leader_epoch:
             return set()
         rows = summary_of(before).get("total-records", "")
         if rows.isdecimal() and int(rows) <= settings.audit_rows:
-            # all is read, so nothing more need be known of a small table
+            # a small table is read whole, and nothing more need be known of it
             return set()
         views = read_logs(table, settings, span.before, partitions=[log.partition for log in logs])
         expired = {log.name: log.expired for log in logs}
@@ -170,7 +173,7 @@ def _waiting(session: TableSession, settings: Settings) -> set[str]:
 
 
 def must_hold(report: VerifyReport) -> VerifyReport:
-    """Returns the same report, when the passes kept every guarantee; what others did to the rows since is theirs.
+    """Returns the report if the passes kept every guarantee, whatever other writers did to the rows since.
 
     Raises:
         GateRefused: naming what broke.
@@ -195,7 +198,7 @@ def must_hold(report: VerifyReport) -> VerifyReport:
 def _by_themselves(
     session: TableSession, columns: LogColumns, own: Iterable[tuple[OwnSnapshots, list[LogReport]]], title: str
 ) -> list[Verdict]:
-    """Judge what passes did to the rows that they read, whatever came beside or after them."""
+    """Judges each pass by the rows that it read and wrote, whatever came beside or after it."""
     return [_compare(session, columns, (base, made[-1]), logs, title, own=made) for (base, made), logs in own]
 
 
@@ -207,18 +210,18 @@ def _pass_of(table: Table, snapshot: int) -> str:
 
 
 def _nothing_removed(entry: LogReport) -> LogReport:
-    """Returns what can be promised without the rows before: nothing was removed from the snapshot against itself."""
+    """Returns the report that nothing was removed, which can be promised of a snapshot compared with itself."""
     return entry.model_copy(update={cause.name: 0 for cause in CAUSES})
 
 
 def _others_deleted(jvm: JvmTable, before: Mapping[str, Any], after: Mapping[str, Any], wrote: Collection[int]) -> bool:
-    """Returns whether row-level deletes came on files while a pass ran that are not the pass's.
+    """Returns whether commits that are not the pass's put row-level deletes on files while it ran.
 
     Args:
         jvm: the table by Iceberg's JVM API.
         before: scan tasks of the snapshot that the pass read, by path.
-        after: scan tasks of the last one that it made.
-        wrote: sequence numbers of those that it made.
+        after: scan tasks of the last snapshot that it made, by path.
+        wrote: sequence numbers of the snapshots that it made.
     """
     came = (jvm.new_deletes(before[path], after[path]) for path in before.keys() & after.keys())
     return any(number not in wrote for numbers in came for number in numbers)
@@ -239,10 +242,11 @@ def _compare(
     waiting: Collection[str] = (),
     unread: Collection[str] = (),
 ) -> Verdict:
-    """Judge the rows of two snapshots; with `own` those alone that a pass has read or written which made these.
+    """Judges the rows of two snapshots against what passes did to logs between them.
 
-    Files that wait to be split, which others may have made of files before, are passed over, and so are those that are
-    not to be read, where they stand before and after with the same deletes.
+    With `own`, the snapshots that one pass made, only rows that this pass read or wrote are judged. Files in `waiting`,
+    which wait to be split, are passed over, as other writers may have made them of files from before. Files in `unread`
+    are passed over where they stand in both snapshots with the same deletes.
     """
     jvm, name = session.jvm, session.name
     base, current = snapshots

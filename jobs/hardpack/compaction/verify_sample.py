@@ -1,7 +1,7 @@
-"""What the check of a run passes over: of a large log's clean part, as the pass left it alone, all but a sample.
+"""Files that the check of a run does not read: all but a sample of a large log's clean files that the pass left alone.
 
-A file that stands unchanged before and after a pass adds the same rows to both sides. Without it every account of the
-other rows holds as before; only whether its own rows should have gone is not looked at.
+A file that stands unchanged before and after a pass adds the same rows to both sides. Without it, every count of the
+other rows stays right. Only whether its own rows should have gone is not checked.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from hardpack.rules.model import DataFile, LogView
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The part of a log whose rows superseded each other already when its last pass began."""
+    """The part of a log that the pass before its last one had settled: superseded rows had left it already."""
 
     below: int
-    """Offset below which it lies, at most the checkpoint before the last pass."""
+    """Offset below which the part lies, at most the checkpoint before the last pass."""
     read: int
-    """Sequence number up to which the pass before that one had read files."""
+    """Sequence number up to which the settling pass had read files."""
     made: tuple[int, ...]
-    """Sequence numbers of the files that it made."""
+    """Sequence numbers of the files that the settling pass made."""
 
     @classmethod
     def of(cls, table: Table, log: LogReport, base: int | None, made: Sequence[int]) -> Settled | None:
-        """Returns what a pass had settled; None where nobody can tell any more.
+        """Returns the part of a log that a pass settled; None where nobody can tell any more.
 
         Args:
             table: as pyiceberg loaded it.
-            log: what that pass did to the log.
+            log: what the pass did to the log.
             base: the snapshot that it read.
-            made: those that it made.
+            made: the snapshots that it made.
         """
         read = table.snapshot_by_id(base) if base is not None else None
         written = [snapshot for one in made if (snapshot := table.snapshot_by_id(one))]
@@ -47,7 +47,7 @@ class Settled:
         return cls(below, read.sequence_number or 0, tuple(one.sequence_number or 0 for one in written))
 
     def files(self, view: LogView) -> list[DataFile]:
-        """Returns the files whose rows were all settled, and that hold nothing which came after may have superseded.
+        """Returns the files that lie in the settled part, and below every file that the settling pass did not know.
 
         Args:
             view: the log as the last pass read it.
@@ -67,13 +67,13 @@ def passed_over(
     limit: int,
     seed: str,
 ) -> set[str]:
-    """Returns the files that need not be read where a pass left them alone. What may supersede a row is read whole.
+    """Returns the paths of files that need not be read where a pass left them alone; what may supersede a row is read.
 
     Args:
         views: the logs as their last passes read them.
-        settled: of each log that part of which files may be passed over.
-        expired: by log the offset ranges whose tombstones had to go; what may hold one is read.
-        limit: rows up to which a table is read whole, and rows of the sample.
+        settled: by log the part whose files may be passed over.
+        expired: by log the offset ranges whose tombstones had to go; a file that may hold one is read.
+        limit: rows of the logs up to which all files are read, and rows of the sample.
         seed: the same for the same pass.
     """
     if sum(f.rows for view in views for f in view.files) <= limit:

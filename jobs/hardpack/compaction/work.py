@@ -25,7 +25,7 @@ from hardpack.table.state import state_with_history
 
 
 def request_id(asked: list[Any]) -> str:
-    """Names a request by what was asked, so that a retry after the commit finds it done.
+    """Names a request by a hash of what was asked, so that a retry after the commit finds it done.
 
     Args:
         asked: JSON data.
@@ -45,15 +45,15 @@ class PassRequest:
     base: int | None
     """The snapshot that it reads."""
     clock: Callable[[], int] | None = None
-    """Tells how late it is at any later time, as `now` does; None when time stands still."""
+    """Returns the pass's time at a later moment, ms, as `now` is that of its begin; None if time stands still."""
     notes: tuple[str, ...] = ()
     """Remarks for people, such as why a planned log was left out."""
     commit_bytes: int | None = None
-    """Most bytes of files that one commit rewrites, but at least one run of them; None for all of them."""
+    """Most bytes of files that one commit rewrites, but at least one run of files; None for no limit."""
 
     @property
     def plan_summary(self) -> str:
-        """What snapshots' summaries say of who made them."""
+        """The text by which the summary of a snapshot names the request that made it."""
         return f"{self.phase}:{self.plan}"
 
     def report(self, **outcome: Any) -> PassReport:
@@ -68,20 +68,20 @@ class PassRequest:
         )  # fmt: skip
 
     def commit_time(self) -> int:
-        """Returns the time that a commit made now counts from, ms."""
+        """Returns the time, ms, from which the delete horizons of a commit made now count."""
         return max(self.now, self.clock()) if self.clock else self.now
 
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What the rows of a log tell a pass beside which of them are dead."""
+    """What the rows of a log tell a pass, apart from which of them are dead."""
 
     emptied: Sequence[int] = ()
-    """Offsets of the transaction markers of which no row is left."""
+    """Offsets of the markers of transactions of which no row is left."""
     last_batch: tuple[int, int] | None = None
     """`(offset, producer id)` of the transactional row that ends the round."""
     late_tombstones: Sequence[Range] = ()
-    """Offsets of tombstones that came late, among those to which earlier passes gave horizons."""
+    """Offset ranges of late tombstones, among the offsets to which earlier passes gave horizons."""
     expired_to: int = -1
     """The greatest offset of a tombstone that leaves because its horizon has passed, -1 when none does."""
 
@@ -101,7 +101,7 @@ class LogWork(ABC):
 
     @property
     def groups(self) -> list[list[Segment]]:
-        """The segments that become one."""
+        """The segments in groups, each of which becomes one segment."""
         return [[segment] for segment in self.view.segments]
 
     @property
@@ -116,11 +116,11 @@ class LogWork(ABC):
 
     @property
     def buffer_utilization_percent(self) -> float | None:
-        """How much of the room for an offset map is used; None where there is none, or it is not bounded."""
+        """How much of the room for an offset map is used, percent; None without a map, or where it is not bounded."""
         return None
 
     def takes_from(self, reader: SlowestReader) -> bool:
-        """Returns whether the pass takes what has to wait for a reader."""
+        """Returns whether the pass removes a tombstone or marker that has to wait for a reader."""
         return False
 
     @abstractmethod
@@ -130,7 +130,7 @@ class LogWork(ABC):
         Args:
             facts: what the log's rows tell.
             base: the snapshot that the pass read.
-            seen: what it sees.
+            seen: the commits that it sees.
             commit: the time of the commit, ms.
         """
 
@@ -141,13 +141,13 @@ class LogToClean(LogWork):
 
     force: bool = False
     last_mapped: int | None = None
-    """Last offset that the offset map covers, None until it is known; then it is the last below the bound."""
+    """Last offset that the offset map covers; while it is None, the map counts as covering all below the bound."""
     mapped_keys: int | None = None
     """Keys that the offset map holds, None where it is not bounded."""
 
     @cached_property
     def decision(self) -> Decision:
-        """What the rules say of it."""
+        """What the rules decide about the log."""
         return decide(self.view, self.settings, self.now, self.force)
 
     @cached_property
@@ -166,7 +166,7 @@ class LogToClean(LogWork):
 
     @cached_property
     def groups(self) -> list[list[Segment]]:
-        """The segments that become one, of those that Kafka would copy: they begin before the map's end."""
+        """The segments that Kafka would copy, as they begin before the map's end, in groups that become one each."""
         copied = tuple(s for s in self.view.segments if s.base_offset < self.reach.map_end)
         left = self.view.segments[len(copied) :]
         following = left[0].base_offset if left else None
@@ -174,7 +174,7 @@ class LogToClean(LogWork):
 
     @property
     def copied_to(self) -> int:
-        """The end of what Kafka would copy."""
+        """The offset at which the segments end that Kafka would copy."""
         return self.reach.copied_to
 
     @property
@@ -198,7 +198,7 @@ class LogToClean(LogWork):
 
     @property
     def _layout(self) -> tuple[int, ...]:
-        """The base offsets of the segments that the pass leaves; those that it did not come to are as they were."""
+        """The base offsets of the segments that the pass leaves; segments beyond its reach stay as they were."""
         end = self.reach.copied_to
         left_end = max(self.view.state.layout, default=end)
         behind = [s.base_offset for s in self.view.segments if end < s.base_offset < left_end]
@@ -227,7 +227,7 @@ class LogToExpire(LogWork):
 
     @property
     def end(self) -> int:
-        """The checkpoint, behind which no tombstone goes."""
+        """The checkpoint: no tombstone at or beyond it goes."""
         return self.view.state.checkpoint or 0
 
     @property
@@ -241,9 +241,9 @@ class LogToExpire(LogWork):
         return Bounds(self.view.partition, 0, self.end, self.end, self.end, self.ranges)
 
     def state_after(self, facts: LogFacts, base: int | None, seen: SeenCommits, commit: int) -> LogState:
-        """Returns the state without the horizons that were served; late rows stay to be cleaned."""
+        """Returns the state without the horizons that were served; unseen rows stay recorded for phase one."""
         view = self.view
-        # behind the checkpoint tombstones may have come late to where others have their horizon already
+        # beyond the checkpoint, tombstones may have come late among offsets that have their horizon already
         met = covered_to(view.state)
         behind = self.end <= met and any(
             f.min_offset <= met and f.tombstones != 0 and not was_seen(f, view.state) for f in view.files
@@ -265,15 +265,15 @@ class PassWork:
     """Columns as the table calls them now."""
     logs: tuple[LogWork, ...]
     causes: tuple[Cause, ...]
-    """By which rows leave, each row by one of them alone."""
+    """The causes by which rows leave; each row leaves by exactly one of them."""
     rows: LogRows | None = None
     """The logs' rows, None where no row is read."""
     dry_run: bool = False
-    """Whether nothing may be written, key filters neither."""
+    """Whether nothing may be written, not even key filters."""
 
     @property
     def name(self) -> str:
-        """The table's."""
+        """Name of the table."""
         return self.request.table
 
     @property

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     """Two halves of the keys' hashes, and the rows' offsets, rising."""
 
 GATHERED = 4 * 1024 * 1024
-"""Rows after which superseded ones are forgotten, 24 bytes each."""
+"""Rows, 24 bytes each, that are gathered before superseded ones are dropped."""
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """A state, and where to go on. The rows are read once, as they are asked for."""
+    """The state of a topic, and where to go on in Kafka after it. The rows are read once, as they are asked for."""
 
     snapshot_id: int | None
     """The snapshot that is read, None of a table without one."""
     offsets: Mapping[str, int]
-    """By log the offset of the first record in Kafka that the state does not have; a log that the table has no row of
+    """By log the offset of the first record in Kafka that the state does not have; a log that the table does not know
     is not among them."""
     rows: Iterator[pa.RecordBatch]
     """The latest row of each key, in order of offset within each log; a key that was deleted has none."""
@@ -58,7 +58,7 @@ def latest_offsets(columns: LogColumns, rows: Iterator[Rows], salt: bytes) -> ND
         waiting += len(keys)
         if waiting > most:
             parts, waiting = [_reduced(parts)], 0
-            # of keys that are many, half as many rows more may come
+            # with many keys, half as many further rows may come before the next reduction
             most = max(GATHERED, len(parts[0][0]) // 2)
     return _reduced(parts)[2]
 
@@ -76,7 +76,7 @@ def state_rows(columns: LogColumns, read: Callable[[bool], Iterator[Rows]], salt
 
     Args:
         columns: the table's.
-        read: yields the log's rows by offset, with the columns of the key alone or with all.
+        read: yields the log's rows by offset; given True with the columns of the key alone, given False with all.
         salt: of the keys' hashes.
     """
     latest = latest_offsets(columns, read(True), salt)

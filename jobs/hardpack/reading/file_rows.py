@@ -1,4 +1,4 @@
-"""Rows of one data file that are of a log, between two offsets and not deleted, as runs in order of offset."""
+"""The rows of one log in a data file, between two offsets and not deleted, as runs in order of offset."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 Where = Mapping[LogColumn, pa.Scalar]
-"""What rows have to have in some columns; a scalar that is null stands for no value."""
+"""A filter on rows: the value that they have to have in each of some columns; a null scalar stands for no value."""
 
 
 def may_hold(file: LogFile, where: Where) -> bool:
-    """Returns whether a file may have such rows, by the bounds in its manifest.
+    """Returns whether a file may have rows that match a filter, by the bounds in its manifest.
 
     Args:
-        file: one of the table's.
-        where: what rows have to have.
+        file: a file of the table.
+        where: the filter.
     """
     lows, highs = file.listed.lower_bounds or {}, file.listed.upper_bounds or {}
     for column, wanted in where.items():
         value, low, high = wanted.as_py(), lows.get(column.field_id), highs.get(column.field_id)
         kind = cast(PrimitiveType, column.field_type)
-        # Python has dates and times as no numbers, as bounds are; Iceberg's Java puts the bounds of row groups together
-        # by UUIDs' signed halves
+        # bounds of dates and times are numbers, which Python's values are not; Iceberg's Java merges the bounds of row
+        # groups by UUIDs' signed halves, so they prove nothing
         if low is None or high is None or isinstance(kind, UUIDType) or not isinstance(value, str | bytes | int):
             continue
         bounds: tuple[Any, Any] = low, high
         if isinstance(value, str):
-            # a text may have been cut in the middle of a character, and bytes have the same order
+            # a bound of a text may have been cut inside a character, so bytes are compared, which have the same order
             value = value.encode()
         elif isinstance(value, int):
             bounds = from_bytes(kind, low), from_bytes(kind, high)
-        # bounds that were cut are bounds all the same
+        # a bound that was cut is still a bound
         if not bounds[0] <= value <= bounds[1]:
             return False
     return True
@@ -58,14 +58,16 @@ def may_hold(file: LogFile, where: Where) -> bool:
 def runs(
     index: SparseIndex, file: LogFile, projected: Schema, offsets: tuple[int, int], where: Where
 ) -> Iterator[SortedRun]:
-    """Yields a run for each row group that may hold such rows; nothing but the footer is read before it is opened.
+    """Yields a run for each row group that may hold rows that match a filter.
+
+    Before a run is opened, nothing but the footer and Bloom filters is read.
 
     Args:
         index: of the table.
         file: one that holds rows of the log.
-        projected: the columns that rows have.
-        offsets: the least, and the one after the last.
-        where: what rows have to have.
+        projected: the columns to read.
+        offsets: the least offset, and the one after the last.
+        where: the filter.
 
     Raises:
         BadInput: the file is gone or damaged; a run raises the same.
@@ -76,7 +78,7 @@ def runs(
         low, high = index.bounds(file, group, index.columns.offset) or (file.first_offset, file.last_offset)
         if low < end and high >= first and _may_hold(index, file, group, where):
             begins[group] = max(low, first)
-    # these are read only where the bounds, which are at hand, rule nothing out
+    # Bloom filters are read only of row groups that the bounds, which are at hand, do not rule out
     wanted = {column: scalar.as_py() for column, scalar in where.items()}
     for group in index.not_ruled_out(file, list(begins), wanted) if wanted else begins:
         yield SortedRun(begins[group], partial(_rows, index, file, group, projected, offsets, where))
@@ -85,7 +87,7 @@ def runs(
 def _may_hold(index: SparseIndex, file: LogFile, group: int, where: Where) -> bool:
     for column, wanted in where.items():
         value, bounds = wanted.as_py(), index.bounds(file, group, column)
-        # a file may have times without a zone where the table has them with one
+        # a file may have times without a zone where the table has them with one, so times are not compared
         comparable = bounds and type(bounds[0]) is type(value) and not isinstance(value, datetime)
         if comparable and bounds and not bounds[0] <= value <= bounds[1]:
             return False
@@ -104,7 +106,7 @@ def _rows(
     asked = index.files.schema.select(index.columns.offset.name, *(column.name for column in where))
     for batch in index.rows(file, asked, [group]):
         own = slice(at, at := at + len(batch))
-        # a row of another log may have none
+        # a row of another log in the same file may have no offset
         own_offsets[own] = longs(leaf(batch, index.columns.offset).fill_null(-1))
         for column, wanted in where.items():
             keep[own] &= fulfils(leaf(batch, column), wanted)
@@ -118,7 +120,11 @@ def _rows(
 def _in_file_order(
     index: SparseIndex, file: LogFile, group: int, projected: Schema, span: tuple[int, int], gone: NDArray[np.int64]
 ) -> Iterator[Rows]:
-    """Yields rows that need no look ahead, as their file says that they are by offset."""
+    """Yields rows in the order of their file, which says of itself that its rows are by offset.
+
+    Raises:
+        BadInput: they are not.
+    """
     at, last = 0, -1
     for batch in index.rows(file, projected, [group]):
         offsets = longs(leaf(batch, index.columns.offset))

@@ -47,16 +47,16 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """The rows of a log in files that hold those of several."""
+    """The rows of one log in mixed files."""
 
     partition: Partition
     first_offset: int
     end_offset: int
     trouble: str = ""
-    """Why they have no place in a log; empty when they have one."""
+    """Why the rows have no place in a log; empty when they have one."""
 
     def beside(self, other: _Shared | None) -> _Shared:
-        """Returns these rows and others of the same log."""
+        """Returns these rows together with others of the same log."""
         if other is None:
             return self
         first, end = min(self.first_offset, other.first_offset), max(self.end_offset, other.end_offset)
@@ -74,7 +74,7 @@ class ReadableLog:
     end_offset: int
     """The offset after the last row."""
     decided_to: int
-    """Rows below are of no open transaction: a pass has covered them, and none came late."""
+    """Offset below which rows are of no open transaction: a pass has covered them, and none came late."""
     files: tuple[LogFile, ...]
     """By their first offset."""
 
@@ -94,12 +94,12 @@ class SnapshotLogs:
         memory: ManifestCache | None = None,
         partitions: Iterable[Partition] | None = None,
     ) -> None:
-        """Look at the current snapshot.
+        """Reads the metadata of the current snapshot.
 
         Args:
             table: as pyiceberg loaded it.
             settings: that fit the table.
-            memory: what earlier looks at the manifests left.
+            memory: what earlier looks have read of the manifests.
             partitions: only these logs; None for all.
         """
         self.table, self.name, self._settings = table, table_name(table), settings
@@ -111,7 +111,7 @@ class SnapshotLogs:
 
     @property
     def names(self) -> list[str]:
-        """The names of the logs, those in files of several last."""
+        """The names of the logs; logs that only mixed files hold come last."""
         wanted = None if self._wanted is None else {str(p) for p in self._wanted}
         all_names = dict.fromkeys([*self._views, *self._in_shared])
         return [name for name in all_names if wanted is None or name in wanted]
@@ -151,7 +151,7 @@ class SnapshotLogs:
 
     @cached_property
     def _in_shared(self) -> dict[str, _Shared]:
-        """By log the rows in files that hold those of several: nothing but the rows tells whose they are."""
+        """By log its rows in mixed files. The rows are read, as nothing else tells whose they are."""
         shared: dict[str, _Shared] = {}
         files, log, offset = DataFiles.of(self.table), self.columns.log.columns, self.columns.offset
         for file in self._shared:
@@ -181,7 +181,7 @@ class SnapshotLogs:
     @cached_property
     def _tasks(self) -> dict[str, FileScanTask]:
         logs = self.columns.log
-        # a file of several logs has no partition value to be found by
+        # a scan cannot find mixed files by the log, as they have no partition value for it
         narrow = self._wanted is not None and not self._shared
         scan = self.table.scan(row_filter=logs.expression(self._wanted or ())) if narrow else self.table.scan()
         try:
@@ -214,13 +214,16 @@ class SnapshotLogs:
             return False
         nulls, highs = file.null_value_counts or {}, file.upper_bounds or {}
         without = nulls.get(control.field_id) == file.record_count
-        # Iceberg's bound of a truth value is a byte, of false 0
+        # Iceberg's bound of a boolean is one byte, which is 0 for false
         plain = nulls.get(transactional.field_id) == file.record_count or highs.get(transactional.field_id) == b"\0"
         return not (without and plain)
 
 
 def _decided_to(view: LogView | None, shared: _Shared | None) -> int:
-    """Returns up to where passes have covered every row; rows that came late may be of an open transaction."""
+    """Returns the offset up to which passes have covered every row.
+
+    It lies no higher than the first unseen row or row of a mixed file, which may be of an open transaction.
+    """
     if view is None or view.state.checkpoint is None:
         return 0
     return min(first_dirty_offset(view), shared.first_offset if shared else LONG_MAX)

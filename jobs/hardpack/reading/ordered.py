@@ -1,4 +1,4 @@
-"""Rows brought into order with little memory: runs that are in order are merged, others are sorted beside the disk."""
+"""Rows brought into order with little memory: sorted runs are merged, others are sorted through a temporary file."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Rows = tuple["NDArray[np.int64]", pa.RecordBatch]
-"""What rows are ordered by, and the rows."""
+"""The key by which each row is ordered, and the rows."""
 IN_MEMORY = 64 * 1024 * 1024
-"""Bytes of rows up to which they are sorted in memory."""
+"""Most bytes of rows that are sorted in memory."""
 AT_ONCE = 64 * 1024
-"""Rows that are handed on together once they are sorted."""
+"""Rows that are yielded together once they are sorted through a temporary file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SortedRun:
-    """Rows in order, which are not read before it is their turn."""
+    """Rows in order of their keys, which are not read before it is their turn."""
 
     first: int
-    """No row of it stands before."""
+    """A key that is not greater than that of any row."""
     open: Callable[[], Iterator[Rows]]
     name: str = ""
-    """Decides between rows of one place: the run whose name comes first is first."""
+    """Decides between rows of one key: those of the run whose name comes first are first."""
 
 
 class _Head:
-    """What was read of a run and not handed on yet: one batch, and the one after it."""
+    """The batches of a run that are read and not yielded yet: the current one, and the one after it."""
 
     def __init__(self, run: SortedRun) -> None:
         self.name = run.name
@@ -48,18 +48,18 @@ class _Head:
         return 0 if self.now is None else int(self.now[0][-1])
 
     def goes_on_with(self, key: int) -> bool:
-        """Returns whether further rows, not at hand yet, may stand at a place."""
+        """Returns whether rows of a key may go on in batches after the current one."""
         return self.then is not None and self.last == key and int(self.then[0][0]) == key
 
     def grow(self) -> None:
-        """Take the next batch to the one at hand."""
+        """Appends the next batch to the current one."""
         if self.now is None or self.then is None:
             return
         self.now = np.concatenate([self.now[0], self.then[0]]), pa.concat_batches([self.now[1], self.then[1]])
         self.then = next(self._rest, None)
 
     def take(self, key: int) -> Rows | None:
-        """Returns the rows up to a place, and forgets them."""
+        """Removes and returns the rows up to and with a key; None where there are none."""
         if self.now is None:
             return None
         keys, batch = self.now
@@ -72,12 +72,12 @@ class _Head:
 
 
 def merged(runs: Iterable[SortedRun], together: bool = True) -> Iterator[Rows]:
-    """Yields the rows of all runs in order. A run is opened when it is its turn, or when the last batch before it is.
+    """Yields the rows of all runs in order. A run is opened when it is its turn, or during the last batch before that.
 
     Args:
         runs: each in order.
-        together: whether rows of one place are yielded together, for which any number of them is held; else no more
-            than two batches of each run that is being read are.
+        together: whether all rows of one key are yielded together, for which any number of them is held. Otherwise no
+            more than two batches of each open run are held.
     """
     waiting = deque(sorted(runs, key=lambda run: run.first))
     heads: list[_Head] = []
@@ -119,12 +119,12 @@ def _by_place(keys: NDArray[np.int64], batch: pa.RecordBatch) -> Rows:
 
 
 def is_ascending(keys: NDArray[Any]) -> bool:
-    """Returns whether none stands before the one before it."""
+    """Returns whether no key is less than the one before it."""
     return bool((keys[1:] >= keys[:-1]).all())
 
 
 def in_order(rows: Iterator[Rows]) -> Iterator[Rows]:
-    """Yields rows in order that come in none. What is too much for memory lies in a temporary file meanwhile."""
+    """Yields rows sorted by their keys. Above `IN_MEMORY` bytes they lie in a temporary file meanwhile."""
     parts: list[Rows] = []
     size = 0
     for part in rows:
@@ -158,7 +158,7 @@ def _sorted_beside_disk(begun: Sequence[Rows], rest: Iterator[Rows]) -> Iterator
 
 
 def _picked(spilled: pa.RecordBatchFileReader, starts: NDArray[np.int64], rows: NDArray[np.int64]) -> pa.RecordBatch:
-    """Returns some rows of a file of batches in the order asked for; Arrow's own way would load all batches."""
+    """Returns rows of a file of batches in the order of their numbers given; Arrow's own way would load all batches."""
     homes = np.searchsorted(starts, rows, "right") - 1
     by_home = np.argsort(homes, kind="stable")
     parts = []

@@ -45,12 +45,12 @@ class TopicReader:
         memory: ManifestCache | None = None,
         partitions: Collection[Partition] | None = None,
     ) -> None:
-        """Open the current snapshot.
+        """Opens the current snapshot.
 
         Args:
             table: as pyiceberg loaded it.
             settings: that fit the table.
-            memory: what earlier looks at the manifests left.
+            memory: what earlier looks have read of the manifests.
             partitions: only these logs will be asked for; None for any.
 
         Raises:
@@ -74,7 +74,7 @@ class TopicReader:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of footers, page indexes and pages that were read until now."""
+        """Bytes of footers, page indexes and pages that were read so far."""
         return self._index.bytes_read
 
     @property
@@ -86,7 +86,7 @@ class TopicReader:
         """Returns the schema of the batches that are read.
 
         Args:
-            columns: those that are read, None for all.
+            columns: the columns that are read, None for all.
 
         Raises:
             BadInput: the table has not one of them.
@@ -95,11 +95,11 @@ class TopicReader:
         return pa.schema([(name, types.field(name).type) for name in self._chosen(columns)])
 
     def beginning_offsets(self) -> dict[str, int]:
-        """Returns by log its first offset, as Kafka's consumer does: compaction does not move it."""
+        """Returns the first offset of each log, by log, as Kafka's consumer does: compaction does not move it."""
         return {name: self._logs.log(name).first_offset for name in self.partitions}
 
     def end_offsets(self) -> dict[str, int]:
-        """Returns by log the offset after its last row, as Kafka's consumer does."""
+        """Returns the offset after the last row of each log, by log, as Kafka's consumer does."""
         return {name: self._logs.log(name).end_offset for name in self.partitions}
 
     def seek(self, partition: Partition, offset: int) -> Found | None:
@@ -115,7 +115,7 @@ class TopicReader:
             partition: the log.
             time: ms since the epoch.
         """
-        # Kafka has no times before 1970, and -1 for none
+        # Kafka has no times before 1970, and a row without a time, which has -1, must not be found
         return self._first(partition, Sought("time", max(time, 0)))
 
     def _first(self, partition: Partition, sought: Sought) -> Found | None:
@@ -170,9 +170,9 @@ class TopicReader:
     def bootstrap(self, partitions: Iterable[Partition] | None = None) -> Bootstrap:
         """Returns the latest row of each key, and by log the offset at which to go on in Kafka.
 
-        Who takes the rows as its state and consumes from these offsets on misses no record and gets none twice, if the
-        sink brings each log's records in order. Rows without a key are of no state. It holds 24 bytes for each key, and
-        while they are put together about 90.
+        A consumer that takes the rows as its state and goes on in Kafka at these offsets misses no record and gets none
+        twice, if the sink brings each log's records in order. Rows without a key are left out. It holds 24 bytes for
+        each key, and about 90 while it puts them together.
 
         Args:
             partitions: the logs, None for all.
@@ -211,7 +211,7 @@ class TopicReader:
         )
 
     def _timed(self, read: partial[Iterator[Rows]]) -> Iterator[Rows]:
-        """Yields rows with the greatest timestamp until then, by which they are put among those of other logs."""
+        """Yields rows with the greatest timestamp so far as key, by which they are mixed with rows of other logs."""
         latest = -LONG_MAX
         for _, batch in read():
             times = np.maximum.accumulate(np.maximum(as_millis(leaf(batch, self.columns.timestamp)), latest))
@@ -227,7 +227,7 @@ class TopicReader:
             outcomes = self._outcomes(log, start, transactions)
             end = min(end, outcomes.last_stable)
         names = [*chosen, *(transactions.names if transactions else ())]
-        # where an offset stands twice, the row that stands for it may have another key
+        # where an offset stands twice, the row that is kept may have another key, so the key is compared after that
         late = only if only and log.may_repeat else {}
         rows = self._rows(log, [*names, *(c.name for c in late)], (start, end), {} if late else only, log.files)
         for keys, batch in rows:
@@ -240,7 +240,7 @@ class TopicReader:
                 yield (keys, batch) if seen.all() else (keys[seen], batch.filter(pa.array(seen)))
 
     def _outcomes(self, log: ReadableLog, start: int, columns: TransactionColumns) -> Outcomes:
-        # all that a pass has covered is decided
+        # rows that a pass has covered are of no open transaction
         begin = min(start, log.decided_to)
         files = log.files if log.may_repeat else tuple(file for file in log.files if file.transactions)
         return Outcomes.of(
@@ -250,7 +250,7 @@ class TopicReader:
     def _rows(
         self, log: ReadableLog, names: Iterable[str], offsets: tuple[int, int], only: Where, files: Iterable[LogFile]
     ) -> Iterator[Rows]:
-        """Yields the rows of a log by offset, one for each; a file is opened when it is its turn."""
+        """Yields the rows of a log by offset, one row for each offset; a file is opened when it is its turn."""
         mapped, (start, end) = self.columns, offsets
         needed = [c.name for c in (mapped.offset, mapped.leader_epoch) if c]
         projected, own = self.table.schema().select(*dict.fromkeys([*names, *needed])), self._of_log(log)
@@ -299,7 +299,7 @@ class TopicReader:
         return all_columns if columns is None else list(dict.fromkeys(columns))
 
     def _of_key(self, given: bytes | str | None) -> Where | None:
-        """Returns what rows of a key have; None where no row can have it, as it stands for none."""
+        """Returns the filter for rows of a key; None where no row can match, as what was given stands for no key."""
         if given is None:
             return {}
         try:
@@ -311,14 +311,14 @@ class TopicReader:
         return None if absent or all(v is None for v in values.values()) else arrow_values(values)
 
     def _of_log(self, log: ReadableLog) -> Where:
-        """Returns what rows of a log have, by which they are told from others of the same file."""
+        """Returns the filter that tells rows of a log from rows of other logs in the same file."""
         columns = self.columns.log
         values = columns.values(log.name) or ()
         return arrow_values(dict(zip(columns.columns, values, strict=True))) if values else {}
 
 
 def listed(given: Any) -> list[Any] | None:
-    """Returns names as a list, where somebody may have given one instead of several."""
+    """Returns names as a list, where one name may be given instead of several; None stays None."""
     if given is None:
         return None
     return [given] if isinstance(given, str | int) else list(given)

@@ -1,4 +1,4 @@
-"""Offsets that stand twice, read as one row: the one that a pass would keep."""
+"""Offsets that stand twice, read as one row: the row that a pass would keep."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OneRowAnOffset:
     columns: LogColumns
 
     def of(self, rows: Iterator[Rows]) -> Iterator[Rows]:
-        """Yields the rows without those that stand for nothing.
+        """Yields one row for each offset.
 
         Args:
             rows: in order; all of one offset come together.
@@ -41,7 +41,7 @@ class OneRowAnOffset:
     def _settled(self, offsets: np.ndarray, batch: pa.RecordBatch) -> Rows:
         epochs = np.zeros(len(batch), np.int64)
         if self.columns.leader_epoch:
-            # Kafka's epochs begin with 0
+            # Kafka's epochs begin with 0, so a row without one has the least
             epochs = np.asarray(leaf(batch, self.columns.leader_epoch).cast(pa.int64()).fill_null(-1))
             order = np.lexsort((-epochs, offsets))
             if not is_ascending(order):
@@ -67,7 +67,7 @@ class OneRowAnOffset:
 
 
 def _equal(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
-    """Returns whether two rows are equal, where a number that is none is equal to another."""
+    """Returns whether two rows are equal, where NaN is equal to NaN."""
     return all(a.equals(b) or _alike(a, b) for a, b in zip(one.columns, other.columns, strict=True))
 
 
@@ -75,5 +75,5 @@ def _alike(one: pa.Array, other: pa.Array) -> bool:
     try:
         return repr(one.to_pylist()) == repr(other.to_pylist())
     except (ValueError, OverflowError):
-        # Python has no text or date for it, and Arrow says that they differ
+        # Python cannot represent the value, and Arrow says that the two differ
         return False

@@ -44,11 +44,11 @@ class Sought:
     value: int
 
     def may_be_up_to(self, offset: int, time: int) -> bool:
-        """Returns whether it may be among rows of which these are the greatest offset and timestamp."""
+        """Returns whether the row sought may be among rows of which these are the greatest offset and timestamp."""
         return (offset if self.by == "offset" else time) >= self.value
 
     def least(self, offset: int) -> int:
-        """Returns the least offset that it can have among rows of which this is the least."""
+        """Returns the least offset that the row sought can have among rows of which this is the least offset."""
         return max(offset, self.value) if self.by == "offset" else offset
 
 
@@ -58,9 +58,9 @@ class _Place(NamedTuple):
     group: int
     page: int
     row: int
-    """In the row group."""
+    """Position of the row in the row group."""
     timestamp: int | None
-    """ms, None where it was not looked at."""
+    """ms since the epoch, None where it was not read."""
 
 
 def first_row(index: SparseIndex, log: str, files: Iterable[LogFile], where: Where, sought: Sought) -> Found | None:
@@ -68,9 +68,9 @@ def first_row(index: SparseIndex, log: str, files: Iterable[LogFile], where: Whe
 
     Args:
         index: the table's.
-        log: its name.
-        files: the log's, by their first offset.
-        where: what rows of the log have in files that hold others too.
+        log: name of the log.
+        files: the log's files, by their first offset.
+        where: the filter for rows of the log in mixed files.
         sought: what is looked for.
 
     Raises:
@@ -104,7 +104,7 @@ def _time(index: SparseIndex, place: _Place, opened: CountedFile) -> int:
 def _first_in_file(
     index: SparseIndex, file: LogFile, where: Where, sought: Sought, best: int, opened: CountedFile
 ) -> _Place | None:
-    """Returns the first row of a file that is sought, if its offset is less than the best there is."""
+    """Returns the first row sought in a file, if its offset is less than `best`; else None."""
     first = None
     for least, group in _row_groups(index, file, sought):
         if sought.least(least) >= (first.offset if first else best):
@@ -128,7 +128,7 @@ def _first_in_file(
 
 
 def _row_groups(index: SparseIndex, file: LogFile, sought: Sought) -> list[tuple[int, int]]:
-    """Returns the least offset and the number of each row group that may hold what is sought, by the offset."""
+    """Returns least offset and number of each row group that may hold the row sought, sorted by that offset."""
     groups = []
     for group in index.row_groups(file):
         low, high = index.bounds(file, group, index.columns.offset) or (file.first_offset, file.last_offset)
@@ -140,7 +140,7 @@ def _row_groups(index: SparseIndex, file: LogFile, sought: Sought) -> list[tuple
 def _pages(
     index: SparseIndex, opened: CountedFile, file: LogFile, group: int, sought: Sought
 ) -> list[tuple[int, int, RowRange]]:
-    """Returns the least offset, number and rows of each page of offsets that may hold what is sought, by the offset."""
+    """Returns least offset, number and rows of each page of offsets that may hold the row sought, by that offset."""
     offsets = index.pages(opened, file, group, index.columns.offset)
     times = index.pages(opened, file, group, index.columns.timestamp) if sought.by == "time" else None
     pages = []

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 REMEMBERED = 1_000
-"""Data files of which the footer and the deleted rows are remembered, and column chunks of which the pages are."""
+"""Most data files whose footer and deleted rows are kept in memory, and most column chunks whose pages are."""
 PER_MILLI = {"milliseconds": 1, "microseconds": 1000, "nanoseconds": 1_000_000}
-"""Parquet's units of time, how many there are in one ms."""
+"""How many of each of Parquet's units of time there are in one ms."""
 RowRange = tuple[int, int]
-"""From which row of a row group to the one before which."""
+"""The number of the first row, and the one after the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class _ParquetFile:
     numbers: dict[int, int]
     """By field id, the number of the Parquet column."""
     begins: list[int]
-    """Positions at which the row groups begin."""
+    """Positions at which the row groups begin, and the one at which the last ends."""
 
 
 @dataclass
@@ -62,11 +62,11 @@ class SparseIndex:
     _known: dict[str, _ParquetFile] = field(default_factory=dict)
     _pages: dict[tuple[str, int, int], ColumnPages] = field(default_factory=dict)
     _deletes: dict[str, dict[str, BitMap]] = field(default_factory=dict)
-    """By delete file, and by the data files that it names. Each lies on many files, so none is forgotten."""
+    """Deleted positions by delete file and data file. A delete file may lie on many data files, so none is dropped."""
     _gone: dict[str, BitMap] = field(default_factory=dict)
 
     def by_pieces(self, file: LogFile, work: Callable[[CountedFile], T]) -> T:
-        """Returns what some work finds in a file of which it reads pieces.
+        """Runs work that reads pieces of a file, and returns what the work returns.
 
         Raises:
             BadInput: the file is gone, damaged or no Parquet file.
@@ -105,7 +105,7 @@ class SparseIndex:
         return self._known[path]
 
     def rows(self, file: LogFile, projected: Schema, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """Yields some columns of all rows in some row groups, whatever was deleted; the footer is at hand.
+        """Yields some columns of all rows in some row groups, deleted rows too; the footer is not read again.
 
         Raises:
             BadInput: the file is gone or damaged.
@@ -124,7 +124,7 @@ class SparseIndex:
         return RISING.encode() in (self._of(file).footer.arrow.metadata or {})
 
     def positions(self, file: LogFile, group: int) -> RowRange:
-        """Returns the position of a row group's first row, and the one after its last."""
+        """Returns the position of a row group's first row, and the position after its last one."""
         begins = self._of(file).begins
         return begins[group], begins[group + 1]
 
@@ -137,14 +137,14 @@ class SparseIndex:
         try:
             return (stats.min, stats.max) if stats is not None and stats.has_min_max else None
         except (ValueError, OverflowError):
-            # Python has no text or date for it
+            # Python cannot represent the value
             return None
 
     def not_ruled_out(self, file: LogFile, groups: Sequence[int], wanted: Mapping[LogColumn, Any]) -> list[int]:
-        """Returns the row groups that may have a row with some values, by their Bloom filters, where there are any.
+        """Returns the row groups that may have a row with the wanted values, by their Bloom filters, if they have any.
 
         Args:
-            file: of which they are.
+            file: the file of the row groups.
             groups: their numbers.
             wanted: the values, as Python has them.
 
@@ -160,19 +160,19 @@ class SparseIndex:
         )
 
     def _bloom_filters(self, file: LogFile, group: int, wanted: Mapping[LogColumn, Any]) -> Iterator[tuple[int, bytes]]:
-        """Yields where each begins, and what it hashes of the value that is asked for."""
+        """Yields of each Bloom filter where it begins in the file, and the bytes of the wanted value that it hashes."""
         parquet = self._of(file)
         for column, value in wanted.items():
             if (number := parquet.numbers.get(column.field_id)) is None:
                 continue
             chunk = parquet.footer.arrow.row_group(group).column(number)
-            # pyarrow tells where they are from its version 25 on
+            # pyarrow tells where Bloom filters begin from its version 25 on
             start, hashed = getattr(chunk, "bloom_filter_offset", None), hashed_bytes(value, chunk.physical_type)
             if start is not None and hashed is not None:
                 yield start, hashed
 
     def latest(self, file: LogFile, group: int) -> int:
-        """Returns the greatest timestamp of a row group, ms; Long.MAX where nothing tells it."""
+        """Returns the greatest timestamp of a row group, ms; -1 without that column, Long.MAX if nothing tells it."""
         parquet, column = self._of(file), self.columns.timestamp
         if (number := parquet.numbers.get(column.field_id)) is None:
             return -1
@@ -191,10 +191,10 @@ class SparseIndex:
         return self._pages[at]
 
     def values(self, opened: CountedFile, file: LogFile, group: int, column: LogColumn, rows: RowRange) -> pa.Array:
-        """Returns what a column has in some rows of a row group, in Parquet's physical type if the file has it."""
+        """Returns a column's values in some rows of a row group, in Parquet's physical type if the file has it."""
         if (pages := self.pages(opened, file, group, column)) is not None:
             return pages.values(opened, *rows)
-        # the same in all rows: a partition value, a default, or null
+        # a column that the file does not have is the same in all rows: a partition value, a default, or null
         first = next(self.files.rows(file.content, self.files.schema.select(column.name), [group]))
         return pa.repeat(leaf(first, column)[0], rows[1] - rows[0])
 
@@ -208,7 +208,7 @@ class SparseIndex:
         return as_millis(times, self._per_milli(file) or 1)
 
     def in_millis(self, file: LogFile, raw: Any) -> int | None:
-        """Returns a bound of the timestamp's column in ms, None where it tells nothing."""
+        """Returns a bound of the timestamp column, as Parquet has it, in ms; None where it tells nothing."""
         per = self._per_milli(file)
         return raw // per if isinstance(raw, int) and per else None
 
@@ -222,7 +222,7 @@ class SparseIndex:
         return PER_MILLI.get(kind.get("timeUnit", ""))
 
     def deleted(self, file: LogFile, positions: RowRange) -> NDArray[np.int64]:
-        """Returns which of some rows row-level deletes took, counted from the first of them.
+        """Returns which rows of a range row-level deletes took, as numbers that count from the first row of the range.
 
         Raises:
             BadInput: a delete file is gone, damaged or of a format that is not read here.
@@ -248,17 +248,17 @@ K = TypeVar("K")
 
 
 def _keep(remembered: dict[K, T], at: K, what: T) -> None:
-    """Remember something, and forget what was remembered first when there is too much."""
+    """Adds an entry, and drops the oldest one if there are `REMEMBERED` already."""
     if len(remembered) >= REMEMBERED:
         remembered.pop(next(iter(remembered)))
     remembered[at] = what
 
 
 def fulfils(column: pa.Array, wanted: pa.Scalar) -> NDArray[np.bool_]:
-    """Returns which values of a column are the one that is wanted; a scalar that is null stands for no value."""
+    """Returns which values of a column equal the wanted one; a null scalar stands for no value."""
     if not wanted.is_valid:
         return np.asarray(column.is_null().to_numpy(zero_copy_only=False))
-    # pages have texts as bytes
+    # pages hold texts as bytes
     same = column if column.type == wanted.type else column.cast(wanted.type)
     return np.asarray(pc.fill_null(pc.equal(same, wanted), False))
 

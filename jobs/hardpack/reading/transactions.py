@@ -30,7 +30,7 @@ NOBODY = -1
 
 
 class Roles(NamedTuple):
-    """What rows are in transactions, row by row."""
+    """The part that rows play in transactions; each array has one entry for each row."""
 
     offsets: NDArray[np.int64]
     producers: NDArray[np.int64]
@@ -39,7 +39,7 @@ class Roles(NamedTuple):
     aborts: NDArray[np.bool_]
 
     def of_producers(self, rows: NDArray[np.bool_]) -> dict[int, NDArray[np.intp]]:
-        """Returns by producer which of some rows are its."""
+        """Returns by producer the numbers of its rows, of those that a mask chooses."""
         own = np.flatnonzero(rows)
         together = own[np.argsort(self.producers[own], kind="stable")]
         names, firsts = np.unique(self.producers[together], return_index=True)
@@ -48,7 +48,7 @@ class Roles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionColumns:
-    """The columns that tell of transactions, and the offset's."""
+    """The columns that tell of transactions, and that of the offset."""
 
     offset: LogColumn
     producer_id: LogColumn
@@ -57,7 +57,7 @@ class TransactionColumns:
 
     @classmethod
     def of(cls, columns: LogColumns) -> TransactionColumns | None:
-        """Returns those of a table, None where its rows are of no transactions."""
+        """Returns these columns of a table, None where it maps no columns of transactions."""
         if columns.producer_id and columns.transactional and columns.control:
             return cls(columns.offset, columns.producer_id, columns.transactional, columns.control)
         return None
@@ -68,7 +68,7 @@ class TransactionColumns:
         return [c.name for c in (self.offset, self.producer_id, self.transactional, self.control)]
 
     def roles(self, batch: pa.RecordBatch) -> Roles:
-        """Returns what the rows of a batch with these columns are."""
+        """Returns the part that each row of a batch with these columns plays."""
         control_cells = leaf(batch, self.control)
         control = np.asarray(control_cells.is_valid().to_numpy(zero_copy_only=False))
         types = pc.utf8_lower(control_cells.cast(pa.string()))
@@ -93,7 +93,7 @@ class Outcomes:
 
     @classmethod
     def of(cls, columns: TransactionColumns, batches: Iterable[pa.RecordBatch]) -> Outcomes:
-        """Finds the outcomes.
+        """Finds how the transactions of a log ended, by its rows.
 
         Args:
             columns: the table's.

@@ -31,7 +31,7 @@ class OpenTable(Protocol):
 
 
 class ReadVerbs(ABC):
-    """What is read of the tables of one catalog. No verb of these starts a JVM."""
+    """The verbs that read the tables of one catalog as topics. None of them starts a JVM."""
 
     @abstractmethod
     def session(self, table: str) -> OpenTable:

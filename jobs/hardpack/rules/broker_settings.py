@@ -19,18 +19,18 @@ TIMES = {
     "retention.ms": {"log.retention.ms": 1, "log.retention.minutes": 60_000, "log.retention.hours": HOUR_MS},
     "segment.ms": {"log.roll.ms": 1, "log.roll.hours": HOUR_MS},
 }
-"""Times that the broker knows in several units, in ms each; the first that is given counts."""
+"""By topic setting, the broker's names for a time, with the ms in one unit of each; the first name given counts."""
 ELSEWHERE = {
     "log.cleaner.backoff.ms": "the policy's schedule says how often it looks",
     "log.cleaner.enable": "a policy that has a schedule cleans",
     "log.retention.check.interval.ms": "the policy's schedule says how often it looks",
     "log.cleaner.io.buffer.size": "Spark has buffers of its own",
 }
-"""Settings of the broker's cleaner that have no place in a policy's settings, and what stands for them."""
+"""Settings of the broker that a policy cannot set, each with what takes its place."""
 
 
 def as_topic_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns settings by the topic's names; one that is given by both names counts as the topic's, as in Kafka.
+    """Returns settings under the topic's names. Where both names of a setting are given, the topic's wins, as in Kafka.
 
     Args:
         given: values by names of a topic's or a broker's settings.
@@ -55,5 +55,5 @@ def _millis(name: str, value: str, unit: int) -> str:
         number = int(value)
     except ValueError:
         raise ValueError(f"{name} is {value!r}, expected a whole number, or -1 for ever") from None
-    # below 0 is for ever, whatever the unit (KafkaConfig.logRetentionTimeMillis)
+    # a time below 0 means for ever, whatever its unit (KafkaConfig.logRetentionTimeMillis)
     return str(-1 if number < 0 else min(number * unit, LONG_MAX))

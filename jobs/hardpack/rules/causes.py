@@ -13,12 +13,12 @@ class Cause(NamedTuple):
     """One cause of removal."""
 
     name: str
-    """The field of a log's report that counts its rows."""
+    """The field of a log's report that counts the rows removed by this cause."""
     label: str
-    """The heading of a column."""
+    """The cause's name for people, as in the heading of a column."""
     meaning: str
     leaves_storage: bool = True
-    """Whether its rows must leave the storage at once, so that no deletion vector merely hides them (invariant 5)."""
+    """Whether rows removed by it must leave the storage at once, not merely under a deletion vector (invariant 5)."""
 
 
 SUPERSEDED = Cause("superseded", "superseded", "a later row of the same key is there", leaves_storage=False)
@@ -31,16 +31,16 @@ EXPIRED_MARKER = Cause(
 DUPLICATE = Cause("duplicate", "duplicates", "the offset stood twice")
 RETENTION = Cause("retention", "retention", "the segment was past retention.ms or retention.bytes")
 CAUSES = (SUPERSEDED, NULL_KEY, EXPIRED_TOMBSTONE, ABORTED, EXPIRED_MARKER, DUPLICATE, RETENTION)
-"""Each with a field in `hardpack.compaction.report.LogReport`."""
+"""All causes; each has a field in `hardpack.compaction.report.LogReport`."""
 
 
 def rows_removed(log: Any, cause: Cause) -> int:
-    """Returns the rows of a log's report that one cause took; the report may be JSON's mapping."""
+    """Returns how many rows of a log one cause removed, by the log's report or by that report as a JSON mapping."""
     return int(log.get(cause.name, 0) if isinstance(log, Mapping) else getattr(log, cause.name))
 
 
 def removed_by_cause(logs: Iterable[Any]) -> dict[Cause, int]:
-    """Returns the rows that some logs lost by each cause that took any, in the order of the list."""
+    """Returns how many rows each cause removed from logs, for causes that removed any, in the order of `CAUSES`."""
     reports = list(logs)
     sums = {cause: sum(rows_removed(log, cause) for log in reports) for cause in CAUSES}
     return {cause: rows for cause, rows in sums.items() if rows}

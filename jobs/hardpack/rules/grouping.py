@@ -10,17 +10,17 @@ from hardpack.rules.model import DataFile, Segment
 T = TypeVar("T")
 
 OFFSET_SPAN = 2**31 - 1
-"""A segment's offsets are kept relative to its base in four bytes."""
+"""Greatest distance of an offset from its segment's base, which Kafka keeps in four bytes."""
 
 
 def in_packs(things: Iterable[T], size: Callable[[T], int], most: int, most_things: int | None = None) -> list[list[T]]:
-    """Returns neighbours in packs that hold no more than so much, but one thing at least.
+    """Cuts a sequence into packs of neighbours whose sizes add up to `most` at most; a larger thing is a pack alone.
 
     Args:
         things: in their order.
-        size: of one.
-        most: of a pack.
-        most_things: of a pack, None for any number.
+        size: returns the size of one thing.
+        most: greatest size of a pack.
+        most_things: greatest number of things in a pack, None for any number.
     """
     packs: list[list[T]] = []
     held = 0
@@ -37,13 +37,13 @@ def in_packs(things: Iterable[T], size: Callable[[T], int], most: int, most_thin
 def group_segments(
     segments: Sequence[Segment], segment_bytes: int, bound: int, following: int | None = None
 ) -> list[list[Segment]]:
-    """Returns the neighbours that become one segment, greedily from the first.
+    """Groups neighbouring segments that become one segment, greedily from the first.
 
-    The next one joins while the sizes before cleaning stay within `segment_bytes` and the offsets within four bytes;
-    an empty one always does.
+    The next segment joins while the sizes before cleaning stay within `segment_bytes` and the offsets within four
+    bytes. An empty segment joins whatever its offsets.
 
     Args:
-        segments: those a pass copies, in offset order.
+        segments: the segments that a pass copies, in offset order.
         segment_bytes: most bytes of a group.
         bound: end of the round, which bounds the last segment's offsets.
         following: base offset of the segment after them, when the pass ends before the round's end.
@@ -70,19 +70,19 @@ def group_segments(
 def files_to_rewrite(
     groups: Sequence[Sequence[Segment]], living: Mapping[str, int], fixed: Collection[str] = ()
 ) -> list[list[DataFile]]:
-    """Returns the hit files and small ones beside them, in runs that become one new file each.
+    """Returns runs of files to rewrite: all hit files, which hold a row to drop, and small clean files beside them.
 
-    A run that grows too large becomes several.
+    Each run becomes one new file, or several if that would grow too large.
 
-    Inside one of Kafka's groups neighbours go together: hit files always, a clean file when it is no larger than what
-    is written beside it anyway. So a byte is written again only into a file of twice the size, and large clean files
-    stay. A file that stays ends the run, so that the new files' offset ranges keep apart from its own; so does one in
-    another Iceberg partition, which no file can be one with.
+    A run lies inside one of Kafka's groups and consists of neighbours. A hit file always joins its neighbour. A clean
+    file joins when it is no larger than what is written beside it anyway. So a byte is written again only into a file
+    of twice the size, and large clean files stay. A file that stays ends the run, which keeps the offset ranges of new
+    files apart from its own. A file of another Iceberg partition ends the run too, as no file can span partitions.
 
     Args:
-        groups: segments that become one.
-        living: bytes that are left of each hit file, by path.
-        fixed: clean files that must stay.
+        groups: the segments of each group, which become one segment.
+        living: bytes that a rewrite leaves of each hit file, by path.
+        fixed: paths of files that may not join a run as clean files.
     """
     return [run for group in groups for run in _runs([f for s in group for f in s.files], living, fixed)]
 

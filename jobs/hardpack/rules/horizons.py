@@ -1,7 +1,7 @@
 """Delete horizons of one log: a short list of `(up to offset, horizon ms)`, by rising offset.
 
 All tombstones first cleaned in one pass share a horizon (Kafka sets it per batch at the first recopy,
-MemoryRecords.filterTo), so one entry per pass is enough. Markers of emptied transactions have theirs one by one.
+MemoryRecords.filterTo), so one entry per pass is enough. Markers of emptied transactions are listed one by one.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from hardpack.rules.times import LONG_MAX, LONG_MIN, plus
 Range = tuple[int, int]
 """Offsets from (inclusive) to (inclusive)."""
 UNDATED = LONG_MAX
-"""Stands for the horizon of tombstones that came late and that no pass has covered yet; no pass gives it."""
+"""Takes the place of a horizon where tombstones still wait for a pass to give them one; it is never due."""
 NEVER = UNDATED - 1
-"""The horizon where delete.retention.ms says that tombstones stay."""
+"""The horizon of tombstones that never go, as where delete.retention.ms says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a phase one went. Offsets.
+    """How far a phase one goes. All values are offsets.
 
-    Kafka recopies whole segments, so with a full offset map `copied_to` lies behind the checkpoint: what is in
-    between keeps its rows but for aborted ones, and its tombstones get their horizon.
+    Kafka recopies whole segments, so with a full offset map `copied_to` lies beyond the checkpoint. Between the two,
+    only aborted rows leave, and tombstones get their horizon.
     """
 
     first_dirty: int
@@ -37,26 +37,26 @@ class Reach:
 
 
 def horizon_from(commit: int, delete_retention_ms: int) -> int:
-    """Returns the delete horizon, ms, of the tombstones that a pass meets first which commits at this time, ms."""
+    """Returns the delete horizon, ms, that a pass with its commit at this time, ms, gives to tombstones new to it."""
     return min(plus(commit, delete_retention_ms), NEVER)
 
 
 def with_horizon(horizons: tuple[Horizon, ...], up_to: int, horizon_ms: int) -> tuple[Horizon, ...]:
-    """Gives a horizon to the tombstones up to an offset that lie behind all that have one; the others keep theirs."""
+    """Returns the horizons with one for tombstones after the last entry and up to `up_to`; earlier ones keep theirs."""
     if horizons and up_to <= horizons[-1][0]:
         return horizons
-    # each pass gives this one, and the list must not grow by it
+    # while tombstones never go, every pass gives NEVER, and the list must not grow with each of them
     before = horizons[:-1] if horizons and horizons[-1][1] == horizon_ms == NEVER else horizons
     return (*before, (up_to, horizon_ms))
 
 
 def with_ranges(horizons: tuple[Horizon, ...], ranges: Collection[Range], horizon_ms: int) -> tuple[Horizon, ...]:
-    """Gives a horizon of their own to tombstones that came late, between others that keep theirs.
+    """Returns the horizons with one of its own for late tombstones; the tombstones around them keep theirs.
 
     Args:
-        horizons: before; offsets behind the last entry are left to `with_horizon`.
-        ranges: offsets that hold tombstones which came late, and no others.
-        horizon_ms: theirs, ms since the epoch.
+        horizons: the entries before; offsets after the last one are left to `with_horizon`.
+        ranges: offset ranges of the late tombstones; every tombstone inside gets the horizon.
+        horizon_ms: the horizon of the late tombstones, ms since the epoch.
     """
     if not horizons or not ranges:
         return horizons
@@ -64,14 +64,14 @@ def with_ranges(horizons: tuple[Horizon, ...], ranges: Collection[Range], horizo
     inside = [(low, min(high, end)) for low, high in ranges if low <= end]
     edges = sorted({up_to for up_to, _ in horizons} | {low - 1 for low, _ in inside} | {high for _, high in inside})
     pieces = [(e, horizon_ms if in_ranges(tuple(inside), e) else _at(horizons, e)) for e in edges]
-    # an entry that says what the next one says is not needed, but for those that were there
+    # a new entry is needed only where its horizon differs from the next one's; entries from before stay
     before = {up_to for up_to, _ in horizons}
     following = [ms for _, ms in pieces[1:]] + [None]
     return tuple(p for p, after in zip(pieces, following, strict=True) if p[0] in before or p[1] != after)
 
 
 def _undated(horizons: tuple[Horizon, ...]) -> list[Range]:
-    """Returns the offsets of tombstones that no pass has covered yet; nothing else is between others and never due."""
+    """Returns the offset ranges in which tombstones still wait for a pass to give them a horizon."""
     starts = (LONG_MIN, *(up_to + 1 for up_to, _ in horizons))
     return [(start, up_to) for start, (up_to, ms) in zip(starts, horizons, strict=False) if ms == UNDATED]
 
@@ -83,7 +83,7 @@ def _at(horizons: tuple[Horizon, ...], offset: int) -> int:
 def covered_to(state: LogState) -> int:
     """Returns the last offset to which passes gave horizons, -1 when they gave none.
 
-    It may lie behind the checkpoint.
+    It may lie beyond the checkpoint.
     """
     return state.horizons[-1][0] if state.horizons else -1
 
@@ -94,9 +94,9 @@ def horizon_of(state: LogState, offset: int) -> int | None:
 
 
 def without_empty(horizons: tuple[Horizon, ...], files: Iterable[DataFile]) -> tuple[Horizon, ...]:
-    """Forgets the horizons of ranges in which no file can hold a tombstone.
+    """Returns the horizons without the entries of ranges in which no file can hold a tombstone.
 
-    The range then counts to the next entry, whose horizon is another: that changes nothing where there is none.
+    Such a range then falls to the next entry, whose horizon is another. That changes nothing, as no tombstone is there.
     """
     spans: list[Range] = []
     for low, high in sorted((f.min_offset, f.max_offset) for f in files if f.tombstones != 0):
@@ -115,11 +115,11 @@ def without_empty(horizons: tuple[Horizon, ...], files: Iterable[DataFile]) -> t
 
 
 def dated_anew(state: LogState, horizon_ms: int) -> LogState:
-    """Returns the state with one horizon for all tombstones that passes have met, as other rows are tombstones now.
+    """Returns the state with one horizon for all offsets that passes have covered, as the tombstone rule has changed.
 
     Args:
         state: of the log.
-        horizon_ms: the horizon, or `UNDATED`, so that the next phase one gives them theirs.
+        horizon_ms: the horizon, or `UNDATED` to let the next phase one give one.
     """
     if state.checkpoint is None:
         return state
@@ -127,9 +127,9 @@ def dated_anew(state: LogState, horizon_ms: int) -> LogState:
 
 
 def dated(state: LogState, horizon_ms: int) -> LogState:
-    """Returns the state with this horizon, ms, where a rollback left tombstones without one.
+    """Returns the state with this horizon, ms, for tombstones below the checkpoint that a rollback left without one.
 
-    Late ones that no pass has covered lie at the checkpoint or behind it, and wait for that pass.
+    Undated tombstones at the checkpoint or beyond it are late ones, and wait for the pass that covers them.
     """
     undated = {up_to for start, up_to in _undated(state.horizons) if start < (state.checkpoint or 0)}
     return replace(state, horizons=tuple((o, horizon_ms if o in undated else ms) for o, ms in state.horizons))
@@ -138,16 +138,16 @@ def dated(state: LogState, horizon_ms: int) -> LogState:
 def undone_clock(
     state: LogState, now: int, delete_retention_ms: int, right_before: Collection[int] | None = None
 ) -> LogState:
-    """Returns the state when the last phases one were made by a clock in the future.
+    """Returns the state with the horizons put right that phases one gave by a clock in the future.
 
-    What they gave a horizon counts from `now`, but for what is never due.
+    Such a horizon becomes `now` plus `delete_retention_ms`, unless it is earlier. Horizons that are never due stay.
 
     Args:
         state: of the log.
         now: ms since the epoch.
-        delete_retention_ms: what such a tombstone gets from now on.
-        right_before: the horizons that stood before the first of them; None where nobody tells, so that only those
-            count from now that the last one gave.
+        delete_retention_ms: how long such a tombstone stays from `now` on.
+        right_before: the horizons, ms, that stood before the first of these phases one. None where no snapshot tells
+            them: then only the horizon that the last phase one gave is put right.
     """
     right, given = horizon_from(now, delete_retention_ms), state.last_clean.given if state.last_clean else None
 
@@ -166,13 +166,14 @@ def undone_clock(
 def due_ranges(state: LogState, now: int, slowest: SlowestReader | None = None) -> tuple[Range, ...]:
     """Returns the offsets below the checkpoint whose tombstones may go at `now` (Cleaner.shouldDiscard).
 
-    What the last phase one gave a horizon at this very `now` is left out: in Kafka one pass does both,
-    and it removes only what an earlier pass marked.
+    Tombstones that got their horizon from a phase one at this very `now` are left out: in Kafka one pass does both, and
+    it removes only what an earlier pass marked.
 
     Args:
-        state: the log's.
+        state: of the log.
         now: ms since the epoch.
-        slowest: the reader that tombstones wait for. What shares a horizon goes together, once it has passed all of it.
+        slowest: the reader that tombstones wait for; None for no reader. Tombstones that share a horizon go together,
+            once the reader has passed all of them.
     """
     fresh = set(last.horizons) if (last := _clean_at(state, now)) else set[int]()
     ranges: list[Range] = []
@@ -187,7 +188,7 @@ def due_ranges(state: LogState, now: int, slowest: SlowestReader | None = None) 
 
 
 def _clean_at(state: LogState, now: int) -> LastClean | None:
-    """Returns the last phase one if it was at this very time."""
+    """Returns what the last phase one recorded if it ran at this very time, else None."""
     return state.last_clean if state.last_clean and state.last_clean.now == now else None
 
 
@@ -199,7 +200,7 @@ def due_markers(state: LogState, now: int, slowest: SlowestReader | None = None)
 
 
 class Removable(NamedTuple):
-    """What phase two may take of a log. Offsets."""
+    """What phase two may remove from a log. Offsets."""
 
     ranges: tuple[Range, ...]
     """Offsets of tombstones whose horizon has passed, first and last of each range."""
@@ -207,10 +208,11 @@ class Removable(NamedTuple):
 
 
 def removable(log: LogView, now: int) -> Removable:
-    """Returns what phase two may take at `now`.
+    """Returns what phase two may remove from a log at `now`.
 
-    From the first row on that came late nothing goes: phase one has to look at late rows first, as the tombstones of
-    their keys may be among these (invariant 9). A tombstone before it deletes none of them.
+    While a row below the checkpoint is unseen, no marker goes, and no tombstone at or after the first such row. Phase
+    one has to clean these rows first, as the tombstones of their keys may be among the due ones (invariant 9). A
+    tombstone before the first unseen row deletes none of them.
     """
     ranges, markers = due_ranges(log.state, now, log.slowest), due_markers(log.state, now, log.slowest)
     if log.unseen_from is None:
@@ -220,17 +222,17 @@ def removable(log: LogView, now: int) -> Removable:
 
 
 def waiting_for_reader(log: LogView, now: int) -> bool:
-    """Returns whether tombstones or markers of a log, or their neighbours, would be due but for a reader."""
+    """Returns whether tombstones or markers of a log wait for nothing but the named reader."""
     alone = due_ranges(log.state, now), due_markers(log.state, now)
     return alone != (due_ranges(log.state, now, log.slowest), due_markers(log.state, now, log.slowest))
 
 
 def waited_for(log: LogView, offset: int) -> str:
-    """Returns whom a tombstone past its horizon waits for, as a clause; empty where it waits for nobody.
+    """Returns a clause that names the reader which a tombstone past its horizon waits for; empty without a reader.
 
     Args:
         log: the view of the log.
-        offset: the tombstone's.
+        offset: of the tombstone.
     """
     reader, end = log.slowest, next((up_to for up_to, _ in log.state.horizons if offset <= up_to), offset)
     if reader is None:
@@ -255,21 +257,21 @@ def after_clean(
     emptied: Collection[int] = (),
     late_rows: bool = False,
 ) -> LogState:
-    """Returns the state that phase one leaves: checkpoint at the map's end, a horizon for what was met first.
+    """Returns the state that phase one leaves: the checkpoint at the map's end, and horizons for tombstones new to it.
 
     Args:
-        state: before the pass.
-        copied: how far it went.
+        state: of the log before the pass.
+        copied: how far the pass went.
         log_end: offset after the log's last row.
         now: the time that the pass decides by, ms.
-        horizon: of what it meets first, ms: the time of its commit and delete.retention.ms.
+        horizon: of tombstones and markers new to the pass, ms: the time of its commit plus delete.retention.ms.
         files: of the log before the pass, None when nobody knows where tombstones may be.
-        late_tombstones: offsets, among those that earlier passes covered, of tombstones that came since.
+        late_tombstones: offset ranges of late tombstones, among the offsets that earlier passes covered.
         emptied: offsets of the transaction markers without a row left.
-        late_rows: whether rows came late that are no rewrite of rows that were there.
+        late_rows: whether there are late rows that are no rewrite of rows that were there.
     """
     end = copied.copied_to - 1
-    # what an earlier pass saw coming late and did not come to
+    # late tombstones that an earlier pass knew of, and that lay beyond its reach, wait for a horizon too
     late = [*late_tombstones, *_undated(state.horizons)]
     horizons = with_ranges(state.horizons, [(low, high) for low, high in late if high > end], UNDATED)
     horizons = with_ranges(horizons, [(low, min(high, end)) for low, high in late if low <= end], horizon)
@@ -285,7 +287,7 @@ def after_clean(
     last = LastClean(now, given, fresh if passed else (), new if passed else ())
     checkpoint, unseen = copied.map_end, None
     if state.checkpoint is not None and checkpoint < state.checkpoint <= log_end:
-        # rows came late and the offset map is full before it is through with them; a checkpoint never goes back
+        # the offset map was full before it had covered all late rows: they stay unseen, as a checkpoint never goes back
         unseen = Unseen(checkpoint, checkpoint if late_rows else None)
         checkpoint = state.checkpoint
     return replace(
@@ -304,14 +306,14 @@ def after_clean(
 def after_expiry(
     state: LogState, served: tuple[Range, ...], markers: Collection[int] = (), expired_to: int = -1
 ) -> LogState:
-    """Returns the state that phase two leaves: the entries whose tombstones and markers are all gone are forgotten.
+    """Returns the state that phase two leaves, without the entries whose tombstones and markers are all gone.
 
-    Of an entry that lies across the checkpoint, or across rows that phase one has to look at first, those before are
-    gone, and nothing there is due again.
+    An entry may lie across the checkpoint, or across the first unseen row. Then only its tombstones before that are
+    gone: the entry is split there, and its first part is never due again.
 
     Args:
-        state: before the pass.
-        served: offsets whose tombstones were due.
+        state: of the log before the pass.
+        served: offset ranges whose tombstones were due.
         markers: offsets of the markers that left.
         expired_to: the greatest offset of a tombstone that left, -1 when none did.
     """
@@ -322,7 +324,7 @@ def after_expiry(
     cut = (ends - {up_to for up_to, _ in state.horizons}) | (ends & {(state.checkpoint or 0) - 1})
     for end in sorted(cut):
         if behind := tuple(h for h in horizons if h[0] > end):
-            # of two neighbours that are never due the second is enough
+            # of two neighbouring entries that are never due, the second one is enough
             before = tuple(h for h in horizons if h[0] < end)
             horizons = (*(before[:-1] if before[-1:] and before[-1][1] == NEVER else before), (end, NEVER), *behind)
     return replace(
@@ -334,13 +336,13 @@ def after_expiry(
 
 
 def after_retention(state: LogState, log_start: int, expired_to: int = -1) -> LogState:
-    """Returns the state when the rows before the new log start are gone.
+    """Returns the state that retention leaves, once the rows before the new log start are gone.
 
-    The checkpoint goes up with it, as in Kafka.
+    A checkpoint below the new log start moves up to it, as in Kafka.
 
     Args:
-        state: before.
-        log_start: the new one.
+        state: of the log before.
+        log_start: the new log start.
         expired_to: the greatest offset of a tombstone that left, as far as metadata tells; -1 when none did.
     """
     markers = ((ms, tuple(o for o in offsets if o >= log_start)) for ms, offsets in state.markers)

@@ -1,4 +1,4 @@
-"""Rows that came below a checkpoint: which of them nobody may clean before a person has looked, on plain data."""
+"""Late rows: which of them no pass may clean before a person has looked at them, on plain data."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from hardpack.rules.times import is_time
 
 
 def waits_for_trust(log: LogView, settings: Settings) -> bool:
-    """Returns whether late rows are there that only a person can let in, and nobody has.
+    """Returns whether a log has late rows that only a person can let in, and that nobody has trusted yet.
 
-    Where `late.rows` is `refuse` no trust lets rows in behind which tombstones are gone.
+    Late rows below a removed tombstone do not count where `late.rows` is `refuse`, as trust does not let them in there.
     """
     return seem_of_another_topic(log) or (settings.late_rows != "refuse" and are_behind_tombstones(log))
 
 
 def are_behind_tombstones(log: LogView) -> bool:
-    """Returns whether rows arrived behind which tombstones are gone, and nobody has trusted them.
+    """Returns whether untrusted late rows begin at or below the greatest offset of a removed tombstone.
 
     A tombstone that was removed can no longer delete a row that arrives after it with a smaller offset, so such a
     row would bring its key back (invariant 9).
@@ -25,17 +25,17 @@ def are_behind_tombstones(log: LogView) -> bool:
 
 
 def seem_of_another_topic(log: LogView) -> bool:
-    """Returns whether late rows seem to be of a topic that was made anew, and nobody has trusted them.
+    """Returns whether untrusted late rows seem to be of a topic that was deleted and made anew.
 
-    A broker gives out offsets in the order in which rows come, so that a row which comes late is about as old as its
-    neighbours. A topic that is deleted and made again begins at offset 0: its first file begins before all rows that
-    passes have seen, and is newer than all of them. By their offsets these would win over the new rows.
+    A broker gives out offsets in the order in which rows come, so a late row is about as old as its neighbours. A topic
+    that is deleted and made anew begins at offset 0. Its first file then begins before all rows that passes have seen,
+    and is newer than all of them. The old rows would win over the new ones, as their offsets are greater.
     """
     return _begins_anew(log) is not None
 
 
 def why_of_another_topic(log: LogView) -> str:
-    """Returns why neither a pass nor retention may touch rows of what seems to be two topics; empty where they may."""
+    """Returns why neither a pass nor retention may touch a log that seems to hold two topics; empty when they may."""
     found = _begins_anew(log)
     if found is None:
         return ""
@@ -49,7 +49,10 @@ def why_of_another_topic(log: LogView) -> str:
 
 
 def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
-    """Returns the file with which another topic seems to begin, and the newest time of all rows that were there."""
+    """Returns the file with which another topic seems to begin, and the newest time, ms, of the rows from before it.
+
+    Returns None when no other topic seems to begin.
+    """
     if log.late_from is None:
         return None
     unseen, seen = list[DataFile](), list[DataFile]()
@@ -57,7 +60,8 @@ def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
         (seen if log.state.seen_commits.by_passes(file.file_sequence_number) else unseen).append(file)
     came, there = unseen, seen
     if not seen:
-        # others have changed what was there, so that no pass has seen it either; rows that came in order are newer
+        # other writers have rewritten all rows from before, so no pass has seen those as they are now either. Rows at
+        # or above the checkpoint are left out: they came in order, so they are newer
         below = max(log.state.checkpoint or 0, log.state.log_start or 0)
         unseen = [f for f in unseen if f.min_offset < below]
         unseen.sort(key=lambda f: (f.min_offset, -(f.min_timestamp or 0)))
@@ -71,7 +75,7 @@ def _begins_anew(log: LogView) -> tuple[DataFile, int] | None:
 
 
 def _may_be_made_of(file: DataFile, earlier: DataFile) -> bool:
-    """Returns whether a file may be one into which a compaction put another's rows."""
+    """Returns whether a compaction may have put the rows of the earlier file into this one."""
     return (
         file.file_sequence_number > earlier.file_sequence_number
         and file.min_offset <= earlier.min_offset

@@ -11,7 +11,7 @@ from hardpack.rules.times import LONG_MAX, is_time, plus
 
 Partition = int | str
 Horizon = tuple[int, int]
-"""`(up to offset, horizon ms)`: tombstones after the previous entry's offset, up to this one, may go at the time."""
+"""`(up to offset, horizon ms)`: tombstones after the previous entry's offset, up to this one, may go at that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class DataFile:
     file_sequence_number: int = 0
     """Sequence number of the commit that brought the file; a rewrite may keep an older data sequence number."""
     trouble: str = ""
-    """Why nobody can place its rows in the log; empty when somebody can. Its offsets mean nothing then."""
+    """Why its rows cannot be placed in the log; empty when they can. Its offsets mean nothing while it has trouble."""
     iceberg_partition: str = ""
-    """Names its partition spec and values: only files of one Iceberg partition can become one."""
+    """Names its partition spec and values: only files of the same Iceberg partition can be written into one."""
 
     @property
     def timed(self) -> bool:
@@ -51,7 +51,7 @@ class DataFile:
         return is_time(self.max_timestamp)
 
     def of_no_one_log(self) -> DataFile:
-        """Returns the file marked as one that may hold rows of several logs: its bounds are those of none of them."""
+        """Returns the file marked as mixed: it may hold rows of several logs, so its bounds are those of no log."""
         return replace(self, trouble="nobody can tell its log")
 
 
@@ -63,12 +63,12 @@ class Segment:
     last_offset: int
     bytes: int
     largest_timestamp: int
-    """Kafka's LogSegment.largestTimestamp: of the rows, else the time of modification."""
+    """Greatest timestamp of the rows, else the time of modification, ms (Kafka's LogSegment.largestTimestamp)."""
     first_timestamp: int | None
-    """Kafka takes the first batch's; a table has no batches, so it is the smallest of the rows'."""
+    """Smallest timestamp of the rows, ms, None without one. Kafka takes the first batch's; a table has no batches."""
     files: tuple[DataFile, ...] = ()
     null_keys: int = 0
-    """Rows with a null key, as far as the metadata tells; of a file with row-level deletes they may be gone."""
+    """Rows with a null key, as far as the metadata tells, without files whose rows may be gone by row-level deletes."""
 
     @classmethod
     def of(cls, files: Iterable[DataFile], base_offset: int | None = None) -> Segment:
@@ -96,13 +96,13 @@ class Unseen:
     """Rows below a checkpoint that no pass has taken into account yet. Offsets; None where there is no such row."""
 
     unseen_from: int | None = None
-    """The lowest of them: cleaning begins there again."""
+    """The lowest of these rows: cleaning begins there again."""
     late_from: int | None = None
-    """The lowest that is not a rewrite of rows that were there before; a deleted key could come back by it."""
+    """The lowest of these rows that is no rewrite of a row from before; a deleted key could come back by it."""
     known_to: int = 0
-    """Sequence number of the last commit that this takes into account."""
+    """Sequence number of the last commit that these offsets take into account."""
     known_at: int | None = None
-    """The snapshot of that commit, where this was written between two passes; None when the last pass did."""
+    """The snapshot of that commit, where the offsets were recorded between two passes; None where a pass did so."""
 
 
 class SnapshotRef(NamedTuple):
@@ -113,33 +113,34 @@ class SnapshotRef(NamedTuple):
 
 
 class SeenCommits(NamedTuple):
-    """What a pass has seen: all up to the snapshot that it read, and those that it made, but no others in between.
+    """The commits that a pass has seen: all up to the snapshot that it read, and those that it made itself.
 
-    Sequence numbers; `made` is 0 until there is one.
+    Commits of other writers between these are not among them. All values are sequence numbers; `made` is 0 before the
+    pass has made its last commit.
     """
 
     read: int
     made: int = 0
     further: tuple[int, ...] = ()
-    """The commits that a pass made before its last one, in portions; and, behind `made`, those of others and of ours
-    since that brought seen rows anew, perhaps beside rows of the head."""
+    """The commits of the pass's earlier portions. Numbers above `made` are later commits, of any writer, that brought
+    seen rows anew, and no others but rows of the head."""
 
     def by_passes(self, sequence_number: int) -> bool:
-        """Returns whether a commit is among them that a pass read or made, and none that was recorded since."""
+        """Returns whether a pass read or made the commit, which excludes later commits that are only recorded here."""
         return self.holds(sequence_number) and sequence_number <= self.last
 
     def holds(self, sequence_number: int) -> bool:
-        """Returns whether a commit is among them."""
+        """Returns whether the commit of a sequence number is among the seen ones."""
         return sequence_number <= self.read or sequence_number == self.made or sequence_number in self.further
 
     @property
     def last(self) -> int:
-        """The newest of them."""
+        """Sequence number of the newest commit that a pass read or made."""
         return max(self.read, self.made)
 
 
 class Replaced(NamedTuple):
-    """What passes had come to in a log whose rows were all replaced; somebody may go back to before that."""
+    """What passes had done to the former rows of a log, which were all replaced; a rollback may bring them back."""
 
     by: int
     """Sequence number of a commit by which these rows were replaced."""
@@ -150,25 +151,25 @@ class Replaced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LastClean:
-    """When a log's last phase one was, and what it gave a horizon."""
+    """When a log's last phase one ran, and which tombstones and markers it gave a horizon."""
 
     now: int
-    """The time that it decided by, ms."""
+    """The time that the phase one decided by, ms."""
     given: int | None = None
-    """The horizon that it gave, ms; None where nothing got one."""
+    """The horizon that the phase one gave, ms; None where nothing got one."""
     horizons: tuple[int, ...] = ()
-    """Where `given` had passed already: the entries of `LogState.horizons` that have it, by their offset."""
+    """Offsets of the entries of `LogState.horizons` that got `given`, if it had passed already at `now`; else empty."""
     markers: tuple[int, ...] = ()
-    """Where `given` had passed already: the offsets of the transaction markers that have it."""
+    """Offsets of the transaction markers that got `given`, if it had passed already at `now`; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What a log remembers between passes; lives in the table (cleaner-offset-checkpoint, delete horizons)."""
+    """What a log remembers between passes, kept in the table (Kafka's cleaner-offset-checkpoint, delete horizons)."""
 
     checkpoint: int | None = None
     log_start: int | None = None
-    """First offset that retention left, None when it has taken nothing: then the log starts at its first row."""
+    """First offset that retention left. None when retention took nothing: then the log starts at its first row."""
     log_end: int = 0
     horizons: tuple[Horizon, ...] = ()
     markers: tuple[tuple[int, tuple[int, ...]], ...] = ()
@@ -180,21 +181,21 @@ class LogState:
     expired_to: int = -1
     """Greatest offset of a tombstone that may have been removed, -1 for none."""
     trusted_to: int = 0
-    """Sequence number up to which a person has trusted late rows, 0 where nobody has."""
+    """Sequence number of the commit up to which a person has trusted late rows, 0 where nobody has."""
     paused: int = 0
     """How often the log was paused and not resumed."""
     uncleanable: str = ""
-    """Why it is left alone until somebody resumes it; empty when it is not."""
+    """Why the log is left alone until somebody resumes it; empty when it is not left alone."""
     snapshot: SnapshotRef | None = None
-    """The one that the last pass made."""
+    """The snapshot that the last pass made."""
     seen: SeenCommits | None = None
-    """By the last pass that took every row below the checkpoint into account."""
+    """The commits seen by the last pass that took every row below the checkpoint into account."""
     unseen: Unseen | None = None
     """What was known of rows below the checkpoint that no pass has seen, when history was last looked through."""
     there_by: tuple[int, int] | None = None
-    """Sequence number and time, ms: what commits up to the one brought was in the log by the other.
+    """`(sequence number, ms)`: the rows of all commits up to this number were in the log at this time.
 
-    It tells how old rows without a timestamp are whose commit has expired."""
+    It dates rows without a timestamp whose commit has expired."""
     empty: bool = False
     """Whether the last pass left the log without a row."""
     replaced: tuple[Replaced, ...] = ()
@@ -208,7 +209,7 @@ class LogState:
 
     @property
     def seen_commits(self) -> SeenCommits:
-        """What passes have seen; where nothing tells of it, all up to the last one's own commit."""
+        """The commits that passes have seen; where `seen` is None, all up to the last pass's own commit."""
         return self.seen or SeenCommits(self.last_pass_sequence)
 
 
@@ -238,16 +239,16 @@ class LogView:
     last_stable: int | None = None
     """Last stable offset: rows from here on are not decided yet; None when all are."""
     unseen_from: int | None = None
-    """Lowest offset, below the checkpoint or what retention left, that no pass has seen as it is now: of rows that
-    arrived late or that others rewrote."""
+    """Lowest offset of an unseen row below the checkpoint or the log start that retention left; None without one. Such
+    a row arrived late, or another writer rewrote it."""
     late_from: int | None = None
-    """The lowest of these that is no rewrite of rows that were there before."""
+    """Lowest offset of an unseen row there that is no rewrite of a row from before; None without one."""
     slowest: SlowestReader | None = None
-    """Whom tombstones wait for; None where they wait for nobody."""
+    """The reader that tombstones wait for; None where they wait for no reader."""
     packed: tuple[DataFile, ...] = ()
-    """Where rows came late: files that compactions of others have put into others since the last pass."""
+    """Files that other writers' compactions have replaced since the last pass; empty where no row came late."""
     rewrites: tuple[int, ...] = ()
-    """Sequence numbers of commits since the last pass that brought rows it had seen, and no others but of the head."""
+    """Sequence numbers of commits since the last pass that brought rows seen by it, and no others but of the head."""
 
     @property
     def name(self) -> str:
@@ -256,7 +257,7 @@ class LogView:
 
     @property
     def log_start(self) -> int:
-        """First offset of the log; compaction does not move it, and rows that are put before it make it smaller."""
+        """First offset of the log. Compaction does not move it; rows that arrive before it lower it."""
         if self.state.log_start is not None:
             return self.state.log_start if self.unseen_from is None else min(self.state.log_start, self.unseen_from)
         return min([*(s.base_offset for s in self.segments[:1]), *self.state.layout[:1]], default=0)
@@ -304,9 +305,9 @@ class LogView:
 
 
 def tombstones_below(files: Iterable[DataFile], end: int) -> int | None:
-    """Returns the tombstones of files below an offset, None when the metadata does not count the null values of one.
+    """Returns how many tombstones some files hold below an offset, None when the metadata does not tell.
 
-    Of a file that lies across the offset it does not tell on which side they are.
+    It does not tell where it counts no tombstones for a file, or where a file with tombstones lies across the offset.
     """
     near = [f for f in files if f.min_offset < end]
     counts = [f.tombstones for f in near if f.tombstones is not None and (f.max_offset < end or not f.tombstones)]
@@ -335,11 +336,11 @@ def to_segments(
     Args:
         files: of the log.
         layout: base offsets of the segments that the last pass left, see `LogState.layout`.
-        left_at: sequence number of the commit by which it left them; files that came later are not of them.
+        left_at: sequence number of the commit by which it left them; the layout does not hold for later files.
 
-    Files whose offset ranges overlap are one segment, and so are those between two base offsets of the layout
-    that the last pass left. Files that share no more than the offset at their border, as when a source delivers its
-    last record again, are two: else none of a chain of them could ever be cleaned.
+    Files whose offset ranges overlap are one segment, and so are files between two base offsets of the layout. Files
+    that share no more than the offset at their border are two segments, as when a source delivers its last record
+    again. As one segment, a chain of such files could never be cleaned.
     """
     runs: list[list[DataFile]] = []
     indexes: list[int] = []
@@ -361,7 +362,7 @@ def to_segments(
 
 
 def _layout_index(layout: tuple[int, ...], offset: int) -> int:
-    """Index of the layout's segment that holds the offset, -1 outside."""
+    """Returns the index of the layout's segment that holds the offset, -1 outside."""
     at = bisect_right(layout, offset) - 1
     return at if at < len(layout) - 1 else -1
 

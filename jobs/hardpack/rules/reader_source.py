@@ -1,4 +1,4 @@
-"""Where a policy says that a named reader of a table tells how far it has come."""
+"""The source from which a policy takes the position of a named reader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReaderSource(BaseModel):
 
     @property
     def topic(self) -> str:
-        """The topic that its group reads; empty where a checkpoint tells."""
+        """The topic that its group reads; empty where a checkpoint tells the position."""
         return self.group.rpartition("/")[2]
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""A log whose rows were all replaced starts anew, and remembers what somebody who goes back to the old ones must know.
+"""State of a log whose rows were all replaced: it starts anew, and remembers what a rollback to the old rows needs.
 
 Kafka has no such thing: nobody goes back to a topic that was deleted.
 """
@@ -12,16 +12,17 @@ from itertools import takewhile
 from hardpack.rules.model import LogState, Replaced, SeenCommits
 
 MOST_REPLACED = 8
-"""How often a log remembers to have started anew; what is older becomes one with the next, on the safe side."""
+"""Most times that a log remembers having started anew; the oldest two are then merged into one, on the safe side."""
 
 
 def started_anew(state: LogState, by: int) -> LogState:
     """Returns the state of a log of which all rows were replaced.
 
-    It is that of a log never cleaned, but for what people said of it, and for what its old rows need.
+    It is the state of a log that was never cleaned, but pauses and marks stay, and so does what a rollback to the old
+    rows needs.
 
     Args:
-        state: the one that the old rows had.
+        state: of the log with its old rows.
         by: sequence number of a commit by which they were replaced.
     """
     replaced = state.replaced
@@ -35,13 +36,15 @@ def started_anew(state: LogState, by: int) -> LogState:
 
 
 def untold(undone: LogState, is_undone: Callable[[int], bool]) -> LogState:
-    """Returns the state of a log of whose passes nobody tells any more, from that of a pass which was undone.
+    """Returns the state of a log after a rollback that leaves no snapshot which tells of its passes.
 
-    Sequence numbers only rise, so what passes had seen is told apart from what came beside them and since.
+    It keeps the greatest removed tombstone and the seen commits that the undone pass recorded. A rollback to before all
+    rows were replaced takes those that were recorded then. Sequence numbers only rise, so seen commits are told apart
+    from commits that came beside the passes and since.
 
     Args:
-        undone: the state that the pass left.
-        is_undone: whether a commit, by its sequence number, is not in the table's past.
+        undone: the state that the undone pass left.
+        is_undone: returns whether the commit of a sequence number is not in the table's past.
     """
     kept = tuple(takewhile(lambda one: not is_undone(one.by), undone.replaced))
     if len(kept) < len(undone.replaced):
@@ -51,7 +54,7 @@ def untold(undone: LogState, is_undone: Callable[[int], bool]) -> LogState:
 
 
 def within_reach(state: LogState, oldest: int) -> LogState:
-    """Returns the state without what was remembered of rows to which nobody can go back any more.
+    """Returns the state without what it remembers of replaced rows that no rollback can bring back any more.
 
     Args:
         state: of the log.

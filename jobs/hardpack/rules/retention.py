@@ -19,11 +19,12 @@ class ExpiredSegments:
 
 
 def expired_segments(log: LogView, settings: Settings, now: int) -> ExpiredSegments:
-    """Returns the segments that go at `now`.
+    """Returns the segments of a log that retention deletes at `now`, and the log start that this leaves.
 
-    With `delete` in the policy: those before the log start, then by size, then by time; with `compact` alone only
-    those before the log start. A segment that reaches past the high watermark (here `last_stable`) stays, and
-    what lies behind it; so does an empty active one.
+    With `delete` in the policy these are the segments before the log start, then those that retention.bytes leaves no
+    room for, then those older than retention.ms. With `compact` alone they are only the segments before the log start.
+    A segment that reaches past the high watermark (here `last_stable`) stays, and so do all segments after it. An empty
+    active segment stays too.
 
     Args:
         log: the view of the log.
@@ -50,7 +51,7 @@ def expired_segments(log: LogView, settings: Settings, now: int) -> ExpiredSegme
             del left[:gone]
             start = max(start, left[0].base_offset if left else log.log_end)
 
-    # of two segments that share a border the first may still reach to the log start
+    # of two segments that share a border, the first may still hold the row at the log start
     delete_while(lambda s, following: following is not None and following <= start and s.last_offset < start)
     if settings.deletes:
         delete_while(_too_large(left, settings.retention_bytes))
@@ -59,7 +60,7 @@ def expired_segments(log: LogView, settings: Settings, now: int) -> ExpiredSegme
 
 
 def _too_large(segments: Sequence[Segment], limit: int) -> Callable[[Segment, int | None], bool]:
-    """Delete while what is left stays at or above the limit."""
+    """Returns a test that lets segments go while the bytes that are left stay at or above the limit."""
     total = sum(s.bytes for s in segments)
     surplus = total - limit if 0 <= limit <= total else -1
 

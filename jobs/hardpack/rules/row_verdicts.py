@@ -1,4 +1,4 @@
-"""What becomes of the rows of one key at a time, and why: what a pass decides, told of single rows."""
+"""What the next pass does to each row of one key, and why: the decisions of a pass, for single rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hardpack.rules.selection import Decision, decide, first_uncleanable_offset
 from hardpack.rules.settings import Settings
 
 Becomes = Literal["stays", "goes", "waits"]
-"""Whether the row is no pass's to drop, the next pass drops it, or one will that has to wait for something."""
+"""`stays`: no pass drops the row. `goes`: the next pass drops it. `waits`: a pass drops it later, once it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ExplainedRow:
     aborted: bool = False
     """Whether its transaction was aborted."""
     repeated: bool = False
-    """Whether another row stands for its offset; see `hardpack.spark.causes.duplicates`."""
+    """Whether another row with its offset stands for it; see `hardpack.spark.causes.duplicates`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def row_verdicts(rows: Sequence[ExplainedRow], view: LogView, settings: Settings
 
     Args:
         rows: of one key in one log: at least those of the greatest offsets.
-        view: the log, knowing of open transactions.
+        view: the log, with the last stable offset that its open transactions set.
         settings: its settings.
         now: ms since the epoch.
     """
@@ -78,7 +78,7 @@ def _verdict_of(row: ExplainedRow, standing: Sequence[int], log: _Log) -> RowVer
     if superseding:
         return log.phase_one(f"offset {superseding[-1]} supersedes it")
     if row.tombstone:
-        # also one that is superseded where no pass may go yet
+        # this may also be a tombstone that is superseded by a row where no pass may go yet
         return _tombstone(row, log)
     if newest == row.offset:
         return RowVerdict("stays", "the last row of its key")

@@ -13,7 +13,7 @@ from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX, is_time, minus, plus
 
 MOST_TIED = 3
-"""Older files that overlap in a chain with the newest before the log counts as stuck; appends may overlap a little."""
+"""So many older files, tied to the newest by a chain of overlaps, make a log stuck; appends may overlap a little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,18 @@ class Decision:
     due: bool
     reason: str
     held: bool = False
-    """Whether no pass will clean the log before somebody does something about it; of a paused log whether it is marked
-    or in trouble besides."""
+    """Whether no pass will clean the log before somebody does something about it. A pause alone does not count: for a
+    paused log it says whether the log is also marked or in trouble."""
 
     @property
     def ratio(self) -> float:
-        """Cleanable bytes of clean plus cleanable ones (LogToClean.cleanableRatio)."""
+        """Share of the cleanable bytes in the clean plus cleanable ones (LogToClean.cleanableRatio)."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
 
 def checkpoint_of(log: LogView) -> int | None:
-    """Returns the checkpoint, or the log start when it lies outside the log (LogCleanerManager.cleanableOffsets).
+    """Returns the checkpoint, or the log start where that lies outside the log (LogCleanerManager.cleanableOffsets).
 
     Kafka writes such a reset whether or not the log is then cleaned.
     """
@@ -53,7 +53,7 @@ def checkpoint_of(log: LogView) -> int | None:
 
 
 def first_dirty_offset(log: LogView) -> int:
-    """Returns where the head begins: at the checkpoint, else at the log start, and no later than the first late row."""
+    """Returns where the head begins: at the checkpoint, else the log start, but no later than the first unseen row."""
     checkpoint = checkpoint_of(log)
     start = log.log_start if checkpoint is None else checkpoint
     return start if log.unseen_from is None else min(start, log.unseen_from)
@@ -67,12 +67,12 @@ def closed_segments(log: LogView, settings: Settings, now: int) -> tuple[Segment
     """
     if settings.active_segment == "none" or not log.segments:
         return log.segments
-    # at the end of all time, too, what only a newer segment closes stays open
+    # a segment that only a newer one closes stays open even where `now` is the greatest time there is
     return log.segments if _closes_at(log.segments[-1], settings) <= min(now, LONG_MAX - 1) else log.segments[:-1]
 
 
 def _closes_at(newest: Segment, settings: Settings) -> int:
-    """Returns from when on the newest segment is closed, ms; the end of all time where only a newer one closes it."""
+    """Returns from when on the newest segment counts as closed, ms; LONG_MAX where only a newer segment closes it."""
     if settings.segment_ms is None:
         return LONG_MAX
     first = newest.first_timestamp
@@ -93,10 +93,10 @@ def from_offset(segments: tuple[Segment, ...], offset: int) -> tuple[Segment, ..
 
 
 def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int, now: int) -> tuple[int, str]:
-    """From where on nothing may be cleaned, and why (LogCleanerManager.cleanableOffsets).
+    """Returns the offset from which on nothing may be cleaned, and why (LogCleanerManager.cleanableOffsets).
 
-    The least of the last stable offset, the active segment's base and the base of the first dirty segment younger
-    than the lag, but not below `first_dirty`.
+    The offset is the least of the last stable offset, the active segment's base and the base of the first dirty segment
+    younger than min.compaction.lag.ms, but not below `first_dirty`.
 
     Returns:
         The offset and one of `active segment`, `end of log`, `min.compaction.lag.ms`, `open transaction`.
@@ -116,7 +116,7 @@ def first_uncleanable_offset(log: LogView, settings: Settings, first_dirty: int,
 
 
 def floored(log: LogView, settings: Settings, offset: int, now: int) -> int:
-    """Returns the base of the segment that holds the offset, else of the active one.
+    """Returns the base of the closed segment that holds the offset, else that of the active one, else the log end.
 
     See LogCleanerManager.calculateCleanableBytes.
     """
@@ -129,9 +129,9 @@ def floored(log: LogView, settings: Settings, offset: int, now: int) -> int:
 def overdue(log: LogView, settings: Settings, first_dirty: int, now: int) -> int:
     """Returns the ms by which the oldest dirty segment has passed max.compaction.lag.ms, else 0 (maxCompactionDelay).
 
-    Kafka looks at the first batch's timestamp, which a table does not know, and passes over those that are not
-    positive. A segment in which some rows have a positive time and others have not counts as older than anything, so
-    that it is due no later than Kafka's.
+    Kafka looks at the timestamp of a segment's first batch, which a table does not know, and ignores it if it is not
+    positive. Here a segment that has rows both with and without a positive time counts as older than any other, so that
+    it is due no later than in Kafka.
     """
     dirty = from_offset(closed_segments(log, settings, now), first_dirty)
     return past_max_lag([at for s in dirty if (at := _first_time(s)) is not None], settings, now)
@@ -141,7 +141,7 @@ def past_max_lag(stamps: Sequence[int], settings: Settings, now: int) -> int:
     """Returns the ms by which the earliest of some times has passed max.compaction.lag.ms, 0 where none has.
 
     Args:
-        stamps: times of dirty rows, ms; those that are not positive are none to Kafka and not to be given.
+        stamps: positive times of dirty rows, ms; Kafka ignores others, so they must not be given.
         settings: for the lag.
         now: ms since the epoch.
     """
@@ -150,7 +150,7 @@ def past_max_lag(stamps: Sequence[int], settings: Settings, now: int) -> int:
 
 
 def _first_time(segment: Segment) -> int | None:
-    """Returns a time no later than that of the segment's first batch, ms; None where Kafka has none that counts."""
+    """Returns a time no later than that of the segment's first batch, ms; None where Kafka finds none that counts."""
     if segment.first_timestamp is None or segment.first_timestamp > 0:
         return segment.first_timestamp
     return 1 if any((f.max_timestamp or 0) > 0 for f in segment.files) else None
@@ -159,9 +159,9 @@ def _first_time(segment: Segment) -> int | None:
 def _bytes_around(log: LogView, dirty: int, end: int) -> tuple[int, int]:
     """Returns the clean and cleanable bytes (LogCleanerManager.calculateCleanableBytes, LogToClean).
 
-    A segment that the head begins in counts on both sides when a pass ended there, as in Kafka. When others put files
-    together across the checkpoint since, or rows came late, it is split by its offsets: else a log with few new rows is
-    always due.
+    The head may begin inside a segment. If the last pass ended there, the segment counts on both sides, as in Kafka. If
+    another writer put files together across the checkpoint since, or rows came late, its bytes are divided by offsets:
+    else a log with few new rows would always be due.
     """
     clean = sum(s.bytes for s in log.segments if s.base_offset < dirty)
     if dirty >= end:
@@ -178,7 +178,7 @@ def _bytes_around(log: LogView, dirty: int, end: int) -> tuple[int, int]:
 def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
     """Returns whether the last pass ended inside a segment that nobody has rewritten since.
 
-    A pass ends there when its offset map is full.
+    A pass ends inside a segment when its offset map is full.
     """
     if log.state.seen is None:
         return True
@@ -188,7 +188,7 @@ def _ended_inside(log: LogView, segment: Segment, dirty: int) -> bool:
 
 
 def _why_stuck(log: LogView, settings: Settings, dirty: int, now: int) -> str:
-    """Returns why a log can never be cleaned though it is written; empty when it can.
+    """Returns why a log can never be cleaned though rows keep coming; empty when it can be.
 
     Files whose offsets overlap are one segment, and the newest is never cleaned: rows delivered twice at the border of
     two files, or one late file that reaches far, can tie all files together.
@@ -207,7 +207,7 @@ def _why_stuck(log: LogView, settings: Settings, dirty: int, now: int) -> str:
 
 
 def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> Decision:
-    """Is the log due, from where to where, and why (LogCleanerManager.grabFilthiestCompactedLog).
+    """Decides whether the log is due, from where to where, and why (LogCleanerManager.grabFilthiestCompactedLog).
 
     Args:
         log: the view of the log.
@@ -233,7 +233,7 @@ def decide(log: LogView, settings: Settings, now: int, force: bool = False) -> D
 
 
 def has_rows_of(log: LogView, decision: Decision, interval: tuple[int, int]) -> bool:
-    """Returns whether the cleanable head has rows of a time, as far as the bounds of its segments tell.
+    """Returns whether the cleanable head may have rows of a time interval, by the bounds of its segments.
 
     Args:
         log: the view of the log.
@@ -250,10 +250,11 @@ def has_rows_of(log: LogView, decision: Decision, interval: tuple[int, int]) -> 
 
 
 def steady_until(log: LogView, settings: Settings, decision: Decision, now: int) -> int:
-    """Returns the time before which the decision stays as it is, ms, as long as the log stays as it is.
+    """Returns the time, ms, before which the decision stays as it is, as long as the log stays as it is.
 
-    Segments become old enough for min.compaction.lag.ms or overdue, and delete horizons pass; all else that a
-    decision looks at lies in the log.
+    A decision changes with time when the newest segment closes, when a segment becomes old enough for
+    min.compaction.lag.ms or overdue, when a delete horizon passes, and when the limit of a reader is over. All else
+    that a decision looks at lies in the log.
     """
     if decision.overdue_ms or ((last := log.state.last_clean) and last.now >= now):
         return now
@@ -292,7 +293,7 @@ def _verdict(log: LogView, d: Decision, settings: Settings, now: int, bounded_by
 
 
 def _why_held(log: LogView, d: Decision, settings: Settings, now: int) -> str:
-    """Returns why no pass touches a log that is in order before somebody does something; empty when one may."""
+    """Returns why a log that is in order waits until somebody does something about it; empty when it does not."""
     if not settings.compacts:
         return ""
     refused = why_late_rows_refused(log, settings) or _why_keyless_refused(log, d, settings)
@@ -300,7 +301,7 @@ def _why_held(log: LogView, d: Decision, settings: Settings, now: int) -> str:
 
 
 def why_left_alone(log: LogView) -> str:
-    """Returns why nothing may touch the log, retention neither, and an empty text when it may.
+    """Returns why neither a pass nor retention may touch the log; empty when they may.
 
     See LogCleanerManager.deletableLogs.
     """
@@ -310,7 +311,7 @@ def why_left_alone(log: LogView) -> str:
 
 
 def _why_broken(log: LogView) -> str:
-    """Returns what is wrong with the log itself, which undoing its pauses would not mend."""
+    """Returns what is wrong with the log itself, which undoing its pauses would not mend; empty when nothing is."""
     if log.state.uncleanable:
         return f"uncleanable until it is resumed: {log.state.uncleanable}"
     if log.trouble:
@@ -321,7 +322,7 @@ def _why_broken(log: LogView) -> str:
 def _why_keyless_refused(log: LogView, d: Decision, settings: Settings) -> str:
     """Returns why rows without a key keep a log from being cleaned; empty when they do not.
 
-    Control rows have no key either, so that with transactions only a scan can tell.
+    Control rows have no key either, so with transactions only a scan of the rows can tell.
     """
     if settings.null_keys == "drop" or settings.transactions or not d.cleanable_bytes:
         return ""

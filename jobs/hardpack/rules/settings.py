@@ -19,9 +19,9 @@ from hardpack.rules.tombstones import NULL, TombstoneRule, tombstone_rule
 
 PREFIX = "hardpack."
 Long = Annotated[int, Field(le=LONG_MAX)]
-"""A number of Kafka's, whose largest often means "never" or "any"."""
+"""A Java long, as Kafka takes it; the greatest one often means "never" or "any"."""
 BYTES_PER_KEY = 24
-"""An MD5 digest and an offset (SkimpyOffsetMap)."""
+"""Bytes of one entry of the offset map: an MD5 digest and an offset (SkimpyOffsetMap)."""
 
 
 def dotted(field: str) -> str:
@@ -159,7 +159,7 @@ class Settings(BaseModel):
     @field_validator("cleanup_policy", mode="before")
     @classmethod
     def _without_blanks(cls, given: object) -> object:
-        """Returns a list as Kafka reads one, with blanks about its commas."""
+        """Removes the blanks around the commas of a list, as Kafka does."""
         return ",".join(part.strip() for part in given.split(",")) if isinstance(given, str) else given
 
     @field_validator("duplicates_ignore", mode="before")
@@ -171,7 +171,7 @@ class Settings(BaseModel):
     @field_validator("tombstone")
     @classmethod
     def _sentence(cls, given: str) -> str:
-        """Returns the rule as the grammar has it."""
+        """Returns the tombstone rule in the spelling of the grammar."""
         return tombstone_rule(given).text
 
     @model_validator(mode="after")
@@ -186,7 +186,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _transactions_whole(self) -> Self:
-        """Refuses some of the three columns of a transaction without the others."""
+        """Refuses settings that map one or two of the three columns of transactions without the rest."""
         mapped = [self.column_producer_id, self.column_transactional, self.column_control]
         if any(mapped) and not all(mapped):
             raise ValueError("column.producer.id, column.transactional and column.control are mapped all or none")
@@ -194,7 +194,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _lags_agree(self) -> Self:
-        """Kafka refuses min lag above max lag (LogConfig.validateValues)."""
+        """Refuses min.compaction.lag.ms above max.compaction.lag.ms, as Kafka does (LogConfig.validateValues)."""
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             raise ValueError(
                 f"min.compaction.lag.ms ({self.min_compaction_lag_ms}) is above "
@@ -214,7 +214,7 @@ class Settings(BaseModel):
 
     @property
     def transactions(self) -> bool:
-        """Whether the columns of transactions are mapped; else every row counts as committed."""
+        """Whether the columns of transactions are mapped; if they are not, every row counts as committed."""
         return self.column_control is not None
 
     @property
@@ -235,21 +235,21 @@ class Settings(BaseModel):
 
     @property
     def tombstone_column(self) -> str | None:
-        """The column that tells tombstones, None where there are none."""
+        """The column that tells which rows are tombstones, None where there are no tombstones."""
         rule = self.tombstone_rule
         return {"null": self.column_value, "none": None}.get(rule.kind, rule.column)
 
 
 READER = "reader."
-"""How the names of properties begin that tell how far a named reader is."""
+"""How the names of properties begin that record the position of a named reader."""
 NONE: Mapping[str, str] = MappingProxyType({})
-"""No policy."""
+"""The settings of a table without a policy."""
 TARGET: Literal["write.target-file-size-bytes"] = "write.target-file-size-bytes"
 """Iceberg's property that counts as segment.bytes when nothing else sets it."""
 
 
 class PolicySettings(dict[str, str]):
-    """What a policy sets, and globs of the settings for which a table's own properties count for nothing."""
+    """What a policy sets, and globs of the settings that it locks, so that a table's own properties do not count."""
 
     def __init__(self, settings: Mapping[str, str], locked: Sequence[str] = ()) -> None:
         super().__init__(settings)
@@ -257,24 +257,24 @@ class PolicySettings(dict[str, str]):
 
 
 def default_text(value: object) -> str:
-    """Returns a setting's default in a help text: `none` and `no limit` rather than what stands for them in Python."""
+    """Returns a setting's default as a help text shows it: `none` or `no limit` in place of Python's values."""
     if value is None or value in ((), []):
         return "none"
     return "no limit" if value in (LONG_MAX, sys.float_info.max) else str(value)
 
 
 def is_locked(name: str, policy: Mapping[str, str]) -> bool:
-    """Returns whether a policy keeps a table from setting something itself."""
+    """Returns whether a policy locks a setting, so that a table's own property does not count."""
     return isinstance(policy, PolicySettings) and any(fnmatchcase(name, glob) for glob in policy.locked)
 
 
 def is_kept(name: str) -> bool:
-    """Returns whether a table property, without the prefix, is one that hardpack keeps and no setting."""
+    """Returns whether a table property, named without the prefix, is hardpack's own record and no setting."""
     return name in ("state", "fields") or name.startswith(READER)
 
 
 def own_settings(properties: Mapping[str, str], policy: Mapping[str, str] = NONE) -> dict[str, str]:
-    """Returns what a table's properties set, as far as its policy lets them; names without the prefix."""
+    """Returns the settings among a table's properties that its policy does not lock, by names without the prefix."""
     own = {k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)}
     return {k: v for k, v in own.items() if not is_kept(k) and not is_locked(k, policy)}
 
@@ -296,14 +296,14 @@ def read_settings(
         verb: the command that sets them, for messages.
 
     Raises:
-        BadInput: a name nobody knows, a value out of range, or two values that contradict each other.
+        BadInput: an unknown name, a value out of range, or two values that contradict each other.
     """
     own = own_settings(properties, policy)
     given = {**policy, **own}
     if "segment.bytes" not in given and (target := properties.get(TARGET)) and not is_locked("segment.bytes", policy):
         given["segment.bytes"] = target
     if unknown := next((name for name in given if "_" in name and name in Settings.model_fields), None):
-        # pydantic would take a field's own name too, which no lock and no display knows
+        # pydantic would also accept the Python name of a field, which locks and displays do not know
         whose = "the policy's setting " if unknown in policy and unknown not in own else "table property hardpack."
         raise BadInput(f"{table}: {whose}{unknown} is not a setting; remove it, or write it {dotted(unknown)}.")
     try:
@@ -329,7 +329,7 @@ def with_value(settings: Settings, name: str, value: str) -> Settings:
 
     Args:
         settings: those in force.
-        name: of a setting, dotted.
+        name: of the setting to change, dotted.
         value: as a table property has it.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Literal
 
 EMPTY = " empty"
 NULL = "null"
-"""The sentence that is in force where no other is set."""
+"""The rule that is in force where no other is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class TombstoneRule:
 
     kind: Literal["null", "none", "equals", "empty"] = "null"
     column: str = ""
-    """The column that it names; `null` leaves that to the setting of the value's column."""
+    """The column that the rule names. `null` names none, and goes by the mapped value column."""
     values: tuple[str, ...] = ()
 
     @property
@@ -48,9 +48,9 @@ class TombstoneRule:
             return None
         match = len(low) == 0 if self.kind == "empty" else low in self.values
         if low == high:
-            # every value lies between the two
+            # equal bounds leave one value, which all rows without a null have
             return 0 if not match else None if nulls is None else rows - nulls
-        # nothing is less than what is empty
+        # nothing is less than the empty value: a lower bound that is not empty rules it out
         return 0 if self.kind == "empty" and not match else None
 
 

@@ -1,7 +1,7 @@
-"""What other settings would have made of a table: its appends come again, and the real rules decide when a pass runs.
+"""What other settings would have done to a table: a replay of its appends, where the real rules decide about passes.
 
-Metadata tells when rows came, and how large they were. Which keys they had it does not tell, but what passes left of
-them does: between two passes the keys of a log are taken to be drawn alike.
+Metadata tells when rows came, and how large they were, but not which keys they had. Their keys are estimated by how
+many rows passes left: between two passes, all keys of a log are taken to be equally likely.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from hardpack.rules.settings import Settings
 from hardpack.rules.times import DAY_MS, is_time
 
 MANY = 1e18
-"""Stands for keys without end: no row is superseded."""
+"""Stands for an endless number of keys, so that no row is superseded."""
 SURE = 50.0
-"""Hits on a file, as Poisson's law counts them, from which on no file is missed."""
+"""Expected hits on a file from which on every file counts as hit; Poisson's law gives the share that is missed."""
 TRIES = 200
-"""Halvings in a search for a number of keys, enough for all digits."""
+"""Halvings in a search for a number of keys, enough for all digits of a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Measured:
     rows_written: int
     bytes_written: int
     expired_rows: int = 0
-    """What phase two took after it, before the next phase one."""
+    """Rows that phase two removed after it, before the next phase one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class LogHistory:
 
     partition: Partition
     arrivals: tuple[Arrival, ...]
-    """By time."""
+    """In order of time."""
     clean: DataFile | None
     """What was clean at the beginning, as one file; None where nothing was."""
     passes: tuple[Measured, ...]
     """In order of time."""
     waiting: tuple[DataFile, ...] = ()
-    """What was there at the beginning and not clean yet."""
+    """Files that were there at the beginning and not clean yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,15 @@ class Replayed:
     passes: int
     """Commits of phase one."""
     logs_cleaned: int
-    """Logs that these cleaned, each time counted."""
+    """Logs that these commits cleaned; a log counts once for each commit."""
     days: float
     bytes_appended: int
     bytes_written: int
-    """By phase one."""
+    """Bytes that phase one wrote."""
     worst_lag_ms: int
     """Greatest age of the oldest row that a pass could have taken, at any look."""
     dead_share: float
-    """Superseded rows among those that a reader scans, over the whole time."""
+    """Share of superseded rows in the rows that a reader scans, averaged over the whole time."""
 
     @property
     def passes_per_day(self) -> float:
@@ -88,7 +88,7 @@ class Replayed:
 
     @property
     def logs_cleaned_per_day(self) -> float:
-        """Logs that phase one cleans in 24 hours, each time counted."""
+        """Logs that phase one cleans in 24 hours; a log counts once for each commit."""
         return self.logs_cleaned / self.days if self.days else 0.0
 
     @property
@@ -98,12 +98,24 @@ class Replayed:
 
 
 def distinct(living: float, keys: float, rows: float) -> float:
-    """Returns how many keys have a row, of `keys`, once more rows came to those that have one; keys drawn alike."""
+    """Returns how many keys are expected to have a row, once more rows of equally likely keys have come.
+
+    Args:
+        living: keys that had a row before.
+        keys: how many keys there are.
+        rows: how many rows have come since.
+    """
     return living + (keys - living) * -expm1(-rows / keys)
 
 
 def keys_behind(tail: int, head: int, left: int) -> float:
-    """Returns of how many keys the rows of a head look drawn, by what a pass left of them and of the tail."""
+    """Estimates of how many equally likely keys the rows of a head are, by how many rows a pass left.
+
+    Args:
+        tail: rows of the tail before the pass.
+        head: rows of the head before the pass.
+        left: rows of both that the pass left.
+    """
     low = float(max(tail, 1))
     if left <= tail:
         return low
@@ -118,24 +130,24 @@ def keys_behind(tail: int, head: int, left: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A log between two passes: `begin` rows had come when it began, and `living` of them were left."""
+    """A log between two passes: when the stretch began, `begin` rows had come and `living` rows were left."""
 
     begin: int
     living: float
     keys: float
     hits: float
-    """Hits on each of the tail's files by a row of the head."""
+    """Expected hits on each of the tail's files by one row of the head."""
     head_share: float
-    """Bytes of the head's files that are rewritten."""
+    """Share of the bytes of the head's files that is rewritten."""
     row_bytes: float
     """Size of a row as passes write it."""
 
 
 class KeyModel:
-    """How many rows of a log are alive once so many have come, and what a pass rewrites of it."""
+    """An estimate of how many rows of a log are alive once a number of rows has come, and of what a pass rewrites."""
 
     def __init__(self, history: LogHistory) -> None:
-        """Read what the passes of a log's history tell.
+        """Reads what the passes of a log's history tell.
 
         Args:
             history: of the log. Without a pass all its rows count as alive.
@@ -156,16 +168,16 @@ class KeyModel:
         self._begins = [s.begin for s in self.stretches]
 
     def at(self, rows: int) -> _Stretch:
-        """Returns the stretch in which so many rows had come."""
+        """Returns the stretch during which this number of rows had come."""
         return self.stretches[max(0, bisect_right(self._begins, rows) - 1)]
 
     def living(self, rows: int) -> float:
-        """Returns how many of so many rows are the last of their key, with those clean at the beginning."""
+        """Returns how many rows are their key's last once `rows` have come; rows clean at the beginning count too."""
         stretch = self.at(rows)
         return distinct(stretch.living, max(stretch.keys, stretch.living, 1.0), rows - stretch.begin)
 
     def missed(self, begin: int, end: int) -> float:
-        """Returns the share of the tail's files that none of the rows between two counts hits."""
+        """Returns the share of the tail's files that no row hits, of the rows that come between two counts of rows."""
         hits = 0.0
         for at, stretch in enumerate(self.stretches):
             until = self.stretches[at + 1].begin if at + 1 < len(self.stretches) else inf
@@ -201,14 +213,14 @@ class _Log:
     clean: DataFile | None
     dirty: tuple[Segment, ...]
     came: int
-    """Rows that have come, beside the clean ones of the beginning."""
+    """Rows that have come, without those that were clean at the beginning."""
     rows: int
-    """Rows that are there."""
+    """Rows that are in the log."""
     checkpoint: int | None = None
     cleaned: int = 0
-    """Rows that had come before the checkpoint."""
+    """How many of the rows that have come lie below the checkpoint."""
     next: int = 0
-    """Which arrival is the next."""
+    """Index of the arrival that comes next."""
     steady_until: int = 0
     waits_since: int | None = None
     """The oldest time, ms, of a row that a pass may take; None where there is none."""
@@ -222,7 +234,7 @@ class _Log:
         )  # fmt: skip
 
     def arrive(self, at: int) -> int:
-        """Take in what has come by a time; returns its bytes."""
+        """Adds the files that have come by a time, ms, and returns their bytes."""
         size, new = 0, list[DataFile]()
         while self.next < len(self.history.arrivals) and self.history.arrivals[self.next].at <= at:
             file = self.history.arrivals[self.next].file
@@ -239,7 +251,7 @@ class _Log:
         return size
 
     def look(self, settings: Settings, now: int) -> Decision | None:
-        """Returns what the rules say now, None where it is what they said before, which was to wait."""
+        """Returns what the rules decide now, None while their last decision, which was to wait, still holds."""
         if now < self.steady_until:
             return None
         clean = to_segments([self.clean]) if self.clean else ()
@@ -253,7 +265,7 @@ class _Log:
         return decision
 
     def run(self, decision: Decision) -> float:
-        """Clean as a decision says; returns the bytes that are written."""
+        """Cleans the log as a decision says, and returns the bytes that this writes."""
         head = [f for s in self.dirty if s.base_offset < decision.bound for f in s.files]
         head_rows = sum(f.rows for f in head)
         tail, end = (self.clean.rows if self.clean else 0), self.cleaned + head_rows
@@ -287,11 +299,11 @@ def _time_of(file: DataFile) -> int:
 
 
 def replay(logs: Sequence[LogHistory], settings: Settings, every: int, until: int) -> Replayed:
-    """Lets the appends of a table come again, and looks at it at regular times.
+    """Replays the appends of a table under given settings, with looks at regular times.
 
     Args:
         logs: what is known of each log.
-        settings: those to try.
+        settings: the settings to try.
         every: ms between two looks, which are at whole multiples of it since the epoch.
         until: when the history ends, ms.
     """

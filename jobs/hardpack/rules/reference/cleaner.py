@@ -49,7 +49,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step leaves, what was decided, and the dropped offsets by cause."""
+    """The log after a cleaning, the decision that was made of it, and the dropped offsets by cause."""
 
     log: Log
     decision: Decision
@@ -57,7 +57,7 @@ class Outcome:
 
 
 def clean(log: Log, settings: Settings, now: int) -> Outcome:
-    """Returns one selection at `now` and, if the log is due, one whole pass at the same `now`."""
+    """Selects the log at `now` and, if it is due, runs one whole pass at the same `now`."""
     view = view_of(log)
     decision = decide(view, settings, now)
     log = replace(log, checkpoint=checkpoint_of(view), log_start=view.log_start)
@@ -119,7 +119,10 @@ def _dropped(
 def _horizons(
     before: Mapping[int, int], rows: tuple[Row, ...], gone: frozenset[int], emptied: frozenset[int], horizon: int
 ) -> dict[int, int]:
-    """Set once, at the first recopy, for every tombstone and for the markers of emptied transactions."""
+    """Returns the horizons after a pass, without dropped rows.
+
+    Each tombstone and each marker of an emptied transaction gets its horizon once, at its first recopy.
+    """
     fresh = {
         r.offset: horizon
         for r in rows
@@ -143,7 +146,10 @@ def _merged(
 
 
 def last_of_round(rows: tuple[Row, ...], bound: int) -> tuple[int, int] | None:
-    """Returns the transactional row that ends the round, whose batch Kafka keeps even when it is emptied."""
+    """Returns `(offset, producer id)` of the transactional row that ends the round, None when no such row does.
+
+    Kafka keeps the batch of that row even when it is emptied.
+    """
     last = rows[-1] if rows else None
     if last is None or last.offset + 1 != bound or not last.transactional or last.control is not None:
         return None
@@ -151,7 +157,7 @@ def last_of_round(rows: tuple[Row, ...], bound: int) -> tuple[int, int] | None:
 
 
 def retain(log: Log, settings: Settings, now: int) -> tuple[Log, int]:
-    """Returns one run of retention; gives the number of segments deleted too."""
+    """Returns the log after one run of retention, and the number of segments deleted."""
     view = replace(view_of(log), last_stable=log.high_watermark)
     retained = expired_segments(view, settings, now)
     left = log.segments[len(retained.deleted) :] or (LogSegment(retained.log_start, (), now),)
@@ -192,6 +198,6 @@ def _segment(segment: LogSegment) -> Segment:
 
 
 def _first_batch_timestamp(rows: tuple[Row, ...]) -> int | None:
-    """Largest timestamp of the first batch (LogSegment.getFirstBatchTimestamp)."""
+    """Returns the largest timestamp of the first batch, ms, None without one (LogSegment.getFirstBatchTimestamp)."""
     first = [r for r in rows if (r.offset if r.batch is None else r.batch) == rows[0].offset]
     return max((r.timestamp for r in first if r.timestamp is not None), default=None)

@@ -24,14 +24,14 @@ def build_offset_map(
     aborted: frozenset[int] = frozenset(),
     max_keys: int | None = None,
 ) -> OffsetMap:
-    """Walk `[first_dirty, bound)` in order and put every keyed row, tombstones included.
+    """Walks `[first_dirty, bound)` in order and puts every keyed row into the map, tombstones included.
 
     Control rows, aborted rows and keyless rows are passed over. When the map holds `max_keys` keys and one more keyed
-    row comes, even one whose key is there, the walk stops. The map's end is then the last row put or the last batch
-    or segment read in full before, so that offsets nobody has are jumped.
+    row comes, even one whose key is there, the walk stops. The map's end is then the last row put, or the end of the
+    last batch or segment read in full, whichever is greater. So it passes over offsets that no row has.
 
     Args:
-        rows: of one log; those outside the range do not matter.
+        rows: of one log; rows outside the range do not matter.
         bases: base offsets of the log's segments.
         first_dirty: where to start.
         bound: base offset of the segment to stop before.

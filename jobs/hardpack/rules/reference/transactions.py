@@ -27,7 +27,7 @@ def last_stable_offset(rows: Iterable[Row], log_end: int) -> int:
 
 
 def aborted_offsets(rows: Iterable[Row]) -> frozenset[int]:
-    """Returns the transactional rows whose producer's next control row is an abort.
+    """Returns the offsets of the transactional rows whose producer's next control row is an abort.
 
     See Cleaner.collectAbortedTransactions.
     """
@@ -42,7 +42,7 @@ def aborted_offsets(rows: Iterable[Row]) -> frozenset[int]:
 
 
 def emptied_markers(rows: Iterable[Row], last_batch: tuple[int, int] | None = None) -> frozenset[int]:
-    """Returns the control rows of whose transaction no row is met (CleanedTransactionMetadata.onControlBatchRead).
+    """Returns the offsets of control rows whose transaction has no row (CleanedTransactionMetadata.onControlBatchRead).
 
     Args:
         rows: those a pass reads, before it drops any.
