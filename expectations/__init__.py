@@ -2,5 +2,5 @@
 
 import logging
 
-# it logs a line per class on import, and warns of every renderer that a class overrides
+# Great Expectations logs a line per class on import, and warns of every renderer that a class overrides
 logging.getLogger("great_expectations").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Run a suite on the evidence and render it: one validation, one page of Data Docs."""
+"""Runs a suite on the evidence and renders the result: one validation, one page of Data Docs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUITES = Path(__file__).parent
 RESULTS, KEPT = "results", "kept_results"
 NONE: Mapping[str, str] = MappingProxyType({})
 ONE_CONTEXT = Lock()
-"""Held from the making of a context to the page: Great Expectations knows one context in a process, the last made."""
+"""A lock from the making of a context to its page: Great Expectations knows one context in a process, the last made."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Verdict:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Partitions in which any of them failed."""
+        """Partitions in which an expectation failed."""
         return tuple(sorted({str(p["partition"]) for r in self.results for p in r["partitions"] if p["violations"]}))
 
 
@@ -59,10 +59,10 @@ def validate(
     home: Path,
     about: Mapping[str, str] = NONE,
 ) -> Verdict:
-    """Validate the evidence of some logs.
+    """Validates the evidence of the logs by a suite, and writes the page of the result.
 
     Args:
-        evidence: rows of both sides.
+        evidence: rows before and after the pass; see `hardpack.spark.evidence`.
         suite: name of a suite in this folder.
         asset: the table's name.
         run_name: names the page's folder: table, partitions and run.
@@ -79,7 +79,7 @@ def validate(
     from hardpack_expectations.measure import measure
 
     try:
-        # counted before: Great Expectations hashes, value by value, whatever rows it is given
+        # the rows are counted here, as Great Expectations hashes, value by value, whatever rows it is given
         numbers = pd.DataFrame(measure(evidence, logs))
     except Exception as error:
         raise not_measured(asset, str(error).strip() or "no message") from error
@@ -93,7 +93,7 @@ def validate(
 
 @dataclass(frozen=True)
 class Outcome:
-    """A suite's results, which nobody but this process has yet."""
+    """A suite's results, which are not yet written anywhere."""
 
     context: Any
     identifier: Any
@@ -102,16 +102,16 @@ class Outcome:
 
     @property
     def results(self) -> list[Any]:
-        """One for each expectation; Great Expectations brings those of a column together."""
+        """A result for each expectation; Great Expectations brings those of one column together."""
         return list(self.result.results)
 
     def keep(self, home: Path, about: Mapping[str, str], observed: Callable[[Any], str]) -> Verdict:
-        """Write the results and their page.
+        """Writes the results and their page.
 
         Args:
             home: folder for validation results and Data Docs.
             about: what the page says at its top beside the table, by heading.
-            observed: tells in words what an expectation's result observed.
+            observed: returns in words what the result of an expectation observed.
         """
         from great_expectations.data_context.types.resource_identifiers import ExpectationSuiteIdentifier
         from hardpack_expectations.pages import ABOUT
@@ -154,7 +154,7 @@ def run(
     run_name: str,
     result_format: str | dict[str, Any],
 ) -> Outcome:
-    """Run a suite of a context on rows; see `validate` for the names."""
+    """Runs a suite of a context on rows; see `validate` for the arguments."""
     import great_expectations as gx
     import pandas as pd
 
@@ -177,11 +177,11 @@ def run(
 
 
 def context_of(home: Path, own: bool = False) -> Any:
-    """Returns Great Expectations' context over our folders.
+    """Returns a context of Great Expectations over hardpack's folders.
 
     Args:
         home: folder for validation results and Data Docs.
-        own: whether the suite is made in memory; else it is one of this folder.
+        own: whether the suite is made in memory, as a user's own is; else suites are read from this folder.
     """
     import great_expectations as gx
 
@@ -191,18 +191,21 @@ def context_of(home: Path, own: bool = False) -> Any:
 
 
 def _named(text: str) -> str:
-    """Returns a text as part of a path."""
+    """Returns a text as part of a path, with an underscore for other characters."""
     return re.sub(r"[^\w.-]+", "_", text)
 
 
 def exception(results: Any) -> str:
-    """Returns what was raised while measuring; Great Expectations catches it and calls the guarantee broken."""
+    """Returns the error that was raised while measuring, else empty.
+
+    Great Expectations catches such an error and calls the guarantee broken.
+    """
     for result in results:
         info = result.exception_info or {}
-        # the information stands there itself, or by the id of the metric that failed
+        # `exception_info` is the information itself, or has it by the id of the metric that failed
         for entry in (info, *(v for v in info.values() if isinstance(v, dict))):
             if entry.get("raised_exception"):
-                # Spark begins that of a Python worker with an empty line
+                # Spark begins the message of a Python worker's error with an empty line
                 return str(entry.get("exception_message") or "").strip() or "no message"
     return ""
 
@@ -228,7 +231,7 @@ def _config(home: Path, suites_in_memory: bool) -> Any:
             "suites": in_memory("ExpectationsStore")
             if suites_in_memory
             else {"class_name": "ExpectationsStore", "store_backend": files(SUITES)},
-            # Great Expectations looks through all results there are for each page, so that it may know this one only
+            # Great Expectations looks through all results of its store for each page, so its store has this one only
             RESULTS: in_memory("ValidationResultsStore"),
             KEPT: {"class_name": "ValidationResultsStore", "store_backend": files(home / "validations")},
             "checkpoint_store": in_memory("CheckpointStore"),
@@ -244,7 +247,7 @@ def _config(home: Path, suites_in_memory: bool) -> Any:
                 "store_backend": files(home / "data_docs"),
                 "site_section_builders": {
                     "expectations": {"view": ours("PageView")},
-                    # else a run with `profiling` in its name, such as a table's, has no page
+                    # without this filter a run with `profiling` in its name, such as a table's, has no page
                     "validations": {"view": ours("PageView"), "renderer": ours("ResultsPage"), "run_name_filter": {}},
                     "profiling": "none",
                 },

@@ -23,7 +23,7 @@ METRIC = "table.log_guarantees"
 
 
 class LogGuarantees(TableMetricProvider):
-    """Gives all expectations the numbers of `measure`, of which the batch has a row for each log."""
+    """The metric that gives all expectations the numbers of `measure`; the batch has a row for each log."""
 
     metric_name = METRIC
 
@@ -38,7 +38,7 @@ class LogGuarantees(TableMetricProvider):
 
 
 class LogExpectation(BatchExpectation):
-    """A guarantee that holds when the violations of each log are none."""
+    """A guarantee, which holds when no log has a violation of it."""
 
     metric_dependencies: ClassVar[tuple[str, ...]] = (METRIC,)
     title: ClassVar[str] = ""
@@ -51,14 +51,14 @@ class LogExpectation(BatchExpectation):
 
     @classmethod
     def numbers(cls, log: dict[str, Any]) -> dict[str, int]:
-        """Returns what the page shows of one log, by name."""
+        """Returns the numbers that the page shows of one log, by name."""
         return {name: log[name] for name in cls.shown}
 
     @classmethod
     def columns(cls, rows: list[dict[str, Any]]) -> dict[str, str]:
         """Returns the headings of the page's table by the names of its numbers, in order.
 
-        The result store sorts names.
+        They are in order here because the result store sorts names.
         """
         return {name: name.replace("_", " ") for name in cls.shown}
 
@@ -142,19 +142,19 @@ class ExpectLedgerBalances(LogExpectation):
 
     @classmethod
     def numbers(cls, log: dict[str, Any]) -> dict[str, int]:
-        """Returns the ledger's sum and its parts."""
+        """Returns the numbers that the page shows of one log: the ledger's sums and the removed rows by cause."""
         causes: dict[str, int] = log["causes"]
         return super().numbers(log) | causes
 
     @classmethod
     def columns(cls, rows: list[dict[str, Any]]) -> dict[str, str]:
-        """Puts each cause that took rows between the rows before and the sum."""
+        """Returns the headings, with each cause that removed rows between the rows before and the sum."""
         causes = {cause.name: cause.label for cause in removed_by_cause(rows)}
         return {"rows_before": "rows before", **causes, "removed": "removed"}
 
     @classmethod
     def violations(cls, log: dict[str, Any]) -> int:
-        """Returns the rows that the ledger cannot explain."""
+        """Returns the number of rows that the ledger cannot explain."""
         return abs(int(log["rows_before"]) - int(log["rows_after"]) - int(log["removed"]))
 
 
@@ -168,5 +168,5 @@ class ExpectTransactionsResolved(LogExpectation):
 
     @classmethod
     def violations(cls, log: dict[str, Any]) -> int:
-        """Aborted rows left, and markers that the ledger cannot explain."""
+        """Returns the number of aborted rows that are left, and of markers that the ledger cannot explain."""
         return int(log["aborted_left"] + abs(log["control_lost"] - log["markers"]))

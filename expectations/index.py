@@ -1,7 +1,7 @@
 """The index of Data Docs: the newest pages, written anew after each.
 
-That of Great Expectations reads every result there is, and takes away pages of which it has not yet seen the result:
-those of passes that end at the same time.
+The index of Great Expectations itself reads every result there is. It also removes pages whose result it has not seen
+yet, as of passes that end at the same time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hardpack.home import replace_file
 
 LISTED = 100
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
-"""What a browser may do with a page that lies on a disk or on S3, where no server says it."""
+"""The content security policy of a page that lies on a disk or on S3, where no server sends one."""
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -31,7 +31,7 @@ PAGE = """<!doctype html>
 
 
 def write_index(site: Path) -> None:
-    """Write the index of a folder of Data Docs.
+    """Writes the index of a folder of Data Docs.
 
     Args:
         site: the folder; pages are at validations/SUITE/TITLE/TIME/NAME.html.
@@ -40,5 +40,5 @@ def write_index(site: Path) -> None:
 
     pages = [(title, quote(address)) for title, address in newest_pages(site, LISTED)]
     text = Environment(autoescape=True).from_string(PAGE).render(pages=pages, listed=LISTED, csp=CSP)
-    # others may be at the same, or reading it
+    # another process may write the index at the same time, or read it
     replace_file(site / "index.html", text)

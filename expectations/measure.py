@@ -22,8 +22,8 @@ NUMBERS = (
     "duplicate_keys", "wrong_latest",
 )  # fmt: skip
 MEMORY = "512MB"
-"""What the grouping of a task may hold; of more it writes to disk."""
-# Spark has a task per core; and DuckDB, which sees no sizes, would hold the rows in memory and look up the limits
+"""Memory that the grouping of one task may use; beyond it DuckDB writes to disk."""
+# one thread, as Spark has a task per core; DuckDB sees no sizes, and would hold the rows in memory, not the limits
 SETTINGS = {"threads": 1, "disabled_optimizers": "join_order,build_side_probe_side"}
 COUNTED = """
 with
@@ -74,10 +74,10 @@ group by p
 
 
 def measure(evidence: DataFrame | pa.Table, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Count what would break a guarantee, in Spark's tasks or, where the rows are at hand, in this process.
+    """Counts what would break a guarantee, in Spark's tasks or, where the rows are at hand, in this process.
 
     Args:
-        evidence: rows of both sides.
+        evidence: rows before and after the pass.
         logs: per log `partition` (text), `bound` (checkpoint after the pass), `log_end` (offset after the last row
             before it), `expired` (offset ranges whose tombstones had to go), `removed` (rows by the ledger); where
             they differ from `bound` and 0, `copied_to` (nothing from here on was touched) and `markers` (control rows
@@ -104,14 +104,16 @@ def _here(evidence: pa.Table, logs: list[dict[str, Any]]) -> list[dict[str, Any]
 def _in_tasks(evidence: DataFrame, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from pyspark.sql import functions as F
 
-    # rows of a key meet in one task; those without one have only their offset to compare, and there may be many
+    # all rows of a key go to one task; rows without a key, maybe many, are compared by offset and spread by it
     met = evidence.repartition("p", F.when(F.col("k").isNull(), F.col("o")).otherwise(F.xxhash64("k")))
     counted = met.mapInArrow(counting(logs), ", ".join(["p string", *(f"{name} long" for name in NUMBERS)]))
     return [row.asDict() for row in counted.groupBy("p").agg(*(F.sum(n).alias(n) for n in NUMBERS)).collect()]
 
 
 def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Returns what a task does with the evidence of some keys, all rows of each: the numbers that add up, by log.
+    """Returns the function by which a task counts the evidence of its keys, by log.
+
+    A task has all rows of each of its keys, so that the numbers of all tasks add up.
 
     Args:
         logs: see `measure`.
@@ -141,7 +143,7 @@ def counting(logs: Sequence[Mapping[str, Any]]) -> Callable[[Iterator[pa.RecordB
             yield first
             yield from batches
 
-        # Spark tells its Python workers which disks are for what does not fit
+        # Spark tells its Python workers in this variable which disks to spill to
         disk = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
         with TemporaryDirectory(prefix="hardpack-gate-", dir=disk or None) as spilled:
             db = duckdb.connect(config=SETTINGS | {"memory_limit": MEMORY, "temp_directory": spilled})

@@ -1,4 +1,4 @@
-"""A user's own expectations on a table's rows: their file, and what is said of them, in numbers alone."""
+"""Judges a table's rows by a file of the user's own expectations, and reports numbers alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBERS_ONLY = {"result_format": "BASIC", "partial_unexpected_count": 0}
 
 
 class Suite(BaseModel):
-    """What is asked of a file in Great Expectations' own format."""
+    """The part of a suite's file, in Great Expectations' own format, that has to be there."""
 
     expectations: list[dict[str, Any]] = Field(min_length=1)
 
@@ -34,7 +34,7 @@ def file_of(home: Path, table: str) -> Path | None:
     """Returns the file of a table's own expectations, else the one for all tables, else None.
 
     Raises:
-        BadInput: others than its user may write to it.
+        BadInput: other users may write to the file.
     """
     for name in (file_name(table), FOR_ALL):
         path = home / FOLDER / f"{name}.json"
@@ -46,10 +46,10 @@ def file_of(home: Path, table: str) -> Path | None:
 def judge_own(
     rows: DataFrame, file: Path, table: str, run_name: str, home: Path, about: Mapping[str, str]
 ) -> tuple[Verdict, list[str]]:
-    """Judge a table's rows by a file of expectations.
+    """Judges a table's rows by a file of expectations.
 
     Args:
-        rows: all columns of them.
+        rows: the table's rows, with all columns.
         file: JSON in the format of a suite of Great Expectations.
         table: its name.
         run_name: names the page's folder.
@@ -57,8 +57,8 @@ def judge_own(
         about: what the page says at its top beside the table, by heading.
 
     Returns:
-        The verdict, and each expectation's severity. What was observed is told where it is a number; no value of the
-        table is in it, nor on the page.
+        The verdict, and each expectation's severity. What was observed is told where it is a number, which may be a
+        column's least or greatest; no other value of the table is in it, nor on the page.
 
     Raises:
         BadInput: the file cannot be used, or names a column that the table has not.
@@ -87,7 +87,7 @@ def _read(file: Path, columns: Iterable[str]) -> Suite:
         ) from None
     column_names = set(columns)
     for one in suite.expectations:
-        # what is no mapping is refused when the expectation is made
+        # a `kwargs` that is no mapping is refused later, when the expectation is made
         arguments = one["kwargs"] if isinstance(one.get("kwargs"), dict) else {}
         named = [value for key in COLUMNS if (value := arguments.get(key))]
         for name in (str(n) for value in named for n in (value if isinstance(value, list) else [value])):
@@ -107,7 +107,7 @@ def _suite(file: Path, read: Suite) -> ExpectationSuite:
     suite = ExpectationSuite(OWN)
     for one in read.expectations:
         try:
-            # its own ways of adding pass over what is wrong, or over a second one of a kind
+            # the suite's own methods pass over a wrong expectation, or over a second one of a kind
             suite.expectations.append(ExpectationConfiguration(**one).to_domain_obj())
         except (GreatExpectationsError, ValueError, TypeError, AttributeError) as error:
             raise BadInput(
@@ -118,13 +118,13 @@ def _suite(file: Path, read: Suite) -> ExpectationSuite:
 
 
 def _why(error: Exception) -> str:
-    """Returns what is wrong in a few words; pydantic's errors have more."""
+    """Returns in a few words what is wrong: the first of pydantic's errors, or the first line of another error."""
     first = error.errors()[0] if hasattr(error, "errors") else None
     return f"{first['loc'][0]}: {first['msg']}" if first else str(error).partition("\n")[0]
 
 
 def _not_judged(file: Path, table: str, name: str, trace: str) -> HardpackError:
-    """Returns the error of an expectation that raised one; not its text, which may quote a row."""
+    """Returns the error for an expectation that raised one, without the text of that one, which may quote a row."""
     condition = re.search(r"\[([A-Z][A-Z_.]+)\]", trace)
     if not condition:
         return not_measured(table, trace)

@@ -15,20 +15,23 @@ from hardpack_expectations.index import CSP
 from jinja2.bccache import Bucket, BytecodeCache
 
 HEADINGS = ("Pass", "Expectations", "Snapshot", "Compared with", "Partitions", "Time of the pass", "Checked")
-"""In the order in which they are shown; the result store sorts names."""
+"""Headings at the top of a page, in the order in which they are shown; the result store sorts names."""
 OWN = "own_expectations"
 """Name of the suite that a user's own expectations make."""
 SAID = "Every guarantee holds", "A GUARANTEE IS BROKEN"
 SAID_OF_OWN = "Every expectation of your own holds", "AN EXPECTATION OF YOUR OWN FAILED"
 ABOUT = "about"
-"""The place in a result's metadata of what it is about, by heading."""
+"""Key in a result's metadata of what stands at the top of its page, by heading."""
 
 
 class ResultsPage(ValidationResultsPageRenderer):
-    """Great Expectations' page of a validation, with the result in place of a data asset's name that it never knows."""
+    """Great Expectations' page of a validation, with the outcome in the header instead of the data asset's name.
+
+    Great Expectations never knows that name here.
+    """
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
-        """Returns the page's parts; what it is about, by heading, in the place of the batch that they do not know."""
+        """Returns the page's parts, with what stands at its top in place of the batch, which is not known here."""
         page = super().render(validation_results, suite_parameters)
         checked = self._parse_run_values(validation_results)[1]
         page.batch_kwargs = validation_results.meta.get(ABOUT, {}) | {"Checked": f"{checked[:19].replace('T', ' ')}Z"}
@@ -46,18 +49,18 @@ class ResultsPage(ValidationResultsPageRenderer):
 
 
 class _Compiled(BytecodeCache):
-    """What templates were compiled to, as long as the process lives."""
+    """A cache of compiled templates that lives as long as the process."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, bytes] = {}
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Gives a bucket what its template was compiled to."""
+        """Gives a bucket the compiled template, where the cache has it."""
         if code := self._by_key.get(bucket.key):
             bucket.bytecode_from_string(code)
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keeps what a template was compiled to."""
+        """Keeps the compiled template of a bucket."""
         self._by_key[bucket.key] = bucket.bytecode_to_string()
 
 
@@ -65,11 +68,11 @@ _COMPILED = _Compiled()
 
 
 class PageView(DefaultJinjaPageView):
-    """Our own frame around Great Expectations' sections: nothing from elsewhere, no script."""
+    """hardpack's own frame around Great Expectations' sections: nothing from the network, no script."""
 
     _template = "hardpack_page.html"
 
-    # the names by which Great Expectations knows that it may give them
+    # Great Expectations gives these two arguments only to a view that has parameters of these names
     def __init__(self, custom_styles_directory: str | None = None, custom_views_directory: str | None = None) -> None:
         """Makes a view whose templates are compiled once in a process, not for each page."""
         super().__init__(custom_styles_directory, custom_views_directory)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def unpack(archive: tarfile.TarFile, folder: Path) -> None:
-    """Unpacks an archive, of which no entry may lie outside the folder where Python can see to that.
+    """Unpacks an archive; where Python has filters for it, an entry outside the folder is refused.
 
     Args:
         archive: an open one.

@@ -66,7 +66,7 @@ transforms.meta.nested={nested}
 
 
 class Connect(Service):
-    """One standalone worker; what it has read is the broker's and the table's to keep, so a new one goes on from there.
+    """One standalone worker. Broker and table keep how far it has read, so that a new worker goes on from there.
 
     Args:
         folder: of its own.

@@ -11,7 +11,7 @@ from hardpack.spark.jars import digest, run_ivy
 
 @dataclass(frozen=True)
 class Closure:
-    """Jars with all that they need: an Ivy descriptor's dependencies, and one SHA-256 for what must come of them."""
+    """Jars with all that they need: the dependencies of an Ivy descriptor, and one SHA-256 for all jars fetched."""
 
     name: str
     dependencies: str
@@ -24,10 +24,10 @@ CLOSURE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"
 
 
 def fetch_closure(home: Path, wanted: Closure) -> Path:
-    """Returns the folder with a closure's jars, fetched whole if it is missing or not what it should be.
+    """Returns the folder with a closure's jars; fetches all of them if the folder is missing or its digest is wrong.
 
     Raises:
-        RuntimeError: it cannot be fetched, or is not what it should be.
+        RuntimeError: the jars cannot be fetched, or their digest is wrong.
     """
     folder = home / wanted.name
     if closure_digest(folder) == wanted.sha256:
@@ -38,13 +38,13 @@ def fetch_closure(home: Path, wanted: Closure) -> Path:
         (scratch / "ivy.xml").write_text(CLOSURE.format(dependencies=wanted.dependencies))
         said = run_ivy(scratch, jars, "-ivy", str(scratch / "ivy.xml"))
         if (found := closure_digest(jars)) != wanted.sha256:
-            # the other lines are progress
+            # lines with a size in kB are progress, not errors
             told = " ".join(line for line in said.splitlines() if "kB)" not in line)[-300:]
             raise RuntimeError(
                 f"{wanted.name} was not fetched ({found[:8]} {told}); see that Maven Central is reachable."
             )
         shutil.rmtree(folder, ignore_errors=True)
-        # in one step, so that nothing half-made is ever seen
+        # in one step, so that no reader sees a half-made folder
         jars.rename(folder)
     return folder
 

@@ -72,9 +72,9 @@ class Record:
     producer_id: int | None
     producer_epoch: int
     transactional: bool
-    # how a transaction ended; key and value of such a marker are the broker's own and left out
+    # of a marker, how its transaction ended; its key and value are the broker's own and left out
     control: Literal["commit", "abort"] | None
-    # of its batch: from then on a pass removes tombstones, or a marker without its transaction
+    # the batch's: from then on a pass removes its tombstones, or a marker whose transaction has no rows left
     delete_horizon: int | None
 
 
@@ -142,7 +142,7 @@ class Broker:
         self.admin.create_topics([admin.NewTopic(name, partitions, 1, config=config)])[name].result()
 
     def configure(self, topic: str, config: dict[str, str]) -> None:
-        """Change some settings of a topic; the broker follows within milliseconds, not at once."""
+        """Changes settings of a topic; the broker follows within milliseconds, not at once."""
         change = admin.AlterConfigOpType.SET
         entries = [admin.ConfigEntry(k, v, incremental_operation=change) for k, v in config.items()]
         resource = admin.ConfigResource(admin.ResourceType.TOPIC, topic, incremental_configs=entries)
@@ -156,7 +156,11 @@ class Broker:
         return next((int(o) for t, p, o in entries if (t, p) == (topic, str(partition))), None)
 
     def wait_cleaned(self, topic: str, partition: int, at_least: int, seconds: float) -> None:
-        """Until the checkpoint has reached an offset; it is written after the cleaned segments are in place."""
+        """Waits until the checkpoint has reached an offset; Kafka writes it after the cleaned segments are in place.
+
+        Raises:
+            RuntimeError: it has not reached the offset after so many seconds.
+        """
         end = time.monotonic() + seconds
         while (found := self.checkpoint(topic, partition) or 0) < at_least:
             if time.monotonic() > end:
@@ -180,7 +184,7 @@ class Broker:
 
 
 def parse(lines: Iterable[str]) -> Iterator[Record]:
-    """Records out of what DumpLogSegments prints; sizes of -1 tell missing from empty."""
+    """Yields the records that DumpLogSegments prints; a size of -1 tells a null key or value from an empty one."""
     segment, base, producer, epoch, transactional, horizon = 0, "", "", "", "", ""
     for line in lines:
         if found := RECORD.match(line):
@@ -199,13 +203,13 @@ def parse(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def content(rest: str, key_size: int, value_size: int) -> tuple[bytes | None, bytes | None]:
-    """Key and value from ` key: … payload: …`, cut by size, since they may hold such words themselves."""
+    """Returns key and value from ` key: … payload: …`, cut by size, since they may hold such words themselves."""
     key = rest.removeprefix(" key: ")[:key_size].encode() if key_size >= 0 else None
     return key, rest[len(rest) - value_size :].encode() if value_size >= 0 else None
 
 
 if __name__ == "__main__":
-    # a polite kill stops the broker too
+    # SIGTERM stops the broker too, as Ctrl-C does
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt), Broker() as broker:

@@ -25,7 +25,7 @@ def problem(port: int | None) -> str | None:
 
 
 def java_problem() -> str | None:
-    """Looks for Java 17 or 21, from JAVA_HOME or PATH, which Spark needs."""
+    """Returns what is wrong with Java, else None; Spark needs Java 17 or 21, from JAVA_HOME or PATH."""
     import os
 
     home = os.environ.get("JAVA_HOME")
@@ -41,14 +41,14 @@ def java_problem() -> str | None:
 
 
 def tool_problem() -> str | None:
-    """Looks for git, which makes one of the demo's topics, and for what a virtual environment takes."""
+    """Returns which tool is missing, else None: git, for one of the demo's topics, or venv with pip."""
     if not PIP.exists() and not importlib.util.find_spec("ensurepip"):
         return f"{sys.executable} makes no virtual environment with pip; install venv (Debian: python3-venv)."
     return None if shutil.which("git") else "git is missing; install it."
 
 
 def disk_problem() -> str | None:
-    """Sees that environment, jars and lakehouse have room."""
+    """Returns a sentence when the disk lacks room for environment, jars and lakehouse, else None."""
     free = shutil.disk_usage(Path(__file__).parent).free
     if free < DISK_BYTES:
         return f"{free / 1024**3:.1f} GiB are free here, {DISK_BYTES / 1024**3:.0f} are needed; make room."
@@ -56,7 +56,7 @@ def disk_problem() -> str | None:
 
 
 def port_problem(port: int) -> str | None:
-    """Sees that the port of Airflow's server is free on loopback."""
+    """Returns a sentence when the port of Airflow's server is taken on loopback, else None."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -67,7 +67,7 @@ def port_problem(port: int) -> str | None:
 
 
 def port_number(text: str) -> int:
-    """Returns a port, as an argument gives it."""
+    """Reads a port from an argument's text."""
     if not text.isdecimal() or not 0 < int(text) < 65536:
         raise argparse.ArgumentTypeError(f"{text!r} is no port, expected 1 to 65535")
     return int(text)

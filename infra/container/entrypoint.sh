@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `executor` is what Spark on Kubernetes calls its pods with, as its own image understands it; anything else is run.
+# Spark on Kubernetes starts its executors' pods with the argument `executor`, as for Spark's own image. Any other
+# arguments are a command, which is run.
 set -euo pipefail
 
 if [ "${1:-}" != executor ]; then
@@ -10,7 +11,7 @@ options=()
 while IFS= read -r option; do
     [ -n "$option" ] && options+=("$option")
 done < <(env | sort -t_ -k4 -n | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p')
-# an executor fetches jars into the folder it stands in, and the image's is root's
+# an executor fetches jars into its current folder, and only root may write to the image's
 cd "$(mktemp -d)"
 exec tini -s -- java "${options[@]}" "-Xms$SPARK_EXECUTOR_MEMORY" "-Xmx$SPARK_EXECUTOR_MEMORY" \
     -cp "$spark_home/jars/*" org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \

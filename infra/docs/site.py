@@ -64,7 +64,7 @@ CONFIG = {
 
 
 def assemble(folder: Path) -> None:
-    """Put all pages of the site into one folder, their links as the pages lie there."""
+    """Puts all pages of the site into one folder, and changes their links to fit their places there."""
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns(".gitkeep"))
     for name, new in MOVED.items():
         (folder / new).write_text((ROOT / name).read_text().replace("](docs/", "]("))
@@ -87,7 +87,7 @@ def main(to: Annotated[Path, typer.Option(help="the folder to write the site int
         config = Path(scratch, "mkdocs.yml")
         config.write_text(yaml.safe_dump({**CONFIG, "site_dir": str(to.absolute())}, sort_keys=False))
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(config)]
-        # Material tells at each build of a successor to come
+        # without it Material prints a notice of its successor at each build
         done = subprocess.run(command, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
     raise typer.Exit(done.returncode)
 

@@ -63,7 +63,7 @@ def report_address(airflow: LocalAirflow, run: str) -> str:
 
 
 def take(page: Page, address: str, name: str) -> None:
-    """Open a page, wait until it is drawn, save its picture."""
+    """Opens a page, waits until it is drawn, and saves its picture."""
     page.goto(address)
     page.wait_for_timeout(4000)
     page.screenshot(path=PICTURES / name)

@@ -17,7 +17,7 @@ LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SP
 
 
 class Master(Service):
-    """The master; `pages` is the port of its web page."""
+    """The master of a Spark cluster; `pages` is the port of its web page."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -39,7 +39,7 @@ class Master(Service):
         return told
 
     def is_up(self) -> bool:
-        """Returns whether it tells its state."""
+        """Returns whether the master says that it is alive."""
         try:
             return bool(self.state()["status"] == "ALIVE")
         except httpx.HTTPError:
@@ -47,7 +47,7 @@ class Master(Service):
 
 
 class Worker(Service):
-    """One worker; executors are its children."""
+    """One worker of a Spark cluster; its executors are child processes of it."""
 
     def __init__(self, folder: Path, master: Master, cores: int, memory: str) -> None:
         super().__init__(folder)
@@ -59,7 +59,7 @@ class Worker(Service):
         ]  # fmt: skip
 
     def is_up(self) -> bool:
-        """Returns whether the master counts on it."""
+        """Returns whether the master lists this worker as alive."""
         alive = (w for w in self._master.state()["workers"] if w["state"] == "ALIVE")
         return any(w["port"] == self.port for w in alive)
 

@@ -1,4 +1,4 @@
-"""AWS Glue as moto plays it."""
+"""AWS Glue, played by moto's server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from infra.services.storage import REGION, Storage
 
 
 class Glue(Service):
-    """A Glue catalog in memory; credentials go the way of AWS, by the environment of who uses it.
+    """A Glue catalog in memory; a client takes credentials from its environment, as for AWS.
 
     Args:
         folder: of its own.
@@ -35,10 +35,10 @@ class Glue(Service):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What AWS's own clients read."""
+        """Variables of the environment that AWS's own clients read."""
         keys = {"AWS_ACCESS_KEY_ID": self.storage.access_key, "AWS_SECRET_ACCESS_KEY": self.storage.secret_key}
         return {**keys, "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION}
 
     def is_up(self) -> bool:
-        """Returns whether it listens."""
+        """Returns whether the server listens on its port."""
         return answers(self.port)

@@ -70,11 +70,11 @@ class Postgres(Service):
         shutil.rmtree(self.folder)
 
     def url(self, database: str, driver: str = "psycopg2") -> str:
-        """For SQLAlchemy, with the password."""
+        """Returns the URL of a database for SQLAlchemy, with the password."""
         return f"postgresql+{driver}://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def is_up(self) -> bool:
-        """Returns whether it takes connections."""
+        """Returns whether the server takes connections."""
         try:
             self._connect().close()
         except psycopg2.OperationalError:
@@ -82,7 +82,7 @@ class Postgres(Service):
         return True
 
     def create(self, database: str) -> str:
-        """Returns a new database; gives its URL."""
+        """Creates a database; returns its URL."""
         connection = self._connect()
         connection.autocommit = True
         with connection.cursor() as cursor:

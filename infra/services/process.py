@@ -28,7 +28,7 @@ class Service(ABC):
     command: Sequence[str]
     env: Mapping[str, str] = NONE
     user: str | None = None
-    """Whom it runs as when it is started by root."""
+    """The user that the server runs as when root starts it; None for root itself."""
     patience_s = 60
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
@@ -38,7 +38,7 @@ class Service(ABC):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The service's name, as in messages and in the name of its log."""
         return type(self).__name__.lower()
 
     @property
@@ -48,13 +48,13 @@ class Service(ABC):
 
     @abstractmethod
     def is_up(self) -> bool:
-        """Returns whether it answers."""
+        """Returns whether the server answers."""
 
     def start(self) -> None:
-        """Start it and wait until it answers.
+        """Starts the server and waits until it answers.
 
         Raises:
-            RuntimeError: it does not come up; the message has the end of its log.
+            RuntimeError: the server does not come up; the message has the end of its log.
         """
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -71,7 +71,7 @@ class Service(ABC):
         raise RuntimeError(f"{self.name} does not come up on port {self.port}; its log ends: {tail}")
 
     def stop(self) -> None:
-        """Ask it to end, and end it after ten seconds."""
+        """Asks the server to end, and kills it after ten seconds."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGINT)
@@ -80,7 +80,7 @@ class Service(ABC):
         self.kill()
 
     def kill(self) -> None:
-        """End it and all its children at once, in the middle of whatever it does."""
+        """Kills the server and all its children at once, in the middle of whatever they do."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -96,7 +96,7 @@ class Service(ABC):
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of loopback, held together so that they differ."""
+    """Returns free ports of loopback; all are held at the same time, so that they differ."""
     servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     with ExitStack() as held:
         return [held.enter_context(server).getsockname()[1] for server in servers]

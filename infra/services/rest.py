@@ -1,8 +1,8 @@
 """An Iceberg REST catalog: the server of Iceberg's own compatibility tests, put together from Maven Central.
 
-Nessie's runner comes whole from the same place and was tried first. It shows of every table the newest snapshot alone,
-so that a pass meets a conflict whenever somebody appended meanwhile; and it asks for signatures of S3 requests at an
-address that Iceberg 1.12 does not use. Polaris is published as a library only.
+Nessie's runner comes whole from the same place and was tried first. It shows only the newest snapshot of a table, so
+that a pass meets a conflict whenever another writer has appended meanwhile. It also asks for signatures of S3 requests
+at an address that Iceberg 1.12 does not use. Polaris is published as a library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from infra.jars import Closure, fetch_closure
 from infra.services.process import Service
 from infra.services.storage import REGION, Storage
 
-# the newest of which test fixtures are published
+# 1.11.0 is the newest version whose test fixtures are published
 SERVER = Closure(
     "iceberg-rest",
     """
@@ -74,7 +74,7 @@ class Rest(Service):
         return {"type": "rest", "uri": f"http://127.0.0.1:{self.port}/", "warehouse": self.warehouse}
 
     def is_up(self) -> bool:
-        """Returns whether it tells its configuration."""
+        """Returns whether the server tells its configuration."""
         try:
             return httpx.get(f"http://127.0.0.1:{self.port}/v1/config", timeout=5).is_success
         except httpx.HTTPError:

@@ -21,7 +21,7 @@ REGION = "us-east-1"
 
 
 class Storage(Service):
-    """Buckets are folders below `folder`/buckets.
+    """One S3 server, whose buckets are folders below `folder`/buckets.
 
     Args:
         folder: of its own; its file system must keep extended attributes.
@@ -38,12 +38,12 @@ class Storage(Service):
 
     @property
     def endpoint(self) -> str:
-        """Its URL."""
+        """The server's URL."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def properties(self) -> dict[str, str]:
-        """As pyiceberg and Iceberg's S3FileIO take them."""
+        """Properties of this storage, as pyiceberg and Iceberg's S3FileIO take them."""
         return {
             "s3.endpoint": self.endpoint,
             "s3.region": REGION,
@@ -61,7 +61,7 @@ class Storage(Service):
         )  # fmt: skip
 
     def is_up(self) -> bool:
-        """Returns whether it lists its buckets."""
+        """Returns whether the server lists its buckets."""
         try:
             self.client.list_buckets()
         except (BotoCoreError, ClientError):
@@ -70,7 +70,7 @@ class Storage(Service):
 
 
 def build(folder: Path) -> Path:
-    """Returns the program, compiled when it is not there; about two minutes.
+    """Returns the server's program; compiles it in about two minutes when it is not there.
 
     Raises:
         RuntimeError: Go is missing or cannot fetch or compile it.
@@ -81,7 +81,7 @@ def build(folder: Path) -> Path:
     if not shutil.which("go"):
         raise RuntimeError("Go is missing, which builds the S3 server of the tests; install it (Debian: golang-go).")
     folder.mkdir(parents=True, exist_ok=True)
-    # in a folder of its own, so that nothing half-made is ever taken for it
+    # compiled in a folder of its own, so that a half-made file is never taken for the program
     scratch = folder / "building"
     done = subprocess.run(
         ["go", "install", f"{MODULE}@{VERSION}"], env={**os.environ, "GOBIN": str(scratch), "CGO_ENABLED": "0"},

@@ -22,7 +22,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    # late, so that the pure rules and Spark's Python workers do not load the catalog client
+    # imported at first use, so that the pure rules and Spark's Python workers do not load the catalog client
     if name not in __all__:
         raise AttributeError(f"module 'hardpack' has no attribute {name!r}")
     return getattr(import_module(f"hardpack.{_HOME.get(name, 'errors')}"), name)

@@ -195,7 +195,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
 
     def _now(self, now: int | None) -> int:
         """Returns the time that was given, else the clock's, ms."""
-        # else even what never closes would be closed
+        # at Kafka's Long.MAX even a segment that never closes would count as closed
         return self.clock() if now is None else before_the_end(now)
 
     def plan_of(self, table: Table, request: PlanRequest) -> Plan:
@@ -230,7 +230,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
         if not plan.force:
             not_ahead(plan.now, self.clock())
         session = self.session(plan.table)
-        # a plan brings settings of its own, so that nothing else asks
+        # a plan brings settings of its own, so that no later step asks whether the table is adopted
         check_adopted(session.table)
         if plan.split and not dry_run:
             return clean_after_split(lambda: self.session(plan.table), plan, plan.split)
@@ -294,7 +294,7 @@ class Hardpack(StatusVerbs, ReadVerbs):
         others = {name: place for name, place in table_places(self.catalog).items() if name != table}
         session = self.session(table)
         if session.settings.deletes and not dry_run:
-            # retention goes by log
+            # retention works by log, so that mixed files are split first
             session = self._apart(table, at)
         return maintain(session, at, others, allowed_places(self.catalog, table), dry_run)
 

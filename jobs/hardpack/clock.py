@@ -1,4 +1,4 @@
-"""The clock, read at the outermost layer only; the check of times that others give; times written for people."""
+"""The clock, read at the outermost layer only; checks of times that callers give; times as text for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hardpack.errors import BadInput
 from hardpack.rules.times import DAY_MS, HOUR_MS, LONG_MAX, plus
 
 FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 and 9999 in ms, between which a date can be written."""
+"""Begin of the year 1 and end of the year 9999, ms; a date can be written of times between them."""
 
 UNITS = (("d", DAY_MS), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
 """Units of time for people, and their ms."""
@@ -23,14 +23,15 @@ def clock() -> int:
 
 
 def not_ahead(now: int, at: int) -> int:
-    """Returns a time to change a table at, ms.
+    """Returns a given time, ms, once it is known that a table may be changed at it.
 
     Args:
         now: the time that was given.
         at: what the clock says.
 
     Raises:
-        BadInput: it lies in the future, so that logs could not be cleaned before it has come.
+        BadInput: the time lies more than an hour in the future. Logs cleaned at it could not be cleaned again before it
+            has come.
     """
     if now > plus(at, HOUR_MS):
         raise BadInput(
@@ -41,7 +42,7 @@ def not_ahead(now: int, at: int) -> int:
 
 
 def before_the_end(now: int) -> int:
-    """Returns a time that was given, ms.
+    """Returns a given time, ms, once it is known to be a time.
 
     Raises:
         BadInput: it is Kafka's Long.MAX or later, which stands for never, or lies before the year 1.
@@ -52,7 +53,7 @@ def before_the_end(now: int) -> int:
 
 
 def time_of(text: str) -> int:
-    """Returns a time that people or programs wrote, ms since the epoch: as such a number, or ISO 8601, UTC by default.
+    """Reads a time from text, a number of ms since the epoch or ISO 8601 with UTC by default; returns ms.
 
     Raises:
         BadInput: it is neither.
@@ -69,7 +70,12 @@ def time_of(text: str) -> int:
 
 
 def _counted(text: str) -> int:
-    """Returns a number of ms, which has to be of a time that a date can be written of, and no date itself."""
+    """Reads a number of ms since the epoch.
+
+    Raises:
+        BadInput: the number looks like a day, as 20260131 does.
+        ValueError: the time lies outside the years 1 to 9999.
+    """
     if re.fullmatch(r"(19|20)\d{6}", text.strip()):
         with suppress(ValueError):
             day = datetime.fromisoformat(text.strip())
@@ -80,7 +86,7 @@ def _counted(text: str) -> int:
 
 
 def moment(ms: int | None) -> str:
-    """Returns a time as text; `never` of one that no calendar reaches, as of Kafka's Long.MAX, `-` of none."""
+    """Returns a time as text: `-` for None, `never` after the year 9999, as Kafka's Long.MAX, `long ago` before 1."""
     if ms is None:
         return "-"
     if ms > LAST:
@@ -89,10 +95,10 @@ def moment(ms: int | None) -> str:
 
 
 def span(ms: int) -> str:
-    """Returns a time between two moments, in the unit that fits."""
+    """Returns a duration as text, in the largest unit of `UNITS` that it reaches, else in ms."""
     return next((f"{ms / length:.1f} {unit}" for unit, length in UNITS if ms >= length), f"{ms} ms")
 
 
 def date_of(ms: int) -> datetime:
-    """Returns a time as a date, the nearest there is when a calendar does not reach it."""
+    """Returns a time as a date; the first or last date that can be written for a time before or after it."""
     return datetime.fromtimestamp(min(max(ms, FIRST), LAST) / 1000, UTC)

@@ -2,9 +2,9 @@
 
 
 def plain(text: str) -> str:
-    """Returns a text on one line that no terminal takes for more.
+    """Returns a text on one line, its unprintable characters escaped, so that no terminal acts on them.
 
-    Names in it may be chosen by anybody who makes a table or calls.
+    The text may hold names that anybody who makes a table or calls hardpack can choose.
     """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
@@ -78,7 +78,7 @@ class ExpectationFailed(HardpackError):
 class Conflict(HardpackError):
     """Somebody else changed the input files or the log's state meanwhile, so what was staged was not published.
 
-    It has to be planned again.
+    The work has to be planned again.
     """
 
     exit_code = 4
@@ -95,6 +95,6 @@ class CommitUnknown(Conflict):
 
 
 class Unforeseen(HardpackError):
-    """What nobody thought of; whether it left something behind is for the log to tell, published it has nothing."""
+    """An error that nobody foresaw. Nothing was published; the log tells whether something was left behind."""
 
     exit_code = 1

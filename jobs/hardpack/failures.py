@@ -1,4 +1,4 @@
-"""What others raise, as one sentence of hardpack's own with an exit code."""
+"""Turns the errors of libraries and services into one sentence of hardpack's own with an exit code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hardpack import errors
 from hardpack.errors import BadInput, HardpackError, Unavailable, Unforeseen
 
 IN_TASK = re.compile(r"^hardpack\.errors\.(?P<kind>\w+): (?P<message>.*)$", re.MULTILINE)
-"""An error of ours that a Spark task raised, as it stands in the trace that Spark hands on."""
+"""An error of hardpack's that a Spark task raised, as it stands in the trace that Spark hands on."""
 AWAY = re.compile(
     r"ConnectException|ConnectionError|ConnectError|SdkClientException|ServiceFailureException|UncheckedSQLException"
     r"|ServiceUnavailable|SocketTimeout|SocketException|ConnectTimeout|NoRouteToHost|UnknownHost|NoHttpResponse"
@@ -16,26 +16,26 @@ AWAY = re.compile(
     r"|com\.google\.cloud\.storage\.StorageException|com\.azure\.[\w.]*Exception|SSLException|SSLHandshake"
     r"|OSError: .*(AWS Error|google::cloud::Status|Azure Error|HDFS)"
 )
-"""Names in the trace of a service that did not answer, as far as they can be told from a mistake."""
+"""Names in a trace that mean a service did not answer, as far as they can be told from a user's mistake."""
 MISSING = re.compile(
     r"^(?!.*(Too many open files|Permission denied|blockmgr-|/shuffle_|/temp_shuffle_|/temp_local_))"
     r".*(FileNotFoundException|NoSuchKeyException|NotFoundException: (File|Location) does not exist).*$",
     re.MULTILINE,
 )
-"""A file that Spark's readers do not find, as HadoopFileIO and S3FileIO say it: the line that names it.
+"""The line of a trace that names a file which Spark's readers do not find, as HadoopFileIO and S3FileIO say it.
 
-Not those that may not be opened or that were Spark's own, for which Java has the same exception."""
+It does not match files that may not be opened, nor Spark's own files, though Java has the same exception for them."""
 DAMAGED = re.compile(r"^.*(is not a Parquet file|ParquetDecodingException|Reached the end of stream).*$", re.MULTILINE)
-"""A file that Spark's readers cannot make out."""
+"""The line of a trace that tells of a file which Spark's readers cannot decode."""
 FULL = "No space left on device"
-"""As operating systems say it, in Python and in Java."""
+"""The operating system's text for a full disk, the same in Python's and Java's errors."""
 
 
 def as_hardpack_error(error: Exception) -> HardpackError:
     """Turns any exception into an error of hardpack's, which says what failed and what to do.
 
-    An error that hardpack raised in a Spark task comes back as itself, a service that did not answer as
-    `Unavailable`; anything else has exit code 1.
+    An error that hardpack raised in a Spark task comes back as itself. A service that did not answer and a full disk
+    become `Unavailable`, a missing or damaged file `BadInput`. Anything else becomes `Unforeseen`, exit code 1.
     """
     if isinstance(error, HardpackError):
         return error
@@ -56,7 +56,7 @@ def as_hardpack_error(error: Exception) -> HardpackError:
     away = isinstance(error, OUTAGES) or AWAY.search(f"{kind_name} {text}")
     for what, pattern in (("missing", MISSING), ("damaged", DAMAGED)):
         if away and pattern is DAMAGED:
-            # a decoder whose bytes did not come
+            # the decoder failed because the storage did not send the bytes, so the file need not be damaged
             continue
         if (line := pattern.search(text)) or (pattern is MISSING and isinstance(error, FileNotFoundError)):
             which = redacted(line[0].strip().removeprefix("Caused by: ").rstrip(".")) if line else cause
@@ -67,7 +67,12 @@ def as_hardpack_error(error: Exception) -> HardpackError:
 
 
 def not_measured(table: str, trace: str) -> HardpackError:
-    """Returns the error of a validation that could not be done, from what was raised, with its trace."""
+    """Returns the error for guarantees of a table that could not be measured.
+
+    Args:
+        table: its name.
+        trace: text of the error that was raised, with its trace.
+    """
     error = as_hardpack_error(RuntimeError(trace))
     if isinstance(error, Unforeseen):
         return Unavailable(f"{table}: the guarantees could not be measured ({_first(trace)}); run it again.")
@@ -75,20 +80,20 @@ def not_measured(table: str, trace: str) -> HardpackError:
 
 
 def _first(text: str) -> str:
-    """Returns the first line that tells something: of py4j's text that is the second, by Java."""
+    """Returns the first line that tells something: in a text of py4j's it is the second, which Java wrote."""
     first, _, rest = text.strip().partition("\n")
     second = rest.strip().removeprefix(":").strip()
     return _first(second) if second and first.startswith("An error occurred while calling ") else first
 
 
 def of_table(name: str, error: Exception) -> str:
-    """Returns what is said of a table that could not be worked on."""
+    """Returns the sentence that reports an error which ended the work on a table."""
     return str(error) if isinstance(error, HardpackError) else f"{name}: {as_hardpack_error(error)}"
 
 
 def java_error(error: Exception) -> tuple[str, str]:
-    """Class and first line of what Java raised, or of what pyspark made of it."""
-    # py4j's error, known by what it holds, so that who starts no JVM need not load it
+    """Returns class name and first line of the message of Java's error, else of the Python error itself."""
+    # py4j's error is known by its attribute, so that a process without a JVM need not import py4j
     if (java := getattr(error, "java_exception", None)) is not None:
         return str(java.getClass().getName()), _first(str(java.getMessage()))
     return type(error).__name__, _first(str(error))

@@ -29,7 +29,7 @@ class Stopped(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens where; `skip` is how often the point is passed first."""
+    """An action that happens at a point of a pass, once the point has been passed `skip` times."""
 
     point: Point
     action: Action
@@ -37,7 +37,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """From `point=action`.
+        """Reads a fault from `point=action`.
 
         Raises:
             ValueError: there is no such point or action.
@@ -55,18 +55,18 @@ _passed = 0
 
 
 def arm(fault: Fault | None) -> None:
-    """Set what is to happen in this process, and from it in the Spark tasks it starts; None for nothing."""
+    """Arms a fault in this process, and in the Spark tasks that it starts; None disarms."""
     global _armed, _passed
     _armed, _passed = fault, 0
 
 
 def armed() -> Fault | None:
-    """Returns what is set; a task takes it along."""
+    """Returns the armed fault, None without one; a Spark task takes it along."""
     return _armed
 
 
 def reach(point: Point) -> None:
-    """Says that a point of the pass is reached, where an armed fault happens, once."""
+    """Lets a fault that is armed for this point happen, once; a pass calls it where it reaches the point."""
     global _passed
     if _armed is None or _armed.point != point:
         return

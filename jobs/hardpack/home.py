@@ -12,7 +12,7 @@ from pathlib import Path
 from hardpack.errors import BadInput
 
 MARKED = re.compile(r"-[0-9a-f]{12}$")
-"""How a file's name ends that was cut."""
+"""The end of a name that `file_name` has changed: a hyphen and digits of the text's hash."""
 
 
 def default_home() -> Path:
@@ -21,16 +21,18 @@ def default_home() -> Path:
 
 
 def trusted(path: Path) -> Path:
-    """Return a file or folder that nobody but its user and root can have put there: what lies in it is run or obeyed.
+    """Returns the path of a file or folder that nobody but this user and root can have put there.
+
+    What lies in it is run or obeyed.
 
     Raises:
-        BadInput: it, or the folder that it lies in, is another user's, or others may write to it.
+        BadInput: the path or the folder that it lies in belongs to another user, or other users may write to it.
         OSError: it is not there.
     """
     for place in (path.parent, path):
         status = place.stat()
         others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        # in a sticky folder, as /tmp is, nobody can replace what is another's
+        # in a sticky folder, as /tmp is, nobody can replace another user's files
         sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and place != path
         fixed = os.statvfs(place).f_flag & os.ST_RDONLY
         if (status.st_uid not in (os.geteuid(), 0)) or (others and not sticky and not fixed):
@@ -43,7 +45,7 @@ def trusted(path: Path) -> Path:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Writes a file that whoever reads it finds whole, as it was before or as it is after; makes its folder.
+    """Writes a file, and its folder if missing; a reader always finds the file whole, as before or as after.
 
     Raises:
         OSError: the disk is full, away or read-only.
@@ -58,16 +60,16 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def file_name(text: str, most: int = 100, dots: bool = True, also: str = "\0") -> str:
-    """Return text as part of a file's name: as it is where that is plain and short, else cut and with its hash.
+    """Returns a text as part of a file's name: unchanged where it is plain and short, else cut and with its hash.
 
     Args:
         text: of whatever kind and length.
-        most: characters of the result, at least 20.
-        dots: whether a dot may stand in it.
-        also: what a plain text must not hold, as it divides the parts of a name.
+        most: most characters of the result, at least 20.
+        dots: whether a dot may stand in the result.
+        also: a text that divides the parts of a name, so that it may not stand in the result.
     """
     plain = re.sub(r"[^A-Za-z0-9_.-]" if dots else r"[^A-Za-z0-9_-]", "_", text).replace(also, "_")
-    # a text that looks like one of ours could be another's name
+    # a text that ends like a name with a hash could be the name of another text
     if plain == text and len(text) <= most and text.strip(".") and not MARKED.search(text):
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]

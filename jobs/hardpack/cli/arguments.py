@@ -1,4 +1,4 @@
-"""What is given on the command line, read: plans in files, pairs of name and value, keys from standard input."""
+"""Reads what is given on the command line: plans in files, pairs of name and value, keys from standard input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read_plan(path: Path) -> Plan:
     """Reads a plan from a file.
 
     Raises:
-        BadInput: no such file, or no plan in it.
+        BadInput: there is no such file, or no plan in it.
     """
     try:
         return Plan.from_json(path.read_text())
@@ -41,10 +41,10 @@ def name_and_value(text: str) -> tuple[str, str]:
 
 
 def settings_of(given: Sequence[str] | None) -> dict[str, str]:
-    """Reads what `--set` was given, each name once.
+    """Reads all settings that `--set` was given.
 
     Raises:
-        BadInput: one has no value, or is given twice.
+        BadInput: a setting has no value, or is given twice.
     """
     settings = dict[str, str]()
     for name, value in map(name_and_value, given or ()):
@@ -55,20 +55,20 @@ def settings_of(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def place_of(text: str, name: str, whole: str) -> dict[str, int]:
-    """Reads where reading begins or ends, as an argument of `TopicReader.read`: an offset, or a time in ISO 8601.
+    """Reads where reading begins or ends, an offset or a time in ISO 8601, as an argument for `TopicReader.read`.
 
     Args:
         text: what was given.
-        name: of the argument that an offset is; a time's has `_time` after it.
-        whole: the word for no bound.
+        name: name of the argument for an offset; the argument for a time has `_time` after it.
+        whole: the word for no bound, which gives no argument.
 
     Raises:
-        BadInput: it is none of these.
+        BadInput: the text is none of these.
     """
     if text == whole:
         return {}
     try:
-        # Python takes no number of thousands of digits, and no offset has more than nineteen
+        # Python refuses to read a number of thousands of digits, and no offset has more than nineteen
         if text.isdecimal() and len(text.lstrip("0")) <= len(str(LONG_MAX)):
             return {name: int(text)}
         if text.lstrip("-").isdecimal():

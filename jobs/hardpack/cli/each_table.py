@@ -1,4 +1,4 @@
-"""A verb on one table, or on several one after another: one that fails does not stop the others."""
+"""Runs a verb on one table, or on several one after another: a table that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def each_table(
         patterns: tables or globs.
         doing: what is done, for the progress.
         work: what is done to a table.
-        shown: prints a result; None prints JSON: of one table that is named plainly an object, else a list, in which a
-            table that failed has `table`, `error` and `exit_code`.
+        shown: prints a result. None prints JSON: an object for one table given by its full name, else a list, in which
+            a table that failed has `table`, `error` and `exit_code`.
         code_of: the exit code that a result stands for.
 
     Raises:
         BadInput: a glob matches no adopted table.
-        HardpackError: what ended the work on the only table that is named.
+        HardpackError: the error that ended the work, where one table was given by its full name.
         typer.Exit: with `worst` of all tables' exit codes, where it is not 0.
     """
     names = _names(hp, patterns)
@@ -81,7 +81,7 @@ def each_table(
 
 
 def worst(codes: Sequence[int]) -> int:
-    """Returns the exit code of several tables: that a guarantee broke in any of them before all others."""
+    """Returns the exit code for several tables: a broken guarantee's if one of them has it, else the highest."""
     return GateRefused.exit_code if GateRefused.exit_code in codes else max(codes, default=0)
 
 

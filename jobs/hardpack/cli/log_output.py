@@ -1,4 +1,4 @@
-"""How a process of ours logs: one line a record, and no credential in it or in the trace below."""
+"""Sets how a process of hardpack's logs: one line a record, and no credential in it or in the trace below."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Redacting(logging.Formatter):
     """Strikes the credentials of pyiceberg's configuration out of messages and traces."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Returns the record's text."""
+        """Returns the text of a record, its trace included, without credentials."""
         return redacted(super().format(record))
 
 
@@ -22,7 +22,7 @@ def begin_logging(level: int, stream: TextIO, of_libraries: int = logging.NOTSET
     Args:
         level: one of logging's.
         stream: where to.
-        of_libraries: the level from which on what is not hardpack's is logged, where that is higher.
+        of_libraries: the level from which on records of other libraries are logged, where that is higher.
     """
     handler = logging.StreamHandler(stream)
     handler.addFilter(lambda record: record.levelno >= of_libraries or record.name.startswith("hardpack"))

@@ -64,7 +64,7 @@ def shared(
 ) -> None:
     """Options of every verb."""
     Shared.catalog = catalog
-    # our own warnings are few, and tell of what was left out
+    # hardpack's own warnings are few and tell what was left out, so that they are shown without --verbose too
     begin_logging(
         logging.INFO if verbose else logging.WARNING, sys.stderr, logging.NOTSET if verbose else logging.ERROR
     )
@@ -255,7 +255,7 @@ app.command()(jars)
 
 
 def main() -> None:
-    """Run the command; whatever goes wrong is one sentence and an exit code, and with --verbose a trace too."""
+    """Runs the command line; whatever goes wrong is one sentence and an exit code, and with --verbose a trace too."""
     try:
         app()
     except Exception as error:

@@ -86,7 +86,7 @@ def follow(
         out.print(plain(one.said), style="red" if one.exit_code else None)
         code = max(code, one.exit_code)
     if wrong:
-        # those of the other policies have been asked
+        # the readers of policies without a problem have been asked by now
         raise BadInput("; ".join(wrong))
     if code:
         raise typer.Exit(code)

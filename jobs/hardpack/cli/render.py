@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 LEAST_WIDTH = 24
-"""Letters of a sentence in the last column that stand beside each other in any terminal."""
+"""Least width of the last column in any terminal, in letters, where its cells are that long."""
 
 
 def unknown(number: int | None) -> int | str:
-    """Returns a number, or a mark that the metadata does not tell it."""
+    """Returns a number, or a question mark for None, which the metadata does not tell."""
     return "?" if number is None else number
 
 
@@ -45,10 +45,10 @@ class Fitted(Table):
     """A table that leaves out columns where a terminal is too narrow for all."""
 
     spare: Sequence[str] = ()
-    """Which, in this order."""
+    """Headings of the columns to leave out, one after another in this order."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yields what fits; a pipe is wide, and `--json` has all."""
+        """Yields the table with the columns that fit. A pipe counts as wide, and `--json` has all."""
         fitted = copy(self)
         for name in self.spare:
             *others, last = [fitted._measure_column(console, options, column) for column in fitted.columns]
@@ -60,7 +60,7 @@ class Fitted(Table):
 
 
 def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], spare: Sequence[str] = ()) -> Fitted:
-    """Returns a table with numbers at the right; the last column wraps, and the first where there is no other way.
+    """Returns a table with numbers aligned right; the last column wraps, and the first only where nothing else helps.
 
     Args:
         title: above it.
@@ -78,9 +78,9 @@ def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], s
             name,
             justify="right" if numeric else "left",
             no_wrap=0 < at < last,
-            # of what is cut it has to be seen
+            # a reader has to see that a cell was cut
             overflow="ellipsis" if 0 < at < last else "fold",
-            # else rich takes the last column's room first
+            # without a least width rich makes the last column narrow first
             min_width=min(widest, LEAST_WIDTH) if at == last else None,
         )
     for row in cells:
@@ -99,7 +99,7 @@ def _shown(text: str) -> str:
 
 
 def terminal() -> Console:
-    """Returns where tables are shown. Brackets and colons of a name are no markup.
+    """Returns the console that tables are shown on. It does not take brackets and colons of a name for markup.
 
     A pipe, which has no width, counts as wide.
     """
@@ -107,7 +107,7 @@ def terminal() -> Console:
 
 
 def status_table(logs: Iterable[LogStatus]) -> Table:
-    """Returns how every log stands."""
+    """Returns a table of how every log stands."""
     return grid(
         "",
         ("log", "rows", "size", "files", "dirty", "checkpoint", "tombstones", "next horizon", "verdict"),
@@ -125,7 +125,7 @@ def status_table(logs: Iterable[LogStatus]) -> Table:
 
 
 def segments_table(segments: Iterable[SegmentStatus]) -> Table:
-    """Returns the segments of logs."""
+    """Returns a table of the segments of logs."""
     return grid(
         "",
         ("log", "base offset", "last offset", "rows", "size", "files", "first time", "last time", "tombstones", "part"),
@@ -142,7 +142,7 @@ def segments_table(segments: Iterable[SegmentStatus]) -> Table:
 
 
 def description_tables(described: TableDescription) -> list[Table]:
-    """Returns a table's settings, those that are set first, and what is known of its logs."""
+    """Returns tables of a table's settings, with those that are set first, of its logs and of its readers."""
     by_origin = sorted(described.settings, key=lambda setting: setting.origin == "default")
     settings = grid(
         described.table, ("setting", "value", "from"), [(s.name, s.value or "-", s.origin) for s in by_origin]
@@ -170,7 +170,7 @@ def description_tables(described: TableDescription) -> list[Table]:
 
 
 def readers_table(readers: Iterable[ReaderStatus]) -> Table:
-    """Returns how far each reader is."""
+    """Returns a table of how far each reader is."""
     return grid(
         "",
         ("reader", "log", "goes on at", "log end", "behind", "recorded", "from", "tombstones wait"),
@@ -202,11 +202,11 @@ def writer_table(table: str, writer: Writer) -> Group:
 
 
 def settings_table(outcome: str, settings: Settings, told: Collection[str] = ()) -> Group:
-    """Returns which settings in force are no defaults, with what they mean.
+    """Returns a table of the settings in force that differ from their defaults, with what they mean.
 
     Args:
-        outcome: what the table has become, as a sentence without its end.
-        settings: those in force.
+        outcome: what the table has become, as a sentence without its full stop.
+        settings: the settings in force.
         told: names of settings that were shown before.
     """
     values = settings.model_dump()
@@ -221,7 +221,7 @@ def settings_table(outcome: str, settings: Settings, told: Collection[str] = ())
 
 
 def policies_table(policies: Iterable[Policy]) -> Table:
-    """Returns what each policy names, when and how."""
+    """Returns a table of the policies: which tables each names, when they are cleaned, and by which settings."""
     return grid(
         "policies, the first that names a table is the table's",
         ("policy", "catalog", "tables", "schedule", "order", "unit", "pool", "settings", "readers"),
@@ -239,7 +239,7 @@ def policies_table(policies: Iterable[Policy]) -> Table:
 
 
 def plan_table(plan: Plan) -> Table:
-    """Returns what a plan would do and why."""
+    """Returns a table of what a plan would do to each log, and why."""
     title = f"plan {plan.id} of {plan.table} at {moment(plan.now)}"
     if plan.merge_on_read and (share := plan.settings.deletion_vector_max_ratio):
         least = decimal(plan.settings.deletion_vector_min_bytes)
@@ -261,7 +261,7 @@ def plan_table(plan: Plan) -> Table:
 
 
 def maintenance_table(report: MaintenanceReport) -> Table:
-    """Returns what maintenance did."""
+    """Returns a table of what maintenance did."""
     fields = report.model_dump(exclude={"version", "table", "now", "notes", "expired_before"})
     rows = [(name.replace("_", " "), value) for name, value in fields.items()]
     rows += [("snapshots may go that are older than", moment(report.expired_before))]
@@ -269,17 +269,17 @@ def maintenance_table(report: MaintenanceReport) -> Table:
 
 
 def doctor_table(report: DoctorReport) -> Table:
-    """Returns what was tried, in order."""
+    """Returns a table of the doctor's checks and what they found, in order."""
     title = f"catalog {report.catalog}: {'all is well' if report.well else 'SOMETHING IS WRONG'}"
     return grid(title, ("", "", ""), ((f.check, "well" if f.well else "NOT WELL", f.found) for f in report.findings))
 
 
 def pass_table(report: PassReport, dry_run: bool = False) -> Table:
-    """Returns what a pass did, log by log.
+    """Returns a table of what a pass did, log by log.
 
     Args:
         report: of the pass.
-        dry_run: whether nothing was done, so that this is what the pass would do.
+        dry_run: whether nothing was done, so that the table shows what the pass would do.
     """
     outcome = "nothing to do" if report.snapshot is None else f"snapshot {report.snapshot}"
     if report.repeated:
@@ -295,7 +295,7 @@ def pass_table(report: PassReport, dry_run: bool = False) -> Table:
 
 
 def split_table(report: SplitReport, dry_run: bool = False) -> Table:
-    """Returns how many files became how many.
+    """Returns a table of how many mixed files a split found, and how many files it made of them.
 
     Args:
         report: of the split.
@@ -313,7 +313,7 @@ def split_table(report: SplitReport, dry_run: bool = False) -> Table:
 
 
 PASS_COLUMNS = ("waiting", "checkpoint", "rewritten", "vectors", "left alone")
-"""Behind the removed rows by cause: tombstones below the checkpoint, where it is, and files."""
+"""Columns behind those of the causes: tombstones below the checkpoint, the checkpoint, and numbers of files."""
 
 
 def _pass_row(entry: LogReport, causes: Sequence[Cause]) -> tuple[object, ...]:
@@ -327,7 +327,7 @@ def _pass_row(entry: LogReport, causes: Sequence[Cause]) -> tuple[object, ...]:
 
 
 def verify_table(report: VerifyReport) -> Table:
-    """Returns what the expectations found."""
+    """Returns a table of what the expectations found."""
     title = f"{report.table}: {'every guarantee holds' if report.success else 'A GUARANTEE IS BROKEN'}"
     if report.note:
         title += f" ({report.note})"
@@ -336,7 +336,7 @@ def verify_table(report: VerifyReport) -> Table:
 
 
 def own_table(report: VerifyReport) -> Table:
-    """Returns what the user's own expectations found."""
+    """Returns a table of what the user's own expectations found."""
     failed = sum(not one.success for one in report.own)
     title = f"{report.table}: {failed} of {len(report.own)} of your own expectations failed"
     rows = ((c.expectation, c.severity, "holds" if c.success else "FAILED", c.observed) for c in report.own)
@@ -344,7 +344,7 @@ def own_table(report: VerifyReport) -> Table:
 
 
 def key_table(report: KeyReport) -> Table:
-    """Returns what becomes of the rows of a key."""
+    """Returns a table of what becomes of the rows of a key."""
     title = f"{report.table}: {len(report.rows):,} rows of the key" if report.rows else f"{report.table}: no such key"
     if report.more:
         title += ", the newest; there are older ones"
@@ -363,7 +363,7 @@ def key_table(report: KeyReport) -> Table:
 
 
 def found_table(table: str, place: Found) -> Table:
-    """Returns where a row is."""
+    """Returns a table of where a row is."""
     cells = {
         "offset": place.offset,
         "timestamp": f"{place.timestamp}, {moment(place.timestamp)}" if place.timestamp >= 0 else "-",

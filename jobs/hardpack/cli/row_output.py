@@ -35,13 +35,13 @@ class Output(StrEnum):
 
 
 def write_rows(rows: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int | None, output: Output) -> None:
-    """Write rows to standard output; whoever reads it may stop when it has enough.
+    """Writes rows to standard output; a program that reads it may close it when it has enough.
 
     Args:
         rows: the rows.
-        schema: theirs.
+        schema: the schema of the rows.
         limit: most rows, None for all.
-        output: how.
+        output: how they are written.
     """
     some = _begun(rows if limit is None else _first(rows, limit))
     try:
@@ -51,7 +51,7 @@ def write_rows(rows: Iterable[pa.RecordBatch], schema: pa.Schema, limit: int | N
             _write_text(some, schema, output)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes once more at its end
+        # Python flushes once more at its end, which would fail again
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -86,13 +86,16 @@ def _first(rows: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatc
 
 
 def _begun(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the rows once there is a first one, so that nothing is written when they cannot be read."""
+    """Returns the rows after it has read the first batch, so that nothing is written when that cannot be read."""
     rest = iter(rows)
     return chain(list(islice(rest, 1)), rest)
 
 
 class _Whole:
-    """Standard output, of which nothing more is written once the rows have failed: a footer would say all is well."""
+    """Standard output that drops what is written after reading the rows has failed.
+
+    Parquet's footer would say that the rows before the failure are all.
+    """
 
     def __init__(self) -> None:
         self.failed = self.closed = False
@@ -130,7 +133,7 @@ def _as_line(row: dict[str, Any]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Returns a text in which no character moves a cursor, as PostgreSQL's COPY reads it; bytes of no text too."""
+    """Returns a text with control characters, and bytes that are no UTF-8, escaped as PostgreSQL's COPY reads them."""
     return "".join(ESCAPES.get(c) or (_bytes_of(c) if unicodedata.category(c) in ("Cc", "Cs") else c) for c in text)
 
 
@@ -145,7 +148,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as JSON has it: bytes in base64, times in ISO 8601, what else it has no type for as text."""
+    """Returns a value as JSON has it: bytes in base64, times in ISO 8601, any other type that JSON lacks as text."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

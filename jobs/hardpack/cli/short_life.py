@@ -1,4 +1,4 @@
-"""What a process that ends with one verb does without: garbage collection at every turn, and libraries nobody calls."""
+"""Makes a process that ends with one verb faster: it collects garbage seldom, and loads some libraries when called."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from types import ModuleType
 from hardpack.errors import Unavailable
 
 YOUNG = 100_000
-"""New objects between two looks for garbage; what is loaded alone makes four hundred thousand that stay."""
+"""New objects between two garbage collections; imports alone make four hundred thousand objects that stay."""
 SELDOM_CALLED = ("scipy.stats",)
-"""Great Expectations imports it for one expectation, which takes as long as a third of all the rest."""
+"""Modules that are loaded when they are first used. Great Expectations imports this one for one expectation, which
+takes as long as a third of all other imports."""
 
 
 def run(verb: Callable[[], None]) -> None:
-    """Runs a verb, after which the process ends; begun before anything heavy is imported.
+    """Runs a verb, after which the process ends. It has to be called before anything heavy is imported.
 
     Args:
         verb: may end by `sys.exit`.
@@ -34,7 +35,7 @@ def run(verb: Callable[[], None]) -> None:
     code = 1
 
     def leave() -> None:
-        # else Python takes seconds to free what ends with the process anyway
+        # at a normal end Python takes seconds to free what ends with the process anyway
         unwritten = 0
         try:
             sys.stdout.flush()
@@ -47,7 +48,7 @@ def run(verb: Callable[[], None]) -> None:
             sys.stderr.flush()
         os._exit(code or unwritten)
 
-    # what is registered first comes last, after all that the verb has registered
+    # Python calls what was registered first last, so that `leave` comes after all that the verb has registered
     atexit.register(leave)
     try:
         verb()
@@ -61,7 +62,7 @@ class _LoadedWhenCalled(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Returns how to load a module that is seldom called, None for others, which are loaded as ever."""
+        """Returns how to load a module of `SELDOM_CALLED` at its first use; None for others, loaded as ever."""
         if fullname not in SELDOM_CALLED:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -90,9 +91,9 @@ def main() -> None:
 
 
 def _said_of(error: Exception) -> str:
-    """Returns what is wrong of pyiceberg's configuration, which is read when pyiceberg is imported; empty of others.
+    """Returns a sentence for an error of pyiceberg's configuration or of a folder that is gone; empty for other errors.
 
-    The error's own text may quote a password.
+    pyiceberg reads its configuration when it is imported. The error's own text is left out, as it may quote a password.
     """
     try:
         os.getcwd()
@@ -115,7 +116,7 @@ def _said_of(error: Exception) -> str:
 
 
 def _see_to_streams() -> None:
-    """See that what is printed has somewhere to go, whatever letters a terminal knows."""
+    """Makes stdout and stderr fit for any text: a closed one drops it, and unknown letters are escaped."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -46,7 +46,7 @@ class Failure(BaseModel):
 
 
 class TableRequest(BaseModel):
-    """What to do to a table at a time, ms; verbs that need no plan take it in its place."""
+    """A request to work on a table at a time, ms. Verbs that need no plan take it in place of a plan."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,10 +58,10 @@ class TableRequest(BaseModel):
 
 
 def read_table_request(path: Path) -> TableRequest:
-    """Returns what to do with one table, from a file.
+    """Reads a request to work on one table from a file.
 
     Raises:
-        BadInput: it is none.
+        BadInput: the file holds no request.
     """
     try:
         return TableRequest.model_validate_json(path.read_text())
@@ -84,14 +84,14 @@ def read_plan_or_table(path: Path) -> Plan | TableRequest:
 
 
 def expire(hp: Hardpack, work: Plan | TableRequest) -> PassReport:
-    """Runs phase two of the logs of a plan whose phase one has ended, or of all that is due of a table."""
+    """Runs phase two: of a plan's logs after its phase one, or of all that is due where a table is given."""
     if isinstance(work, Plan):
         return hp.expire_after(work)
     return hp.expire_tombstones(work.table, work.now, work.partitions, work.dry_run)
 
 
 class Libraries:
-    """The library for each thread that works, all over one Spark session.
+    """A `Hardpack` for each thread that works; all share one Spark session.
 
     Args:
         catalog: its name in pyiceberg's configuration.
@@ -103,10 +103,10 @@ class Libraries:
         self._error: Exception | None = None
 
     def mine(self) -> Hardpack:
-        """Returns this thread's, which is opened at first use.
+        """Returns the `Hardpack` of this thread, which is opened at first use.
 
         Raises:
-            HardpackError: the catalog or Spark does not answer; it is then not asked again.
+            HardpackError: the catalog or Spark does not answer; neither is then asked again.
         """
         if not hasattr(self._of_thread, "hp"):
             with self._opening:
@@ -122,25 +122,25 @@ class Libraries:
         return cast("Hardpack", self._of_thread.hp)
 
     def at_once(self, pieces: int) -> int:
-        """Returns how many pieces of work are done side by side, each with one of the slots that Spark has now.
+        """Returns how many pieces of work to do side by side, at most `MOST_AT_ONCE` and one for each of Spark's slots.
 
         Args:
             pieces: how many there are.
         """
-        # in the main thread, where pyspark sees to it that Ctrl-C ends Spark's jobs
+        # Spark starts here, in the main thread, where pyspark sees to it that Ctrl-C ends Spark's jobs
         with contextlib.suppress(Exception):
             slots: int = self.mine().spark.sparkContext.defaultParallelism
             return max(1, min(pieces, slots, MOST_AT_ONCE))
-        # the work on the first piece tells why nothing can be opened
+        # one at a time: the work on the first piece tells why nothing can be opened
         return 1
 
 
 class Results:
-    """What came of each piece of work, by its place, in a file that whoever reads it finds whole.
+    """The report or failure of each piece of work, by its place, in a file that a reader always finds whole.
 
     Args:
         pieces: how many there are.
-        file: is written anew after each; None for none.
+        file: is written anew after each piece; None for no file.
     """
 
     def __init__(self, pieces: int, file: Path | None) -> None:
@@ -148,7 +148,7 @@ class Results:
         self._file, self._writing = file, threading.Lock()
 
     def put(self, place: int, one: dict[str, Any]) -> None:
-        """Takes what came of a piece.
+        """Takes the report or failure of a piece.
 
         Args:
             place: of the piece.
@@ -161,18 +161,19 @@ class Results:
                 replace_file(self._file, json.dumps(self._found[: last + 1]))
 
     def exit_code(self) -> int:
-        """Returns that of the first error, 0 where there is none."""
+        """Returns the exit code of the first error, 0 where there is none."""
         return next((int(one["exit_code"]) for one in self._found if one and "error" in one), 0)
 
 
 def run_job(
     verb: Callable[[Hardpack, Any], BaseModel], description: str, read: Callable[[Path], Any] = read_plan
 ) -> None:
-    """Run a verb on pieces of work in one Spark application, some side by side, and write its reports as JSON.
+    """Runs a verb on pieces of work in one Spark application, some side by side, and writes its reports as JSON.
 
-    The result is a list with a report or failure for each piece, in their order, written anew after each; while one is
-    worked on null stands in its place. An error ends the work on its own piece alone, but when a service is away or
-    nobody foresaw it, those not yet begun are left to another application. The exit code is that of the first error.
+    The result is a list with a report or failure for each piece, in their order, written anew after each. Null stands
+    in the place of a piece that has not ended. An error ends the work on its own piece alone; but when a service is
+    away, or nobody foresaw the error, pieces not yet begun are left to another application. The exit code is that of
+    the first error.
 
     Args:
         verb: what to do.
@@ -210,7 +211,7 @@ def run_job(
             try:
                 list(pool.map(work, range(len(plans))))
             finally:
-                # also where this thread is interrupted
+                # where this thread is interrupted, the other threads begin nothing more
                 stop.set()
     sys.exit(results.exit_code())
 
@@ -229,7 +230,7 @@ def _done(
         text = redacted(of_table(table, error) if table else str(failure))
         logging.getLogger("hardpack").error("%s", text, exc_info=error if isinstance(failure, Unforeseen) else None)
         if isinstance(failure, Unforeseen):
-            # reports are kept and copied, and what others say may quote a row
+            # reports are kept and copied, and the text of an error that is not hardpack's may quote a row
             text = f"{table}: {type(error).__name__}, which nobody foresaw; see the task's log, and report it."
         pages = failure.pages if isinstance(failure, GateRefused | ExpectationFailed) else ()
         return Failure(table=table, error=text, exit_code=failure.exit_code, data_docs=pages).model_dump(mode="json")

@@ -105,7 +105,7 @@ def create(
 
 
 def _of_topic(hp: Hardpack, table: str, like_topic: str | None, command_config: Path | None) -> dict[str, str]:
-    """Returns what a topic of a broker sets, but for what the table's policy locks: the policy says that."""
+    """Returns the settings of a broker's topic, without those that the table's policy locks, which the policy sets."""
     if command_config is not None and not like_topic:
         raise BadInput("--command-config tells how to reach a broker, and none is asked; name a topic by --like-topic.")
     found = topic_settings(like_topic, command_config) if like_topic else {}

@@ -12,10 +12,11 @@ log = logging.getLogger(__name__)
 
 
 def end_with(process: int) -> None:
-    """Kill this driver, its JVM too, as soon as a process of this machine is gone.
+    """Kills this driver and its JVM as soon as another process of this machine is gone.
 
-    Else spark-submit goes on when its Airflow task is killed, beside the task's next try. Only the kernel is asked, so
-    that a number which another process gets later does no harm. Where it cannot be asked a warning says so.
+    Otherwise spark-submit would go on when its Airflow task is killed, beside the task's next try. The kernel tells
+    when the process ends, so that another process which gets its number later does no harm. Where the kernel cannot be
+    asked, a warning says so.
 
     Args:
         process: the number of the process that waits for the driver.

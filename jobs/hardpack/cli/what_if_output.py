@@ -18,7 +18,7 @@ BAR = 10
 
 
 def what_if_table(report: WhatIf) -> Group:
-    """Returns what each value would have done, beside what the table's own passes did."""
+    """Returns a table of what each value would have done, and below it what the table's own passes did."""
     table = Table(box=SIMPLE_HEAD, header_style="bold", title=report.setting, title_justify="left", title_style="bold")
     for name in ("value", "passes/day", "logs/day", "written/byte", "", "worst lag", "dead rows", ""):
         table.add_column(name, justify="left" if name in ("value", "") else "right", no_wrap=True)

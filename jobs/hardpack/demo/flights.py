@@ -51,7 +51,7 @@ def departures() -> pd.DataFrame:
 
 
 def with_retirements(flights: pd.DataFrame) -> pd.DataFrame:
-    """Flights with a tombstone wherever an aircraft was not seen for 60 days within the data's time."""
+    """Returns flights with a tombstone wherever an aircraft was not seen for 60 days within the data's time."""
     keyed = flights.dropna(subset="tail")
     following = keyed.groupby("tail")["at"].shift(-1)
     retired_at = keyed["at"] + RETIRED_AFTER
@@ -89,7 +89,7 @@ def by_month(topic: pa.Table) -> Iterator[pa.Table]:
 
 
 def load_flights(catalog: Catalog, name: str) -> Table:
-    """Create the table and append the year, one commit per month."""
+    """Creates the table and appends the year, one commit per month."""
     table = create_topic(catalog, name, PROPERTIES)
     for month in by_month(records()):
         table.append(month)

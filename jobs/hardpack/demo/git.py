@@ -23,7 +23,7 @@ SEGMENTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A path at a commit: `mode blob`, or None when it is gone."""
+    """A path at a commit, with its mode and blob id as `mode blob`, or None when the path is deleted."""
 
     at_ms: int
     path: bytes
@@ -31,7 +31,7 @@ class Change:
 
 
 def git(repository: Path, *arguments: str) -> bytes:
-    """Output of a git command.
+    """Returns the output of a git command.
 
     Raises:
         BadInput: it is no repository, or git is not there.
@@ -65,7 +65,7 @@ def changes(repository: Path) -> Iterator[Change]:
 
 
 def load_git(catalog: Catalog, name: str, repository: Path, partitions: int = 1) -> Table:
-    """Create the table and append the history in a few commits, so that each log has several segments."""
+    """Creates the table and appends the history in a few commits, so that each log has several segments."""
     history = list(changes(repository))
     table = create_topic(catalog, name, {"hardpack.active.segment": "none", "hardpack.idle.tombstones": "expire"})
     partition_of, offset_of = Partitioner(partitions), Offsets()

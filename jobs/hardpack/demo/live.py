@@ -20,7 +20,7 @@ DAY = "hardpack_demo.next_day"
 
 
 def start_live(catalog: Catalog, name: str) -> Table:
-    """Create the table with the first two weeks of January, one commit a day."""
+    """Creates the table with the first two weeks of January, one commit a day."""
     table = create_topic(catalog, name, {**PROPERTIES, DAY: "0"})
     for _ in range(FIRST_DAYS):
         append_day(catalog, name)
@@ -28,7 +28,7 @@ def start_live(catalog: Catalog, name: str) -> Table:
 
 
 def append_day(catalog: Catalog, name: str) -> bool:
-    """Append the next day's records and count it, in one commit.
+    """Appends the next day's records and counts the day, in one commit.
 
     Returns:
         Whether there was a day left.
@@ -52,6 +52,6 @@ def _year() -> pa.Table:
 
 
 def day_numbers(topic: pa.Table) -> pa.Array:
-    """Day of the year of each record in New York, from 0; what left after the year's end counts to its last day."""
+    """Returns the day of the year of each record in New York, from 0; a departure after its end counts to its last."""
     local = topic["timestamp"].to_pandas().dt.tz_convert(ZONE)
     return pa.array((local.dt.dayofyear - 1).where(local.dt.year == 2013, 364))

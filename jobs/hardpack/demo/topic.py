@@ -54,10 +54,10 @@ def create_topic(catalog: Catalog, name: str, properties: dict[str, str]) -> Tab
 
 
 class Partitioner:
-    """Kafka's default partitioner for keys (murmur2); records without a key go round in turn."""
+    """Kafka's default partitioner for keys (murmur2); records without a key go to the partitions in turn."""
 
     def __init__(self, partitions: int) -> None:
-        # only loading asks for the extra `demo`
+        # imported here, as only loading a topic needs the extra `demo`
         from kafka.partitioner.default import murmur2
 
         self._partitions = partitions

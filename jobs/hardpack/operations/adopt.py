@@ -1,4 +1,4 @@
-"""Make a table a topic: check it and set its properties, or change them later."""
+"""Adopts a table, which makes it a topic: checks it and sets its properties, or changes them later."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from hardpack.table.state import STATE_PROPERTY
 
 
 def writer_of(session: TableSession, settings: Mapping[str, str], named: str | None = None) -> Writer | None:
-    """Returns the sink that wrote a table, with the settings that adopting it would take from that.
+    """Returns the sink that wrote a table, with the settings that an adoption would take from the sink.
 
-    A table that was adopted has its mapping, so that it is asked only for the sink that is named.
+    Returns None when no sink is recognised. An adopted table has its mapping already, so that it gives a sink only when
+    one is named.
 
     Args:
         session: the table's.
-        settings: what the user sets himself, which comes first.
-        named: the sink's name, None to look.
+        settings: what the user sets himself, which wins over the sink's.
+        named: the sink's name; None to recognise it by the columns.
 
     Raises:
         BadInput: see `hardpack.operations.writers.recognise`.
@@ -53,7 +54,7 @@ def writer_of(session: TableSession, settings: Mapping[str, str], named: str | N
 
 
 def expect_settable(table: str, settings: Mapping[str, str], policy: Mapping[str, str]) -> None:
-    """See that what somebody sets for a table is his to set.
+    """Checks that a user may set these settings for a table.
 
     Args:
         table: its name.
@@ -74,10 +75,10 @@ def adopt(
 ) -> Settings:
     """Checks a table as it would be with the settings, and sets them when all is well.
 
-    The columns of a table that was not adopted before are mapped as the sink that wrote it leaves them. One that was
-    adopted, and whose partition, offset or key is mapped to another field, has new logs: what passes knew is forgotten,
-    and for readers tombstones wait from the start, until they tell anew how far they are. Where other rows are
-    tombstones from now on, delete.retention.ms begins anew for all that passes have met.
+    The first adoption maps the columns as the recognised sink writes them. An adopted table has new logs when its
+    partition, offset or key is mapped to another field: the states of its logs are removed. When it is the partition or
+    the offset, readers are recorded at 0 too, and tombstones wait for them until they tell anew how far they are. When
+    other rows become tombstones, delete.retention.ms begins anew for all tombstones that passes have met.
 
     Args:
         session: the table's.
@@ -101,12 +102,12 @@ def adopt(
     if lost := next((k for k, v in settings.items() if v == "" and k not in known and PREFIX + k not in gone), None):
         raise BadInput(f"{name}: {lost} is no setting, and the table has no property {PREFIX}{lost}; mend its name.")
     if POLICY not in table.properties or POLICY in gone:
-        # by this property a topic is known, so that its default is written out
+        # this property marks a table as adopted, so that its default is written out too
         wanted.setdefault(POLICY, policy.get("cleanup.policy", "compact"))
         gone = [name for name in gone if name != POLICY]
     future = {k: v for k, v in table.properties.items() if k not in gone} | wanted
     result = read_settings(name, future, policy)
-    # a role that is named is bound anew, the others are what they were
+    # a role whose setting is given is bound to a field anew, the others keep their fields
     anew = {name.removeprefix("column.").replace(".", "_") for name in settings if name.startswith("column.")}
     anew |= {RULE, "value"} if "tombstone" in settings else {RULE}
     check_readable(table)
@@ -125,14 +126,14 @@ def adopt(
     wanted[FIELDS] = bound_fields(table, result)
     if not dry_run:
         if _other_tombstones(table, result, wanted[FIELDS], policy):
-            # before the settings, so that by no order of things an old horizon is a new tombstone's
+            # before the settings are changed, so that at no time an old horizon counts for a new tombstone
             date_anew(session, result, session.clock())
         _set(session, wanted, gone, [view.name for view in views])
     return result
 
 
 def _other_tombstones(table: Table, after: Settings, fields: str, policy: Mapping[str, str]) -> bool:
-    """Returns whether other rows of an adopted table will be tombstones than are now."""
+    """Returns whether new settings make other rows of an adopted table tombstones than the current ones do."""
     if POLICY not in table.properties or STATE_PROPERTY not in table.properties:
         return False
     before = {**policy, **own_settings(table.properties, policy)}.get("tombstone", NULL)
@@ -140,18 +141,21 @@ def _other_tombstones(table: Table, after: Settings, fields: str, policy: Mappin
 
 
 def _rule(text: str) -> TombstoneRule | None:
-    """Returns what a rule says, however it is written; None of what is none, which was written past the adoption."""
+    """Returns the rule that a text stands for, so that two spellings of one rule are equal.
+
+    None for a text that is no rule, which somebody set without an adoption.
+    """
     with suppress(ValueError):
         return tombstone_rule(text)
     return None
 
 
 def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: Sequence[str]) -> None:
-    """Sets and removes properties; what is known of other logs, offsets or keys than those mapped now goes."""
+    """Sets and removes properties; removes states and positions that were recorded by another mapping of columns."""
     table = session.table
     before, after = _fields_of_state(table), wanted[FIELDS]
     if mean_other_rows(before, after, OFFSETS):
-        # where readers go on was told in other offsets, or of other logs
+        # the readers' positions are offsets of another column, or of other logs
         begun = at_the_start(table.properties, logs, session.clock())
         gone += [key for key in table.properties if is_position(key) and key not in begun]
         wanted |= begun
@@ -159,11 +163,14 @@ def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: S
     gone += [STATE_PROPERTY] if others and STATE_PROPERTY in table.properties else []
     alter_properties(session, wanted, gone)
     if others and STATE_PROPERTY in table.refresh().properties:
-        # a pass by what was mapped before came meanwhile
+        # a pass by the former mapping has set the state again meanwhile
         alter_properties(session, {}, [STATE_PROPERTY])
 
 
 def _fields_of_state(table: Table) -> str:
-    """Returns by which fields a table's state goes; without an adoption the newest pass tells, if anybody does."""
+    """Returns the fields that a table's state was recorded by.
+
+    Without the property the newest commit with states tells; empty when none does.
+    """
     recorded = (summary_of(s).get(FIELDS, "") for s in ancestors(table) if tells_states(s))
     return table.properties.get(FIELDS) or next(recorded, "")

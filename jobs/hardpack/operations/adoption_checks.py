@@ -1,4 +1,4 @@
-"""What adoption looks at in a table's files: traps that no setting tells and that would lose rows in silence."""
+"""Checks a table's files at adoption for traps that no setting shows and that would lose rows in silence."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from hardpack.table.manifests import ManifestReader, table_files
 from hardpack.table.schema_columns import LogColumn, find_column
 
 MOST_FOOTERS = 1000
-"""Files, the newest, whose footers are asked for the topic where bounds do not tell it: a second's work."""
+"""Most files, the newest, whose footers are read for the topic where bounds do not tell it: a second's work."""
 SAMPLED_FILES = 5
-"""Files without bounds of keys of which the first rows are read."""
+"""Most files without bounds of the key whose first rows are read to find empty keys."""
 
 
 def check_rows(table: Table, settings: Settings) -> None:
-    """See that rows mean what the settings take them for.
+    """Checks that the rows of a table mean what its settings say.
 
     Args:
         table: as pyiceberg loaded it.
         settings: its settings.
 
     Raises:
-        BadInput: a file is no Parquet file, keys are empty and nobody said what that means, or a partition field tells
-            offset sequences apart.
+        BadInput: a file is no Parquet file, keys are empty and `key.absent` does not say what that means, or a
+            partition field beside the log's separates rows with offset sequences of their own.
     """
     if other := next((file for file in table_files(table) if file.file_format != FileFormat.PARQUET), None):
         raise BadInput(
@@ -56,7 +56,7 @@ def check_rows(table: Table, settings: Settings) -> None:
 
 
 def topic_beside(table: Table, settings: Settings) -> str:
-    """Returns the column that is called as Kafka's topic where the log's is called as its partition; empty for none.
+    """Returns the text column named like the log's column, with `topic` for `partition`; empty when there is none.
 
     Args:
         table: as pyiceberg loaded it.
@@ -69,7 +69,9 @@ def topic_beside(table: Table, settings: Settings) -> str:
 
 
 def topics_in(table: Table, path: str) -> list[str]:
-    """Returns the names of topics that a table's files are known to hold, in order; of many rows two may be told.
+    """Returns the names of Kafka topics that a table's files are known to hold, sorted.
+
+    Bounds tell the least and the greatest name of many rows, so that names between may be missing.
 
     Args:
         table: as pyiceberg loaded it.
@@ -82,7 +84,7 @@ def topics_in(table: Table, path: str) -> list[str]:
     for file in table_files(table):
         low, high = ((bounds or {}).get(column.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
         if low is None or high is None or len(low) >= SURE_LENGTH:
-            # what some writers cut tells names apart by their beginnings alone
+            # some writers cut long bounds, by which names that begin alike cannot be told apart
             untold.append(file.file_path)
         else:
             names |= {low, high}
@@ -92,7 +94,7 @@ def topics_in(table: Table, path: str) -> list[str]:
 
 
 def check_topics(table: Table, settings: Settings, path: str) -> None:
-    """See that a log is of one topic, as far as bounds tell, since each topic's offsets begin anew.
+    """Checks that a log is of one Kafka topic, as far as bounds tell, since each topic's offsets begin anew.
 
     Args:
         table: as pyiceberg loaded it.
@@ -100,7 +102,7 @@ def check_topics(table: Table, settings: Settings, path: str) -> None:
         path: of the column with the topic's name.
 
     Raises:
-        BadInput: there are several, and the log is named without them.
+        BadInput: the table holds several topics, and the log is named without the topic's column.
     """
     log = LogColumns.of(table.schema(), settings).log
     if path in [column.name for column in log.columns]:
@@ -116,7 +118,10 @@ def check_topics(table: Table, settings: Settings, path: str) -> None:
 
 
 def _has_empty_keys(table: Table, settings: Settings) -> bool:
-    """Returns whether a key is empty: the least of all values, so that a lower bound tells; else some rows are read."""
+    """Returns whether a key is empty, by lower bounds, or by the first rows of sampled files that have none.
+
+    An empty key is the least of all values, so that a file's lower bound tells it.
+    """
     key = LogColumns.of(table.schema(), settings).plain_key
     if key is None:
         return False
@@ -140,7 +145,10 @@ def _empty_in(files: DataFiles, file: ContentFile, key: LogColumn) -> bool:
 
 
 def _check_sequences(table: Table, settings: Settings) -> None:
-    """See that no partition field beside the log's separates rows that have offsets of their own, as a topic's name."""
+    """Checks that no partition field beside the log's separates rows with offset sequences of their own.
+
+    The name of a Kafka topic is such a field. Raises BadInput where one does.
+    """
     log = LogColumns.of(table.schema(), settings).log.field_ids
     fields = (f for f in table.spec().fields if isinstance(f.transform, IdentityTransform))
     others = [f.source_id for f in fields if f.source_id not in log]
@@ -149,7 +157,7 @@ def _check_sequences(table: Table, settings: Settings) -> None:
     for source in others:
         files_of: dict[Partition, dict[Any, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
         for own, value, file in reader.beside(manifests, source):
-            # of no log, or nobody knows which offsets
+            # rows that name no log, and files whose offsets are not known, prove nothing
             if own != NO_LOG and not file.trouble:
                 files_of[own][value].append(file)
         if mixed := [own for own, parts in files_of.items() if len(parts) > 1 and _collide(parts.values())]:
@@ -162,7 +170,7 @@ def _check_sequences(table: Table, settings: Settings) -> None:
 
 
 def _collide(parts: Iterable[list[DataFile]]) -> bool:
-    """Returns whether some offsets must stand in two parts: where they overlap there are more rows than offsets."""
+    """Returns whether an offset must stand in two parts: their files overlap and have more rows than offsets there."""
     spans = sorted((f.min_offset, f.max_offset, f.rows, at) for at, files in enumerate(parts) for f in files)
     low, high, rows, members = 0, -1, 0, set[int]()
     for start, end, count, part in [*spans, (2**63, 2**63, 0, -1)]:

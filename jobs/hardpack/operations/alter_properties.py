@@ -1,4 +1,4 @@
-"""A change of a table's properties, by whichever of the two libraries writes its format."""
+"""Changes a table's properties by pyiceberg, or by Iceberg's JVM API where pyiceberg does not write the format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from hardpack.rules.settings import PREFIX
 
 
 def _load_anew(attempt: RetryCallState) -> None:
-    """Loads the table anew; what was checked against it holds only where nothing of ours has changed."""
+    """Loads the table anew before another try.
+
+    Raises:
+        Conflict: hardpack's properties or the columns have changed, so that earlier checks no longer hold.
+    """
     session: TableSession = attempt.args[0]
     before = _checked(session)
     session.table.refresh()
@@ -43,11 +47,11 @@ def alter_properties(session: TableSession, wanted: Mapping[str, str], gone: Seq
 
     Args:
         session: the table's.
-        wanted: to set.
-        gone: names to remove; those that are not there are passed over.
+        wanted: the properties to set, by name.
+        gone: names of properties to remove; those that are not there are passed over.
 
     Raises:
-        Conflict: others changed the table during each try.
+        Conflict: another writer changed the table during each try, or its settings or columns during one.
     """
     to_remove = [name for name in gone if name in session.table.properties]
     try:

@@ -1,4 +1,4 @@
-"""Asking a Kafka broker, with a client's properties and a sentence for each way it may fail."""
+"""Asks a Kafka broker with a client's properties, and turns each of its failures into a sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hardpack.home import trusted
 
 T = TypeVar("T")
 LOADS = ("plugin.", "ssl.engine.", "ssl.providers")
-"""How the names of properties begin by which the client loads libraries."""
+"""Beginnings of the names of client properties that make the client load libraries."""
 PROPERTY = re.compile(r"(?P<name>[A-Za-z0-9._-]+)\s*=\s*(?P<value>.*)")
 SECONDS = 15
 """How long a broker may take to answer."""
@@ -44,13 +44,13 @@ def admin_client(brokers: str, command_config: Path | None = None) -> Any:
 
 @contextmanager
 def asked(place: str) -> Iterator[None]:
-    """While this holds, errors of a broker's client become sentences.
+    """Turns errors of a broker's client inside the `with` block into errors of hardpack's.
 
     Args:
-        place: what is asked, for the sentence.
+        place: what is asked, named in the error.
 
     Raises:
-        BadInput: the topic is not there, a name or property is wrong, or the user may not know.
+        BadInput: the topic does not exist, a name or property is wrong, or the user may not describe topic or group.
         Unavailable: the broker does not answer.
     """
     from confluent_kafka import KafkaException
@@ -75,10 +75,10 @@ def asked(place: str) -> Iterator[None]:
 
 
 def retrying(ask: Callable[[], T]) -> T:
-    """Asks a broker until it has no passing trouble, as when a coordinator of groups has just begun.
+    """Asks a broker, and asks again while its group coordinator is not ready, as just after it has started.
 
     Raises:
-        KafkaException: it refuses, or has such trouble for long.
+        KafkaException: the broker refuses, or its coordinator is not ready within `SECONDS`.
     """
     from confluent_kafka import KafkaException
 
@@ -108,7 +108,7 @@ def _properties(path: Path | None) -> dict[str, str]:
             continue
         pair = PROPERTY.fullmatch(line)
         if pair is None or line.endswith("\\"):
-            # the line may hold a password, or be the rest of one
+            # the error does not quote the line, which may hold a password or the rest of one
             raise BadInput(f"{path}: line {number} is no property, expected NAME=VALUE in one line; mend it.")
         properties[pair["name"]] = pair["value"]
     if loads := [name for name in properties if name.startswith(LOADS)]:

@@ -1,4 +1,4 @@
-"""The archive of Java's classes, from which Spark starts in half the time: made by a small pass, once for some jars."""
+"""Makes the archive of Java's classes from which Spark starts in half the time, by one small pass per set of jars."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LONGEST_SECONDS = 300
 
 
 def make_class_archive() -> Path | None:
-    """Makes the archive for the jars of this home, unless there is one; archives for other jars are removed.
+    """Makes the archive for the jars of this home, unless there is one; removes archives for other jars.
 
     Returns:
-        The archive. None where this Java makes none, as when a folder of settings is on Spark's class path; all works
-        without, and starts more slowly. None too where the probe that uses the classes failed.
+        The archive's path. None where this Java makes none, as when a folder of settings is on Spark's class path, and
+        None where the probe that loads the classes failed. Spark works without an archive, and starts more slowly.
 
     Raises:
-        BadInput: others may write to the jars.
+        BadInput: other users may write to the jars.
     """
     archive = class_archive(jar_paths())
     for old in archive.parent.glob("classes-*.jsa"):
@@ -34,7 +34,7 @@ def make_class_archive() -> Path | None:
         return archive
     with tempfile.TemporaryDirectory(prefix="hardpack-classes-") as scratch:
         warehouse, home = f"PYICEBERG_CATALOG__{CATALOG.upper()}__", Path(scratch, "home")
-        # its pages are nobody's, and where this runs as another user they would keep the folders from being written
+        # a home of its own: nobody needs the probe's pages, and folders made here as another user could not be written
         home.mkdir(mode=0o700)
         (home / "jars").symlink_to(archive.parent.resolve())
         environment = os.environ | {
@@ -44,7 +44,7 @@ def make_class_archive() -> Path | None:
             f"{warehouse}WAREHOUSE": f"file://{scratch}",
             "HARDPACK_SPARK_MASTER": "local[2]",
             "HARDPACK_HOME": str(home),
-            # it may be named from the folder that this runs in
+            # the path may be relative to the current folder, and the probe runs in another
             **({VARIABLE: str(Path(given).resolve())} if (given := os.environ.get(VARIABLE)) else {}),
             MADE_AT_EXIT: str(archive.with_suffix(".new")),
         }
@@ -54,7 +54,7 @@ def make_class_archive() -> Path | None:
         except subprocess.TimeoutExpired:
             return None
     if done.returncode or not archive.with_suffix(".new").is_file():
-        # of what failed half-way it lacks the classes of the other half
+        # an archive of a probe that failed half-way lacks the classes of the other half
         archive.with_suffix(".new").unlink(missing_ok=True)
         return None
     archive.with_suffix(".new").chmod(0o644)

@@ -1,4 +1,4 @@
-"""A new table for a topic: columns, partitioning and order as hardpack has it easiest, settings in Kafka's words."""
+"""Makes a table for a topic, with the columns, partitioning and order that suit hardpack best, and Kafka's settings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def create(
     adopt: Callable[[], Settings],
     policy: Mapping[str, str] = NONE,
 ) -> Settings:
-    """Makes an empty table for a topic, in a namespace that is there, and adopts it with some settings.
+    """Makes an empty table for a topic, in a namespace that is there, and adopts it with these settings.
 
     Args:
         catalog: where it is made.
@@ -81,7 +81,7 @@ def create(
     try:
         return adopt()
     except Exception:
-        # as where the catalog gives new tables properties that cannot be honoured
-        with suppress(Exception):  # what was wrong first is what has to be told
+        # the catalog may give new tables properties that hardpack cannot honour
+        with suppress(Exception):  # the first error is the one that has to be told
             catalog.drop_table(table)
         raise

@@ -1,4 +1,4 @@
-"""A table described as Kafka's tools describe a topic: its settings and whence, and what passes know of its logs."""
+"""Describes a table as Kafka's tools describe a topic: its settings, their origins, what passes know of its logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hardpack.table.readers import read_positions
 
 
 class SettingInForce(BaseModel):
-    """One setting, its value as text, and where that comes from."""
+    """One setting, its value as text, and where the value comes from."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,7 +36,7 @@ class LogDescription(BaseModel):
     log_end: int
     checkpoint: int | None
     horizons: tuple[tuple[int, int], ...]
-    """`(up to offset, horizon)`: tombstones up to the offset, and after the one before, may go at the time."""
+    """Pairs of offset and horizon: tombstones up to the offset, and after the pair before, may go at the horizon."""
     markers: int
     """Transaction markers whose rows are all gone, which wait for their horizon."""
     expired_to: int
@@ -47,7 +47,7 @@ class LogDescription(BaseModel):
     uncleanable: str
     """Why a refused pass marked it; empty when none did."""
     trouble: str
-    """Why nobody can place rows of it, so that its offsets tell of the others alone; empty when somebody can."""
+    """Why some rows cannot be placed in the log, so that its offsets leave them out; empty when all rows can."""
     last_pass: int | None
     """Id of the snapshot that the last pass made."""
 
@@ -61,11 +61,11 @@ class TableDescription(BaseModel):
     format_version: int
     snapshot: int | None
     columns: dict[str, str]
-    """By role the column that is mapped to it."""
+    """The mapped column of each role, by role."""
     settings: tuple[SettingInForce, ...]
     logs: tuple[LogDescription, ...]
     readers: dict[str, dict[str, int]]
-    """By name of a reader and by log the offset at which it goes on."""
+    """The offset at which each reader goes on, by the reader's name and by log."""
 
 
 def describe(session: TableSession, partitions: Sequence[Partition] | None = None) -> TableDescription:

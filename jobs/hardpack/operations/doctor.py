@@ -1,4 +1,4 @@
-"""Whether catalog, storage and Spark work together: a small topic is made, cleaned, read and removed."""
+"""Examines whether catalog, storage and Spark work together: makes, cleans, reads and removes a small topic."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from hardpack.spark.jvm_table import JvmTable
 
 CLOCK_MS = 60_000
-"""Difference of two clocks above which lags and delete horizons begin to mean something else."""
+"""Largest difference of two clocks, ms; above it lags and delete horizons no longer mean what they say."""
 PROBES = 8
-"""Tasks that look around on the executors."""
+"""Number of Spark tasks that report the versions and the clock of their executor."""
 
 
 class Patient(Protocol):
-    """What is examined: the library with its catalog open."""
+    """What the doctor examines: the library with its catalog open."""
 
     catalog: Catalog
 
@@ -62,18 +62,18 @@ class Patient(Protocol):
 
 
 class Finding(BaseModel):
-    """One thing that was tried."""
+    """The result of one check."""
 
     model_config = ConfigDict(frozen=True)
 
     check: str
     well: bool
     found: str
-    """What there is or, when it is not well, what is wrong and how to mend it."""
+    """What the check found or, when it failed, what is wrong and how to mend it."""
 
 
 class DoctorReport(BaseModel):
-    """All that was tried, in order; after the first thing that is not well the rest is not tried."""
+    """The results of the checks, in order. After the first check that fails only the clean-up runs."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -106,7 +106,7 @@ class Doctor:
         self.location = ""
 
     def examine(self) -> DoctorReport:
-        """Try one thing after another, and leave nothing behind."""
+        """Runs the checks in order up to the first that fails, and removes what they made."""
         findings: list[Finding] = []
         code = 0
         try:
@@ -224,13 +224,13 @@ class Doctor:
         return open_table(self._catalog, self.name)
 
     def _clean_up(self) -> str:
-        """Remove what was made; gives what could not be removed."""
+        """Removes the probe's table, and its namespace if it made one; returns a sentence if the table stays."""
         try:
             if self._catalog.table_exists(self.name):
                 self._remove(self._table().location())
         except Exception as error:
             if not self.location:
-                return ""  # nothing was made, as far as anybody knows, and the findings say why
+                return ""  # no table is known to have been made, and the findings say why
             return f"{self.name} could not be removed ({as_hardpack_error(error)}); drop it and delete {self.location}."
         finally:
             if self.own_namespace:
@@ -243,7 +243,7 @@ class Doctor:
         self._catalog.purge_table(self.name)
         if jvm:
             jvm.delete_files(jvm.listed(location))
-        # Hadoop's checksums, which it does not list; a # or ? in the path is no part of a URL
+        # Hadoop's checksum files are left, which it does not list; a # or ? in the location is part of the path
         folder = Path(re.sub("^file:(//[^/]*)?", "", location))
         if location.startswith("file:") and folder.name.startswith(self.mark):
             shutil.rmtree(folder, ignore_errors=True)

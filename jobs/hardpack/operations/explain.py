@@ -1,4 +1,4 @@
-"""Why the rows of a key are still there: the rules of the next pass, told of each."""
+"""Explains why the rows of a key are still there, by the rules that the next pass applies to each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 SPARK_TYPES = {"timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
-"""Spark's names of types that Iceberg calls otherwise."""
+"""Spark's names for the types that have another name in Iceberg."""
 
 ROWS = 1000
 """Most rows of a key that are shown, the newest first."""
@@ -37,12 +37,12 @@ ROWS = 1000
 def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Partition] | None = None) -> KeyReport:
     """Finds a key's rows in the current snapshot and says what the next pass does to each.
 
-    Reads the keys of the logs; the rest only where the key stands.
+    It reads the keys of the logs, and other columns only of rows that have the key.
 
     Args:
         session: the table's.
-        key: as the key column has it; UTF-8 where that holds text; JSON by names where the key is several columns or
-            of another type.
+        key: as the key column has it; UTF-8 where that column holds text; JSON by column names where the key is several
+            columns or of another type.
         now: ms since the epoch.
         partitions: the logs to look at, None for all.
 
@@ -71,7 +71,7 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     if not newest:
         return report
     offsets = newest[:ROWS]
-    # what else a row has is read where the key was found
+    # other columns are read only at the offsets where the key was found
     at_offsets = o.isin(offsets)
     aborted, repeated = set[Place](), set[Place]()
     repeating = [view.partition for view in views if view.may_repeat]
@@ -94,7 +94,7 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
 
 
 Place = tuple[str, int]
-"""File and position."""
+"""A row's data file and its position in that file."""
 
 
 def _key_rows(log: LogToClean, rows: Sequence[tuple[str, ExplainedRow]]) -> list[KeyRow]:
@@ -119,7 +119,7 @@ def _places(rows: DataFrame) -> set[Place]:
 
 
 def _is_key(table: Table, columns: LogColumns, key: bytes) -> Column:
-    """Returns whether a row has a key, as it is asked for.
+    """Returns a Spark condition that is true for the rows of a key.
 
     Raises:
         BadInput: the key does not fit the columns.
@@ -136,6 +136,6 @@ def _literal(column: LogColumn, value: Any) -> Column:
     from pyspark.sql import functions as F
 
     kind = column.field_type
-    # Spark has texts for UUIDs
+    # Spark has a UUID as text
     spark_type = "string" if isinstance(kind, UUIDType) else SPARK_TYPES.get(str(kind), str(kind))
     return F.lit(value) if isinstance(value, bytes) else F.lit(value).cast(spark_type)

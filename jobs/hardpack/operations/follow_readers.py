@@ -1,4 +1,4 @@
-"""Asking the readers that a policy names how far they are, so that nobody has to record it by hand."""
+"""Asks how far the readers that a policy names are, and records it, so that nobody has to do it by hand."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from hardpack.table.readers import property_of, read_positions
 from hardpack.table.redaction import redacted
 
 UNASKED = "the policy, before it was asked"
-"""Source of a position that stands for a reader whose source has not told yet."""
+"""Source that is recorded with a reader's first position, before its own source was asked."""
 NO_SUCH = "the policy, as its source knows no such partition"
-"""Source of a position that holds up nothing."""
+"""Source that is recorded with a reader's position behind all offsets, which no tombstone waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What became of one reader."""
+    """The result of asking how far one reader is."""
 
     table: str
     reader: str
     said: str
-    """In words, one sentence."""
+    """The result in one sentence."""
     exit_code: int = 0
-    """0 where its position is as its source tells, or nothing waits for it."""
+    """0 where the position is recorded as the source tells it, or nothing waits for the reader."""
 
 
 def follow_readers(
     open_session: Callable[[str], TableSession], sources: Sequence[ReaderSource], now: int
 ) -> Iterator[Followed]:
-    """Records how far each reader is; one that cannot be asked holds up no other.
+    """Records how far each reader is; a source that cannot be asked does not hold up the other readers.
 
     A source is asked only where its answer counts: while tombstones or markers of the table wait, or where the reader
-    has no position in one of its logs. So a table at rest is not written to. Before anybody is asked, those without a
-    position are recorded at 0, so that no delete goes before them.
+    has no position in one of its logs. So a table at rest is not written to. Before any source is asked, each reader
+    without a position is recorded at 0, so that tombstones wait for it.
 
     Args:
         open_session: opens a table by its name.
-        sources: the readers, and who tells of each.
+        sources: the readers, each with the source of its positions.
         now: ms since the epoch.
     """
     failed = dict[int, Exception]()
     for at, source in enumerate(sources):
         try:
             _begin(open_session(source.table), source, now)
-        except Exception as error:  # whatever it is, it is told at its turn
+        except Exception as error:  # the second loop reports any failure, in the reader's turn
             failed[at] = error
     for at, source in enumerate(sources):
         try:
             if at in failed:
                 raise failed[at]
             yield Followed(source.table, source.name, _follow(open_session(source.table), source, now))
-        except Exception as error:  # whatever it is, its sentence says which reader waits in vain
+        except Exception as error:  # any failure becomes a sentence that names the reader
             said = f"{of_table(source.table, error)} Reader {source.name} could not be asked."
             yield Followed(source.table, source.name, redacted(said), as_hardpack_error(error).exit_code)
 
@@ -68,12 +68,12 @@ def _ignored(session: TableSession) -> bool:
 
 
 def _begin(session: TableSession, source: ReaderSource, now: int) -> None:
-    """Puts a reader down at 0 in the logs of which its source may tell and has not."""
+    """Records a reader at 0 in each log that its source may tell of and in which it has no position yet."""
     if _ignored(session):
         return
     logs = [view.name for view in logs_of(session)]
     new = [log for log in logs if property_of(session.name, source.name, log) not in session.table.properties]
-    # of logs of other topics a group's topic tells nothing
+    # a consumer group's topic tells nothing of logs that hold other topics
     if own_logs := [log for log in new if not source.topic or may_be_of(session, source.topic, log)]:
         set_reader(session, source.name, Positions(UNASKED, dict.fromkeys(own_logs, 0)), now)
 
@@ -92,7 +92,7 @@ def _follow(session: TableSession, source: ReaderSource, now: int) -> str:
         return f"{source.table}: no tombstone waits for reader {source.name}"
     positions = positions_of(session, source)
     if lost := unasked - positions.offsets.keys():
-        # its topic has fewer partitions than the table, so nothing there is for it
+        # the reader's topic has fewer partitions than the table, so the reader reads nothing of these logs
         set_reader(session, source.name, Positions(NO_SUCH, dict.fromkeys(lost, LONG_MAX)), now)
     counts = unasked | waiting | (positions.offsets.keys() - recorded.keys())
     positions = Positions(positions.source, {log: offset for log, offset in positions.offsets.items() if log in counts})
@@ -110,7 +110,7 @@ def _holds_deletes(view: LogView) -> bool:
 
 
 def positions_of(session: TableSession, source: ReaderSource) -> Positions:
-    """Returns what a reader's source tells.
+    """Returns the positions of a reader, as its source tells them.
 
     Args:
         session: the table's.

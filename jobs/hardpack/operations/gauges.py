@@ -16,29 +16,29 @@ Gauges = Mapping[str, float]
 
 
 def sensed(plans: Iterable[Plan], looked: int, unreadable: int = 0, since: int | None = None) -> Gauges:
-    """Returns what a look at all tables of a policy says.
+    """Returns the gauges of one look at all tables of a policy.
 
     Args:
-        plans: those of the tables that could be read.
+        plans: the plans of the tables that could be read.
         looked: when the look ended by the clock, ms.
-        unreadable: adopted tables that could not. Each counts as one log, as nobody knows how many it has.
-        since: ms since the last run began that ended well; None when there was none.
+        unreadable: number of adopted tables that could not be read. Each counts as one log, as its logs are unknown.
+        since: ms since the start of the last run that ended well; None when there was none.
 
     Returns:
-        `uncleanable-partitions-count` and `uncleanable-bytes` of the logs that stay as they are until somebody does
-        something; `paused-partitions-count`, which Kafka has not: to its cleaner a paused log is no candidate
-        (LogCleanerManager.grabFilthiestCompactedLog), and uncleanable only where it is marked; `max-dirty-percent` and
-        `max-compaction-delay-secs` of the logs that may be cleaned; `last-look-time-secs`, seconds since the epoch,
-        which Kafka needs not as its cleaner looks every 15 s; and after the first run `time-since-last-run-ms`, `since`
-        (LogCleanerManager.timeOfLastRun).
+        `uncleanable-partitions-count`, `uncleanable-bytes`: logs that stay as they are until somebody does something.
+        `paused-partitions-count`, which Kafka does not have: to its cleaner a paused log is no candidate
+        (LogCleanerManager.grabFilthiestCompactedLog), and uncleanable only where it is marked.
+        `max-dirty-percent` and `max-compaction-delay-secs`: logs that may be cleaned.
+        `last-look-time-secs`, seconds since the epoch: Kafka does not need it, as its cleaner looks every 15 s.
+        `time-since-last-run-ms`, where `since` is given (LogCleanerManager.timeOfLastRun).
     """
     all_plans = list(plans)
     logs = [log for plan in all_plans for log in plan.logs]
     held = [log for log in logs if log.held]
-    # a log of which segments are deleted alone is none of the cleaner's (LogCleanerManager: config.compact)
+    # Kafka's cleaner passes over a log whose cleanup.policy is only delete (LogCleanerManager: config.compact)
     compacted = [log for plan in all_plans if plan.settings.compacts for log in plan.logs]
     able = [log for log in compacted if not (log.held or log.paused)]
-    # of files that nobody has split nobody knows the logs: all of their rows may be dirty
+    # the logs of mixed files are unknown before a split: all rows of the files may be dirty
     split = [plan.split for plan in all_plans if plan.split]
     delays = [log.overdue_ms for log in able] + [one.overdue_ms for one in split]
     gauges = {
@@ -53,23 +53,23 @@ def sensed(plans: Iterable[Plan], looked: int, unreadable: int = 0, since: int |
 
 
 def died(units: int) -> Gauges:
-    """Returns how many units of a run did not reach the end, as when a driver was killed.
+    """Returns the gauge of a run's units that did not reach their end, as when a driver was killed.
 
     Args:
-        units: their number; not those of which each table has told why it went no further.
+        units: number of such units. A unit does not count when each of its tables has an error that says why it ended.
 
     Returns:
-        `DeadThreadCount`. Kafka's cleaner threads that died stay dead, a unit is done again by the next run.
+        `DeadThreadCount`. A cleaner thread of Kafka's that died stays dead; the next run does a unit again.
     """
     return {"DeadThreadCount": float(units)}
 
 
 def cleaned(reports: Iterable[PassReport]) -> Gauges:
-    """Returns what some passes did; nothing of no pass.
+    """Returns the gauges of the passes that made a snapshot; empty when none did.
 
     Returns:
-        `cleaner-recopy-percent`, the bytes written of those read, `max-clean-time-secs`, and, where an offset map is
-        bounded, `max-buffer-utilization-percent` of the fullest.
+        `cleaner-recopy-percent`, the bytes written in percent of the bytes read; `max-clean-time-secs`; and, where an
+        offset map is bounded, `max-buffer-utilization-percent` of the fullest map.
     """
     done = [report for report in reports if report.snapshot is not None and not report.repeated]
     if not done:

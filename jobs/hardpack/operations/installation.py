@@ -1,4 +1,4 @@
-"""What is installed here, and whether its parts fit each other; told by the packages alone, nothing is loaded."""
+"""Tells which packages are installed and whether they fit each other, from their metadata alone; imports none."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hardpack.errors import BadInput
 NAMES = ("hardpack", "pyiceberg", "pyarrow", "pyspark")
 AIRFLOW = "apache-airflow-core"
 ENTRY_POINTS = ("airflow.plugins", "apache_airflow_provider")
-"""By which Airflow finds the pages, the links and the settings."""
+"""Groups of entry points by which Airflow finds hardpack's pages, links and settings."""
 
 
 def installed() -> str:
-    """Returns the versions of what works together, in one sentence.
+    """Returns the versions of Python, hardpack and the packages that it works with, in one sentence.
 
     Raises:
-        BadInput: two packages overwrite each other's files, or Airflow would not find its part of this one.
+        BadInput: two packages overwrite each other's files, or Airflow would not find hardpack's entry points.
     """
     spark, client = version("pyspark"), _version("pyspark-client")
     if client and client != spark:

@@ -1,4 +1,4 @@
-"""What looks at tables found, kept in hardpack's home for processes to come; it is a help, and may be lost."""
+"""Keeps the results of looks in hardpack's home for later processes; they only save time, and may be lost."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class KeptLook:
-    """A table as it was when it was looked at last."""
+    """The result of the last look at one table."""
 
     location: str
-    """Where its metadata file was."""
+    """Where the table's metadata file was."""
     policy: str
-    """All that the policy file said of it."""
+    """What the policy file said of how the table is planned."""
     plan: Plan | None
-    """None when it is no topic."""
+    """The table's plan; None when it was not adopted."""
 
 
 def read_looks(file: Path) -> dict[str, KeptLook]:
-    """Returns by table what was found; nothing where no file is kept, or another version of hardpack kept it."""
+    """Returns the kept looks by table; empty when there is no file, or another version of hardpack wrote it."""
     try:
         first, *lines = file.read_text().splitlines()
         if json.loads(first) != _head():
@@ -43,7 +43,7 @@ def read_looks(file: Path) -> dict[str, KeptLook]:
 
 
 def write_looks(file: Path, looks: Mapping[str, KeptLook]) -> None:
-    """Replaces what is kept; that it cannot be written is no reason to stop."""
+    """Replaces the kept looks; logs a warning when the file cannot be written."""
     lines = [_head()] + [
         [name, one.location, one.policy, one.plan.model_dump_json() if one.plan else ""] for name, one in looks.items()
     ]
@@ -54,5 +54,5 @@ def write_looks(file: Path, looks: Mapping[str, KeptLook]) -> None:
 
 
 def _head() -> list[object]:
-    """Returns the first line: another version may decide otherwise."""
+    """Returns the first line of the file; it names the version of hardpack, as another version may plan otherwise."""
     return ["hardpack looks", FORMAT, version("hardpack")]

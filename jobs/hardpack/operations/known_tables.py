@@ -1,4 +1,4 @@
-"""Remembers which tables of a catalog were adopted when last seen, so that one that cannot be read is known."""
+"""Remembers which tables of a catalog were adopted when last seen, so that this is known of an unreadable one too."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def find_topics(catalog: Catalog, pattern: str, home: Path) -> list[str]:
     Args:
         catalog: where they are.
         pattern: a name or glob; a plain name is returned whether adopted or not.
-        home: where it is noted which tables were adopted when they were opened last.
+        home: hardpack's home, which notes the tables that were adopted when they were opened last.
     """
     adopted_before = {name for name in adopted_tables(home, catalog.name) if fnmatchcase(name, pattern)}
     names = known_tables(catalog, [pattern], adopted_before)
     if names == [pattern]:
         return names
-    # what was adopted and is gone is no longer adopted
+    # a table that was adopted and is gone from the catalog counts as no longer adopted
     seen = dict.fromkeys(adopted_before.difference(names), False)
     broken: dict[str, Unreadable] = {}
     silent = set[str]()
@@ -47,22 +47,22 @@ def find_topics(catalog: Catalog, pattern: str, home: Path) -> list[str]:
         except Exception as error:  # one broken table must not hide the others
             log.info("%s", of_table(name, error))
             silent.add(name)
-    if home.is_dir():  # a question makes no home
+    if home.is_dir():  # a verb that only asks does not make the home
         note_adopted(home, catalog.name, seen)
-    if len(broken) == len(names):  # then the fault is not the tables'
+    if len(broken) == len(names):  # when no table can be read, the fault is not the tables'
         return names
     for name in broken.keys() - adopted_before:
         log.warning("passed over, as nobody is known to have adopted it: %s", broken[name])
-    # where nobody noted which of these are adopted, an outage is told, whoever's the table is
+    # while no table of these is noted as adopted, any may be, so each that does not answer is returned
     told = adopted_before or silent
     return [name for name in names if seen.get(name, name in told)]
 
 
 def known_tables(catalog: Catalog, patterns: Sequence[str], adopted: Collection[str]) -> list[str]:
-    """Returns the names of the tables that one of some globs matches, sorted; see `hardpack.table.catalog.find_tables`.
+    """Returns the names of the tables that a glob matches, sorted; see `hardpack.table.catalog.find_tables`.
 
-    A catalog passes over a namespace that may not be listed (any more). Its adopted tables are named all the same, so
-    that they are read, or it is said that they cannot be.
+    A catalog passes over a namespace that the user may not list (any more). Its adopted tables are returned all the
+    same, so that they are read, or reported as unreadable.
 
     Args:
         catalog: where they are.
@@ -81,7 +81,7 @@ def known_tables(catalog: Catalog, patterns: Sequence[str], adopted: Collection[
 def _may_be_there(catalog: Catalog, table: str) -> bool:
     try:
         return catalog.table_exists(table)
-    except Exception as error:  # whatever it is, reading the table says it
+    except Exception as error:  # reading the table reports the same failure later
         log.info("%s", of_table(table, error))
         return True
 
@@ -90,19 +90,19 @@ def adopted_tables(home: Path, catalog: str) -> set[str]:
     """Returns the names of the tables that were adopted when a look last opened them; none when nobody noted any."""
     try:
         return set(json.loads(_file(home, catalog).read_text()))
-    except (OSError, ValueError, TypeError):  # it is a help, and the next look writes it anew
+    except (OSError, ValueError, TypeError):  # the file only helps, and the next look writes it anew
         return set()
 
 
 def note_adopted(home: Path, catalog: str, seen: Mapping[str, bool]) -> None:
-    """Adds what a look saw to the file of a catalog, and warns of tables that are adopted no longer.
+    """Records in a catalog's file which tables a look saw as adopted, and warns of tables that no longer are.
 
-    That it cannot be written is no reason to stop.
+    Logs a warning when the file cannot be written.
 
     Args:
         home: hardpack's home.
         catalog: the catalog's name.
-        seen: by the names of the tables that were opened, or that are gone, whether they are adopted.
+        seen: for each table that was opened or is gone, by its name, whether it is adopted.
     """
     before = adopted_tables(home, catalog)
     after = (before - seen.keys()) | {name for name, adopted in seen.items() if adopted}
@@ -114,7 +114,7 @@ def note_adopted(home: Path, catalog: str, seen: Mapping[str, bool]) -> None:
             "`hardpack adopt %s` takes it back", name, name,
         )  # fmt: skip
     file = _file(home, catalog)
-    # others may be at the same; what is lost that way is noted at the next look
+    # another process may write the file at the same time; what is lost that way is noted at the next look
     try:
         replace_file(file, json.dumps(sorted(after)))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A topic's settings as its broker has them, to be those of a table."""
+"""Reads the settings of a Kafka topic from its broker, so that a table can take them over."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ TAKEN = (
     "cleanup.policy", "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "max.compaction.lag.ms",
     "delete.retention.ms", "segment.bytes", "retention.ms", "retention.bytes",
 )  # fmt: skip
-"""Settings of a topic that mean the same of a table."""
+"""Settings of a Kafka topic that mean the same for a table."""
 
 
 def topic_settings(place: str, command_config: Path | None = None) -> dict[str, str]:
-    """Returns what a topic or its broker sets, of the settings that a table has too; Kafka's defaults are left out.
+    """Returns the settings of `TAKEN` that a Kafka topic or its broker sets; Kafka's defaults are left out.
 
     Args:
         place: `HOST:PORT/TOPIC`; several brokers have commas between.
@@ -23,7 +23,8 @@ def topic_settings(place: str, command_config: Path | None = None) -> dict[str, 
             credentials.
 
     Raises:
-        BadInput: the place is none, the topic is not there, or the file cannot be read.
+        BadInput: the place is not HOST:PORT/TOPIC, the topic does not exist or its cleanup.policy is empty, or the file
+            cannot be read.
         Unavailable: the broker does not answer.
     """
     brokers, slash, topic = place.rpartition("/")

@@ -31,7 +31,7 @@ DATA_PATHS = ("write.data.path", "write.object-storage.path", "write.folder-stor
 FILTER = re.compile(r"[0-9a-f]{32}\.parquet")
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 OF_A_COMMIT = re.compile(rf"(?:snap-\d+-\d+-(?P<list>{UUID})|(?P<manifest>{UUID})-m\d+)\.avro")
-"""What Iceberg calls the manifests and the manifest list of a try; other names may be of staged commits."""
+"""Names that Iceberg gives to the manifests and manifest list of one try to commit; others may be of staged commits."""
 KEPT_FOOTERS = re.compile(r"[0-9a-f]{32}\.footers")
 MANY_MANIFESTS = 100
 """Iceberg merges manifests by itself from here on (commit.manifest.min-count-to-merge), where writers let it."""
@@ -40,14 +40,14 @@ MANY_MANIFESTS = 100
 def maintain(
     session: TableSession, now: int, others: Mapping[str, str], allowed: Sequence[str], dry_run: bool = False
 ) -> MaintenanceReport:
-    """Frees what the table no longer needs. No file outside the table's own location is deleted.
+    """Expires and deletes what the table no longer needs. No file outside the table's own location is deleted.
 
     Args:
         session: the table's.
         now: ms since the epoch.
-        others: where the other tables of the catalog lie, by name; nothing is deleted where two share a place.
+        others: locations of the catalog's other tables, by name; nothing is deleted where two tables share a place.
         allowed: folders of which one must hold the table's location, see `hardpack.table.catalog.allowed_places`.
-        dry_run: only say how many snapshots could go and which files are orphans.
+        dry_run: only say how many snapshots could expire and which files are orphans.
     """
     started, name, table, settings = time.monotonic(), session.name, session.table, session.settings
     jvm = session.jvm
@@ -68,7 +68,7 @@ def maintain(
         old = sum(s.timestamp_ms < bound for s in table.snapshots())
         notes += [f"{old} snapshots are older than the bound", *(f"orphan: {path}" for path in orphans)]
         return done.model_copy(update={"notes": (*notes, *would)})
-    # what history tells is kept before it expires
+    # the states keep what snapshots tell of unseen rows, before these snapshots expire
     remember(session, now)
     own = table.location()
     deleted, left = jvm.expire_snapshots(bound, least_kept(table), lambda path: inside(path, own))
@@ -106,9 +106,9 @@ def _left_alone(table: Table, settings: Settings, others: Mapping[str, str], all
 
 
 def _orphans(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> tuple[list[str], list[str]]:
-    """Returns the files that no snapshot knows of, and why they were not looked for.
+    """Deletes the files that no snapshot references; returns their paths, and why some were not looked for.
 
-    Only the table's own folders of data and metadata are searched.
+    A dry run only returns them. Only the table's own folders of data and metadata are searched.
     """
     if elsewhere := next((table.properties[p] for p in DATA_PATHS if p in table.properties), None):
         left = f"orphans are not looked for: data lies in {elsewhere}, where other tables' may lie too"
@@ -121,13 +121,16 @@ def _orphans(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> tup
 
 
 def _orphan_manifests(jvm: JvmTable, table: Table, older_than: int, dry_run: bool) -> list[str]:
-    """Remove manifests of tries that became no snapshot, as a process leaves them that dies between two tries."""
+    """Deletes manifests of tries to commit that became no snapshot; returns their paths. A dry run only returns them.
+
+    A process that dies between two tries leaves such manifests behind.
+    """
     if "write.metadata.path" in table.properties:
         return []
     snapshot, folder = table.current_snapshot(), f"{table.location().rstrip('/')}/metadata"
     in_use = {m.manifest_path.rpartition("/")[2] for m in snapshot.manifests(table.io)} if snapshot else set[str]()
     commits = {commit for s in table.snapshots() if (commit := _commit(s.manifest_list))}
-    # a listing may write the folder otherwise than the table does (file:/ for file:///)
+    # a listing may spell the folder differently from the table (file:/ for file:///)
     suspects = {
         f"{folder}/{name}": made_at
         for path, made_at in jvm.listed(f"{folder}/").items()
@@ -136,25 +139,25 @@ def _orphan_manifests(jvm: JvmTable, table: Table, older_than: int, dry_run: boo
         and commit not in commits
         and (name := path.rpartition("/")[2]) not in in_use
     }
-    # older snapshots may need them all the same: Iceberg reads what each names
+    # older snapshots may still need a suspect; Iceberg deletes only what no snapshot references
     return jvm.orphans_among(suspects, _timestamp(older_than), dry_run) if suspects else []
 
 
 def _commit(path: str) -> str:
-    """Returns which commit's manifest or manifest list a file is by its name; empty of any other file."""
+    """Returns the id of the try to commit that wrote a manifest or manifest list; empty for any other file."""
     folder, _, name = path.rpartition("/")
     named = OF_A_COMMIT.fullmatch(name) if folder.endswith("/metadata") else None
     return (named["list"] or named["manifest"]) if named else ""
 
 
 def _stale_filters(jvm: JvmTable, table: Table) -> int:
-    """Remove the key filters of files that are no longer in the table; how many."""
+    """Deletes the key filters of files that are no longer in the table; returns how many."""
     named = {filter_name(file.file_path) for file in table_files(table)}
     return _delete_unnamed(jvm, table, FOLDER, lambda name, _: name not in named and bool(FILTER.fullmatch(name)))
 
 
 def _stale_footers(jvm: JvmTable, table: Table) -> int:
-    """Remove what is kept of footers for manifests that are no longer the table's; how many files."""
+    """Deletes kept footers that belong to manifests which the table no longer has; returns how many files."""
     snapshot = table.current_snapshot()
     named = {footers_name(m.manifest_path) for m in snapshot.manifests(table.io)} if snapshot else set[str]()
     return _delete_unnamed(
@@ -163,7 +166,10 @@ def _stale_footers(jvm: JvmTable, table: Table) -> int:
 
 
 def _stale_passes(jvm: JvmTable, table: Table, older_than: int) -> int:
-    """Remove what passes wrote beside the table and no snapshot's summary names any more; how many files."""
+    """Deletes files that passes wrote beside the table and that no snapshot's summary names; returns how many.
+
+    Files made at `older_than`, ms, or later stay.
+    """
     named = files_named(text for snapshot in table.snapshots() for text in summary_of(snapshot).values())
     return _delete_unnamed(jvm, table, PASSES, lambda name, made_at: name not in named and made_at < older_than)
 
@@ -177,7 +183,7 @@ def _delete_unnamed(jvm: JvmTable, table: Table, folder: str, stale: Callable[[s
 
 
 def _rewrite_manifests(jvm: JvmTable, table: Table) -> int:
-    """Put many small manifests into few; how many were rewritten."""
+    """Rewrites many small manifests into few, when the table has many; returns how many were rewritten."""
     snapshot = table.current_snapshot()
     lengths = [m.manifest_length for m in snapshot.manifests(table.io)] if snapshot else []
     size = "commit.manifest.target-size-bytes"
@@ -188,6 +194,6 @@ def _rewrite_manifests(jvm: JvmTable, table: Table) -> int:
 
 
 def _timestamp(ms: int) -> str:
-    """Returns a time in Spark's SQL, none earlier than the epoch."""
+    """Returns a time, ms, as a timestamp in Spark's SQL; a time before the epoch becomes the epoch."""
     ms = max(0, ms)
     return f"TIMESTAMP '{datetime.fromtimestamp(ms / 1000, UTC).strftime('%Y-%m-%d %H:%M:%S.%f')} UTC'"

@@ -1,4 +1,4 @@
-"""What a person tells a log: pause, resume, other tombstones. And what is recorded before history expires."""
+"""Changes logs' states: pause, resume, horizons after another tombstone rule, records before history expires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hardpack.table.state import state_with_history
 
 
 def pause(session: TableSession, partitions: Sequence[Partition] | None) -> dict[str, LogState]:
-    """Keeps logs from being selected; pauses count, each is undone by one resume (LogCleanerManager.pauseCleaning).
+    """Keeps logs from being selected. Pauses count: each needs its own resume (LogCleanerManager.pauseCleaning).
 
     Args:
         session: the table's.
@@ -39,28 +39,29 @@ def resume(
 ) -> dict[str, LogState]:
     """Undoes one pause of each log and clears what made it uncleanable (LogCleanerManager.resumeCleaning).
 
-    A pass that was made by a clock in the future is undone as far as it keeps others from being made.
+    Where the last pass ran by a clock in the future, its time becomes `now` and the horizons that it gave count from
+    `now`, so that it no longer holds up other passes.
 
     Args:
         session: the table's.
         partitions: which logs, None for all that are held up.
         now: ms since the epoch.
         trust_late_rows: let rows be cleaned that arrived below removed tombstones, though a deleted key may come back,
-            or that seem to be of a topic made anew. Logs with such rows forget which tombstones are gone, so that the
-            next ones behind these are cleaned too.
+            or that seem to be of a topic made anew. A log with rows below removed tombstones forgets which tombstones
+            are gone, so that further rows below them are cleaned too.
 
     Raises:
-        BadInput: a log was named of which there is nothing to undo.
+        BadInput: a log was named that has nothing to undo.
     """
 
     @cache
     def before(_: int | None) -> dict[str, frozenset[int]]:
-        # of one snapshot, as another try may find the table moved on
+        # cached by snapshot, as another try may find that the table has moved on
         return horizons_at(session.table, now)
 
     @cache
     def in_force(_: str) -> Settings:
-        # of one metadata, and not worked out anew for each log
+        # cached by metadata file, so that the settings are not worked out anew for each log
         return session.settings
 
     def resumed(view: LogView, state: LogState) -> LogState:
@@ -90,11 +91,11 @@ def resume(
 
 
 def date_anew(session: TableSession, settings: Settings, now: int) -> dict[str, LogState]:
-    """Gives all tombstones that passes have met one delete horizon, as other rows are tombstones from now on.
+    """Gives one new delete horizon to all tombstones that passes have met, as the rule for tombstones changes.
 
     Args:
         session: the table's, whose own settings may be wrong.
-        settings: those from now on.
+        settings: the settings from now on.
         now: ms since the epoch.
 
     Returns:
@@ -105,7 +106,7 @@ def date_anew(session: TableSession, settings: Settings, now: int) -> dict[str, 
 
 
 def remember(session: TableSession, now: int) -> dict[str, LogState]:
-    """Puts into the state what history tells of rows that no pass has seen, so that the history may expire.
+    """Records in the logs' states what kept snapshots tell of unseen rows, so that these snapshots may expire.
 
     Tombstones that a rollback left without a horizon get one, as a log that nobody writes to has no next pass.
 
@@ -117,18 +118,18 @@ def remember(session: TableSession, now: int) -> dict[str, LogState]:
 
     @cache
     def oldest(_: str) -> int:
-        # of one metadata, and not looked for anew for each log
+        # cached by metadata file, so that it is not looked for anew for each log
         return min(s.sequence_number or 0 for s in session.table.snapshots())
 
     def remembered(view: LogView, state: LogState) -> LogState:
         current = session.table.current_snapshot()
         if current is None or view.trouble:
-            # offsets of a file in trouble mean nothing, and must not outlive it
+            # the offsets of a file in trouble mean nothing, and must not stay in the state when the file has gone
             return state
         there_by, reach = _there_by(view, current), oldest(session.table.metadata_location)
         state, before = (replace(within_reach(one, reach), there_by=there_by) for one in (state, view.state))
         if view.unseen_from is None:
-            # else the pass that sees these rows gives it
+            # with unseen rows a pass is still to come, which gives the horizon
             state, before = dated(state, horizon), dated(before, horizon)
         view = replace(view, state=before)
         if view.state == state and not rewritten_unseen(session.table, view):
@@ -143,9 +144,9 @@ def remember(session: TableSession, now: int) -> dict[str, LogState]:
 
 
 def _there_by(view: LogView, current: Snapshot) -> tuple[int, int] | None:
-    """Returns a commit and the time by which rows without a timestamp were there.
+    """Returns the sequence number and the time of a commit by which files without any timestamp were in the log.
 
-    What was recorded stays until the last of these rows has left.
+    A pair that was recorded stays until the last file that it covers has left. None without such files.
     """
     timeless, there_by = view.timeless, view.state.there_by
     if there_by is None or all(f.file_sequence_number > there_by[0] for f in timeless):

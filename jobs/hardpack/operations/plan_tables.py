@@ -1,4 +1,4 @@
-"""Looking at many tables again and again: what has not changed is neither read nor decided anew."""
+"""Plans many tables at each look; a table that has not changed is neither read nor planned again."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Planner(Protocol):
-    """Plans the tables of a catalog; the library is one."""
+    """What a look needs of the library (`hardpack.Hardpack`): it plans the tables of one catalog."""
 
     catalog: Catalog
     policies: Policies | None
     home: Path
 
     def policy_text(self, table: str) -> str:
-        """Returns all that the policy file says of a table."""
+        """Returns what the policy file says of how a table is planned, as text that changes when the policy does."""
 
     def plan_of(self, table: Table, request: PlanRequest) -> Plan:
         """Plans a table that is loaded already."""
@@ -41,23 +41,23 @@ class Planner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Which tables are looked at, when, and what for. Times are ms."""
+    """The request for a look: its tables, its time and its options. Times are ms."""
 
     patterns: Sequence[str]
-    """Tables or globs; a table named plainly is planned whether adopted or not."""
+    """Names of tables, or globs. A table given by its full name is planned whether adopted or not."""
     now: int
     partitions: Sequence[Partition] | None = None
     """Only these logs; None for all."""
     force: bool = False
     """Whether to plan whatever is cleanable, whatever its dirty ratio."""
     interval: tuple[int, int] | None = None
-    """Only logs whose cleanable head has rows of this time, the end not included; None for any."""
+    """Only logs whose cleanable head has rows of this time interval, its end not included; None for any."""
     only: Collection[str] | None = None
-    """Names of the only tables to look at, which an earlier look has found; None for all that match."""
+    """Names of the tables to which an earlier look has narrowed this one; None for all that match."""
 
     @property
     def usual(self) -> bool:
-        """Whether it asks what every scheduled run asks, so that what was found is worth keeping."""
+        """Whether the look asks what every scheduled run asks, so that its plans are worth keeping for later looks."""
         return not (self.partitions or self.force or self.interval)
 
     @property
@@ -72,20 +72,20 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class NotAdopted:
-    """A table that cannot be read and that nobody adopted, as far as is known; it is nobody's failure."""
+    """A table that cannot be read and is not known to be adopted; it does not count as a failure."""
 
     error: Exception
 
 
 @dataclass(frozen=True, slots=True)
 class OthersTable:
-    """A table that another policy is for."""
+    """A table that belongs to another policy than the one whose tables are planned."""
 
     policy: str
 
 
 def _of_others(hp: Planner, tables: Sequence[str], policy: str | None) -> dict[str, OthersTable]:
-    """Returns those of some tables that another policy is for."""
+    """Returns the tables that belong to another policy, by name; empty when no policy is given."""
     if policy is None or not hp.policies:
         return {}
     owners = {table: hp.policies.of(table) for table in tables}
@@ -93,10 +93,10 @@ def _of_others(hp: Planner, tables: Sequence[str], policy: str | None) -> dict[s
 
 
 class PlanCache:
-    """What earlier looks at the tables of one catalog left. For one thread at a time.
+    """Plans and manifests that earlier looks at the tables of one catalog read. For one thread at a time.
 
     Args:
-        file: where looks of processes before this one are kept; None where none are.
+        file: where looks of earlier processes are kept; None to keep none.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -106,7 +106,7 @@ class PlanCache:
         self._kept = dict(self._known)
 
     def keep(self) -> None:
-        """Writes what was found for processes to come."""
+        """Writes the plans of this cache to its file for later processes, when they have changed."""
         if self._file and self._known != self._kept:
             write_looks(self._file, self._known)
             self._kept = dict(self._known)
@@ -119,19 +119,21 @@ class PlanCache:
     ) -> Iterator[tuple[str, Plan | Exception | NotAdopted | OthersTable]]:
         """Yields a plan for each adopted table that a name or glob matches, or why there is none.
 
-        A table that cannot be read, as a view or one without its metadata file, is an error when it is named plainly or
-        was adopted when it was last seen, by this process or another with the same home; else it is a stranger. Where
-        nobody has noted yet which tables of the look are adopted, one whose storage or catalog does not answer is an
-        error too. When none can be read the fault is not the tables', and each is an error.
+        A table may be unreadable, as a view is, or a table without its metadata file. It yields its error when the look
+        names it (in `patterns` by its full name, or in `only`), or when it was adopted when last seen, by this process
+        or another with the same home. Otherwise it yields `NotAdopted`. While no table of the look is noted as adopted,
+        a table whose storage or catalog does not answer yields its error too. When no table can be read, the fault is
+        not the tables', and each yields its error.
 
-        A table is read only when its metadata is new, or when the time has come at which a decision may change. That
-        takes a catalog that tells where all tables' metadata lies; with others every table is loaded, of which only
-        new manifests are read.
+        A table is read only when its metadata is new, or when the time has come at which its plan may change. This
+        takes a catalog that lists where the metadata of all tables lies. With other catalogs every table is loaded, and
+        only its new manifests are read.
 
         Args:
             hp: the library, opened with this cache's memory.
-            look: which tables, when and what for.
-            policy: whose tables are asked for; those of another are told and not opened. None for any.
+            look: which tables to plan, when, and with which options.
+            policy: name of the policy whose tables are planned; None for any. A table of another policy is not opened,
+                and yields `OthersTable`.
 
         Raises:
             Unavailable: the catalog does not answer.
@@ -160,7 +162,7 @@ class PlanCache:
             except Exception as error:  # one broken table must not hide the others
                 self._known.pop(name, None)
                 known_topic = name in patterns or only is not None or seen.get(name, name in adopted)
-                # where nobody noted which of these are adopted, an outage is told, whoever's the table is
+                # while no table of the look is noted as adopted, any may be, so an outage is an error of each
                 if known_topic or (isinstance(error, Unavailable) and not noted):
                     yield name, error
                 else:
@@ -171,16 +173,16 @@ class PlanCache:
             if plan:
                 yield name, plan
         self._forget(look, listed)
-        # where nobody can read any table something else is wrong; of tables of others nobody has tried
+        # when no table can be read, something else is wrong; tables of other policies were not tried
         all_strange = len(strangers) == len(names) and (len(names) > 1 or not others)
         for name, unread in strangers:
             yield name, unread if all_strange else NotAdopted(unread)
-        # a look at some tables was told of the others before, but for those that somebody asks for
+        # where `only` narrows a look, the earlier look has reported these tables; a table named in full is told again
         yield from ((name, other) for name, other in others.items() if only is None or name in patterns)
         note_adopted(hp.home, hp.catalog.name, seen)
 
     def _holds(self, hp: Planner, look: Look, name: str, location: str | None) -> bool:
-        """Returns whether what an earlier look found of a table answers this one too."""
+        """Returns whether the kept result of an earlier look at a table still holds for this look."""
         before = self._known.get(name)
         if before is None or (before.location, before.policy) != (location, hp.policy_text(name)):
             return False
@@ -189,6 +191,6 @@ class PlanCache:
         return look.usual and before.plan.now <= look.now < before.plan.until
 
     def _forget(self, look: Look, listed: Sequence[str]) -> None:
-        """Forgets tables that are no longer where a look looks."""
+        """Forgets kept tables that match a look and that its catalog no longer lists."""
         for name in filter(look.matches, set(self._known).difference(listed)):
             del self._known[name]

@@ -1,4 +1,4 @@
-"""Named readers, which tombstones wait for: recorded by hand, from a consumer group or from a Spark stream."""
+"""Records the positions of named readers, which tombstones wait for: by hand, or from a consumer group or stream."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class ReaderStatus(BaseModel):
     reader: str
     partition: str
     position: int
-    """Offset at which it goes on."""
+    """Offset at which the reader goes on."""
     log_end: int | None
-    """None where the table has no such log yet."""
+    """Offset after the log's last row; None where the table has no such log yet."""
     at: int
     """When the position was recorded."""
     source: str
     waited_for: bool
-    """Whether tombstones past their horizon wait for it now."""
+    """Whether tombstones past their horizon wait for this reader now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """What a source tells of a reader: by log the offset at which it goes on."""
+    """A reader's positions as one source gives them: by log the offset at which the reader goes on."""
 
     source: str
-    """Empty where somebody gave them."""
+    """Where the positions come from; empty when they are given by hand."""
     offsets: Mapping[str, int]
 
     def __str__(self) -> str:
@@ -64,10 +64,11 @@ def set_reader(session: TableSession, name: str, positions: Positions, now: int)
         now: ms since the epoch.
 
     Returns:
-        The logs in which its source went back, by which deletes may have gone that it will not see.
+        The logs in which the source went back. Tombstones may be gone there that the reader has not seen.
 
     Raises:
-        BadInput: the table was not adopted, a name or an offset cannot be, or offsets given by hand go back.
+        BadInput: the table was not adopted, the reader's name or an offset is not legal, or an offset given by hand
+            lies before the recorded one.
     """
     table, properties = session.name, session.table.properties
     session.checked_settings()
@@ -93,7 +94,7 @@ def set_reader(session: TableSession, name: str, positions: Positions, now: int)
 
 
 def _recorded(text: str | None) -> Position | None:
-    """Returns a position that was recorded; none where it cannot be read, as it is recorded anew."""
+    """Returns the recorded position; None where there is none, or it cannot be read and so is recorded anew."""
     try:
         return Position.model_validate_json(text) if text else None
     except ValidationError:
@@ -117,7 +118,7 @@ def remove_reader(session: TableSession, name: str) -> None:
 
 
 def list_readers(session: TableSession, now: int) -> list[ReaderStatus]:
-    """Tells how far each reader is, and whether tombstones wait for it.
+    """Returns how far each reader is in each log, and whether tombstones wait for it.
 
     Args:
         session: the table's.
@@ -151,7 +152,7 @@ def _waited_for(view: LogView, settings: Settings, reader: str, offset: int, now
 
 
 def logs_of(session: TableSession, partitions: Sequence[Partition] | None = None) -> list[LogView]:
-    """Returns a table's logs, also where a reader's position cannot be read, as it may be recorded anew.
+    """Returns a table's logs, even where a recorded position cannot be read, since it may be recorded anew.
 
     Args:
         session: the table's.
@@ -165,7 +166,7 @@ def logs_of(session: TableSession, partitions: Sequence[Partition] | None = None
 
 
 def given_offset(session: TableSession, partitions: Sequence[Partition] | None, offset: int) -> Positions:
-    """Returns an offset that somebody gives for some logs.
+    """Returns positions at one offset, given by hand, for each of the logs.
 
     Args:
         session: the table's.
@@ -173,7 +174,7 @@ def given_offset(session: TableSession, partitions: Sequence[Partition] | None, 
         offset: at which the reader goes on.
 
     Raises:
-        BadInput: the table has no log yet, or not such a partition.
+        BadInput: the table has no log yet, or has no such partition.
     """
     views = logs_of(session, partitions)
     if not views:
@@ -185,7 +186,7 @@ def given_offset(session: TableSession, partitions: Sequence[Partition] | None, 
 
 
 def group_offsets(session: TableSession, place: str, command_config: Path | None = None) -> Positions:
-    """Returns how far a consumer group is in a topic; where it has committed nothing it is at 0.
+    """Returns how far a consumer group is in a Kafka topic; it is at 0 in a partition without a committed offset.
 
     Args:
         session: the table's.
@@ -193,7 +194,8 @@ def group_offsets(session: TableSession, place: str, command_config: Path | None
         command_config: see `admin_client`.
 
     Raises:
-        BadInput: the place is none, there is no such topic or group, or the topic is not the table's.
+        BadInput: the place is not HOST:PORT/GROUP/TOPIC, there is no such topic or group, or the topic is not the
+            table's.
         Unavailable: the broker does not answer.
     """
     brokers, _, names = place.partition("/")
@@ -207,7 +209,7 @@ def group_offsets(session: TableSession, place: str, command_config: Path | None
     from confluent_kafka import TopicCollection
 
     with asked(place):
-        # a question for the metadata of one topic by its name would make it, where brokers make topics by themselves
+        # asking for a topic's metadata by its name would create it on a broker with auto.create.topics.enable
         described = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result(SECONDS + 1)
         committed = retrying(lambda: _committed(admin, group))
     at = {p.partition: p.offset for p in committed if p.topic == topic and p.offset >= 0}
@@ -217,7 +219,7 @@ def group_offsets(session: TableSession, place: str, command_config: Path | None
 
 
 def _by_log(session: TableSession, topic: str, offsets: Mapping[int, int]) -> dict[str, int]:
-    """Returns offsets of a topic's partitions by the names that the table's logs have."""
+    """Returns the offsets of a Kafka topic's partitions, by the names of the table's logs."""
     logs = {v.name for v in logs_of(session)}
     by_number = {str(number): offset for number, offset in sorted(offsets.items())}
     by_topic = {f"{topic}-{number}": offset for number, offset in by_number.items()}
@@ -231,7 +233,7 @@ def _by_log(session: TableSession, topic: str, offsets: Mapping[int, int]) -> di
 
 
 def may_be_of(session: TableSession, topic: str, log: str) -> bool:
-    """Returns whether a log may be a partition of a topic, as far as its name says.
+    """Returns whether a log may be a partition of a Kafka topic, as far as its name says.
 
     Args:
         session: the table's.
@@ -243,12 +245,12 @@ def may_be_of(session: TableSession, topic: str, log: str) -> bool:
 
 
 def _names_topics(session: TableSession) -> bool:
-    """Returns whether the table's logs are named by several columns, as topic and partition."""
+    """Returns whether several columns name the table's logs, such as topic and partition."""
     return len(LogColumns.of(session.table.schema(), session.settings).log.columns) > 1
 
 
 def _committed(admin: Any, group: str) -> Any:
-    """Returns all that a group has committed, as a broker's client has it."""
+    """Returns all offsets that a consumer group has committed, as objects of Kafka's client."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     wanted = [ConsumerGroupTopicPartitions(group)]

@@ -18,21 +18,21 @@ Part = Literal["clean", "dirty", "too young", "active", "in trouble", "to be spl
 
 
 class SegmentStatus(BaseModel):
-    """One segment of a log at one time. Offsets, bytes, ms; what row-level deletes took is counted."""
+    """One segment of a log at one time. Sizes are bytes, times ms. Rows under row-level deletes are counted too."""
 
     model_config = ConfigDict(frozen=True)
 
     table: str
     partition: Partition
     base_offset: int | None
-    """Where it began; compaction may have taken its first rows since. None of one in trouble."""
+    """Offset at which the segment began; compaction may have taken its first rows since. None when it is in trouble."""
     last_offset: int | None
     rows: int
     bytes: int
     first_timestamp: int | None
-    """The least, None where a row has none."""
+    """The least timestamp of a row, None where a row has none."""
     largest_timestamp: int
-    """The greatest, else the time of its commit."""
+    """The greatest timestamp of a row; the time of the segment's commit where no row has one."""
     tombstones: int | None
     """None when the table's metadata does not count them."""
     part: Part
@@ -41,14 +41,14 @@ class SegmentStatus(BaseModel):
     can place its rows in the log, of which nothing is cleaned then. To be split: no segment, but all files that may
     hold rows of several logs, which the next pass takes apart."""
     trouble: str
-    """Why it is in trouble; empty of any other."""
+    """Why the segment is in trouble; empty when it is not."""
     files: tuple[str, ...]
 
 
 def table_segments(
     session: TableSession, now: int, partitions: Sequence[Partition] | None = None
 ) -> list[SegmentStatus]:
-    """Tells of every segment of an adopted table's logs, by log and base offset. Starts no JVM.
+    """Returns the segments of an adopted table's logs, by log and base offset. Starts no JVM.
 
     Args:
         session: the table's.
@@ -105,7 +105,7 @@ def _segments(table: str, view: LogView, closed: int, decision: Decision) -> Ite
 
 
 def _tombstones(files: Iterable[DataFile]) -> int | None:
-    """Returns the tombstones of some files, None where the metadata of one does not count them."""
+    """Returns the number of tombstones in several files; None where the metadata of one does not count them."""
     counts = [file.tombstones for file in files]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

@@ -1,4 +1,4 @@
-"""How each log stands, from metadata alone."""
+"""Tells how each log of a table stands, from metadata alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hardpack.rules.times import is_time
 from hardpack.table.log_views import table_logs
 
 MIXED = "several"
-"""Stands for the log of files that may hold rows of several, which have to be split."""
+"""Stands in place of a log's name for mixed files, which have to be split."""
 
 
 class LogStatus(BaseModel):
-    """One log at one time. Bytes, offsets, ms; the bounds are those a pass would have."""
+    """One log at one time. Sizes are bytes, times ms. The offsets are the bounds that a pass would have now."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -37,7 +37,7 @@ class LogStatus(BaseModel):
     log_end: int
     overdue_ms: int
     dirty_age_ms: int | None
-    """Age of the oldest row that no pass has covered, 0 where there is none, None where a file of them tells none."""
+    """Age of the oldest row that no pass has covered; 0 without such rows, None where a file of them has no time."""
     tombstones_waiting: int | None
     """None when the table's metadata does not count them."""
     next_horizon: int | None
@@ -45,12 +45,12 @@ class LogStatus(BaseModel):
     uncleanable: bool = False
     """Whether a failed pass marked the log, which is left alone until it is resumed."""
     held: bool = False
-    """Whether no pass will clean the log before somebody does something about it; of a paused log whether it is marked
-    or in trouble besides."""
+    """Whether no pass will clean the log before somebody does something about it. A pause alone does not count: a
+    paused log is held only when it is also marked or in trouble."""
 
 
 def table_status(session: TableSession, now: int) -> list[LogStatus]:
-    """Tells of every log of an adopted table how it stands.
+    """Returns how every log of an adopted table stands; all mixed files together are one entry more.
 
     Args:
         session: the table's.
@@ -115,6 +115,6 @@ def _log_status(table: str, view: LogView, settings: Settings, now: int) -> LogS
 
 
 def _age(times: Sequence[int | None], now: int) -> int | None:
-    """Returns the age of the oldest of some files, 0 of none; None where one of them tells no time."""
+    """Returns the age, ms, of the oldest of several times; 0 without any, None where one of them is no time."""
     known = [time for time in times if is_time(time)]
     return max(0, now - min(known, default=now)) if len(known) == len(times) else None

@@ -1,4 +1,4 @@
-"""How far a Spark stream that reads a table has come, told by its checkpoint."""
+"""Reads from the checkpoint of a Spark stream how far the stream has read a table."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from hardpack.table.redaction import redacted
 
 
 def checkpoint_positions(session: TableSession, path: str) -> Positions:
-    """Returns the offset of each log up to which a stream has read all that was appended.
+    """Returns for each log the offset before which a stream has read all rows that were appended.
 
-    A stream counts in snapshots. What came after the last one that it has read, late rows too, it has not seen.
+    A stream counts in snapshots: rows of snapshots after the last that it has read, late rows too, it has not read.
 
     Args:
         session: the table's.
@@ -43,13 +43,13 @@ def checkpoint_positions(session: TableSession, path: str) -> Positions:
             f"{session.name}: the checkpoint {shown} tells of no kept snapshot of the table; mend its path, or keep "
             "snapshots longer (history.expire.max-snapshot-age-ms)."
         )
-    # a stream may read the table twice
+    # a stream may read the table by several sources; the one that is furthest back counts
     each = [_positions(session, _read_whole(lineage[o["snapshot_id"]], o, lineage)) for o in mine]
     return Positions(f"checkpoint {shown}", {log: min(own[log] for own in each) for log in each[0]})
 
 
 def _offsets_in(path: str, shown: str) -> list[dict[str, Any]]:
-    """Returns the offsets of Iceberg's sources that the last finished batch of a stream went to."""
+    """Returns the offsets up to which a stream's last finished batch has read each of its Iceberg sources."""
     try:
         system, root = _opened(path)
         names = (file.base_name for file in system.get_file_info(FileSelector(f"{root}/commits")))
@@ -67,7 +67,7 @@ def _offsets_in(path: str, shown: str) -> list[dict[str, Any]]:
 
 
 def _opened(path: str) -> tuple[FileSystem, str]:
-    """Returns where a folder lies that Spark names; Hadoop's names of S3 are Arrow's `s3`."""
+    """Returns the file system and the path of a folder that Spark names; Hadoop's s3a and s3n are Arrow's `s3`."""
     scheme, colon, rest = path.partition(":")
     if not colon or "/" in scheme:
         return LocalFileSystem(), path
@@ -78,7 +78,13 @@ def _opened(path: str) -> tuple[FileSystem, str]:
 
 
 def _read_whole(last: Snapshot, offset: Mapping[str, Any], lineage: Mapping[int, Snapshot]) -> Snapshot | None:
-    """Returns the last snapshot of which a stream has read all files that it reads of it, None for none."""
+    """Returns the last snapshot that a stream has read completely; None when there is none.
+
+    Args:
+        last: the snapshot that the stream read last, perhaps in part.
+        offset: the stream's offset in it: `position` counts files, `scan_all_files` tells if it reads older ones too.
+        lineage: the kept snapshots of the table's history, by id.
+    """
     all_files = bool(offset.get("scan_all_files"))
     files = summary_of(last).get("total-data-files" if all_files else "added-data-files")
     if files is not None and offset["position"] >= int(files):
@@ -87,7 +93,7 @@ def _read_whole(last: Snapshot, offset: Mapping[str, Any], lineage: Mapping[int,
 
 
 def _positions(session: TableSession, read: Snapshot | None) -> dict[str, int]:
-    """Returns the offset of each log before which all that was appended is of snapshots that were read."""
+    """Returns for each log the offset before which all appended rows are of snapshots up to `read`; 0 without one."""
     views = logs_of(session)
     if read is None:
         return {view.name: 0 for view in views}
@@ -99,7 +105,7 @@ def _positions(session: TableSession, read: Snapshot | None) -> dict[str, int]:
 
 
 def _unread(table: Table, settings: Settings, read: Snapshot) -> Iterator[tuple[Partition | None, int]]:
-    """Yields log and least offset of each file that came by an append after a snapshot; None of several logs."""
+    """Yields log and least offset of each data file that was appended after a snapshot; a mixed file's log is None."""
     reader = ManifestReader(table, settings)
     for snapshot in ancestors(table):
         if snapshot.snapshot_id == read.snapshot_id:

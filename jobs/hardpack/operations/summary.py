@@ -1,4 +1,4 @@
-"""A table in a few numbers, and how it came to them: from metadata alone, for pages and reports."""
+"""Summarises a table and its history in a few numbers, from metadata alone, for pages and reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hardpack.table.history import Commit, ancestors, bytes_in, commits, is_earl
 
 
 class PassTotals(BaseModel):
-    """What a pass's report says of all its logs together. Sizes are bytes, the time ms."""
+    """The totals of a pass over all its logs, from its report. Sizes are bytes, the time ms."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,7 +44,7 @@ class PassTotals(BaseModel):
 
     @classmethod
     def of(cls, report: PassReport, snapshot: int) -> Self:
-        """Returns the totals of a report, whose pass made a snapshot."""
+        """Returns the totals of a report; `snapshot` is the snapshot that its pass made."""
         sizes = "rows_before", "rows_after", "bytes_before", "bytes_after", "bytes_read", "bytes_written"
         return cls(
             phase=report.phase, plan=report.plan, now=report.now, seconds=report.seconds, snapshot=snapshot,
@@ -64,11 +64,11 @@ class Moment(BaseModel):
     added: int
     """Size of the files that this snapshot brought."""
     since_pass: int
-    """What has come since the last pass."""
+    """Size of what has come since the last pass."""
     ended: PassTotals | None = None
-    """The pass that the snapshot ended, where hardpack made it."""
+    """Totals of the pass that ended with this snapshot; None where none did or its report cannot be read."""
     by_pass: bool = False
-    """Whether a pass made the snapshot; of several commits of one, the last one's totals are of all."""
+    """Whether a pass made the snapshot. Of a pass of several commits, the last one has the totals of all."""
 
     @property
     def dirty(self) -> float:
@@ -77,7 +77,7 @@ class Moment(BaseModel):
 
 
 class TableSummary(BaseModel):
-    """All logs of a table together; `error` says why there is nothing else."""
+    """Numbers of all logs of a table together. Where `error` is set, it says why there are no other numbers."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -98,7 +98,7 @@ class TableSummary(BaseModel):
     next_horizon: int | None = None
     last_pass: int | None = None
     passes: int = 0
-    """How many the table's history still holds; what follows is of these."""
+    """Number of passes that the kept history still holds; `reclaimed` and `write_amplification` are of that history."""
     reclaimed: int = 0
     """Bytes that passes took out of the table."""
     write_amplification: float | None = None
@@ -109,12 +109,12 @@ class TableSummary(BaseModel):
 def history(table: Table, totals: dict[int, PassTotals] | None = None) -> list[Moment]:
     """Returns the snapshots that led to the current one, the oldest first, as far as they have not expired.
 
-    Whoever may write to the table writes its summaries: what is no number counts as 0, what is no report as none.
+    Any writer of the table may write summaries: a size that is no number counts as 0, and an illegal report as none.
 
     Args:
         table: as it was loaded.
-        totals: by snapshot what an earlier look read of the table's passes, as a report of thousands of logs takes long
-            to read; it is brought up to date.
+        totals: by snapshot the totals that an earlier call has read, as a report of thousands of logs takes long to
+            read; it is brought up to date.
 
     Raises:
         OSError: a report stands in a file beside the table, and the storage does not answer.
@@ -129,7 +129,7 @@ def history(table: Table, totals: dict[int, PassTotals] | None = None) -> list[M
         summary = summary_of(snapshot)
         total, added = (bytes_in(summary, name) for name in ("total-files-size", "added-files-size"))
         commit = by_snapshot.get(snapshot.snapshot_id)
-        # what others rewrite or delete takes from the clean part first, as far as the summary tells
+        # the summary does not tell which part another writer rewrote or deleted: the clean part shrinks last
         clean = total if commit else min(clean, total)
         moments.append(
             Moment(
@@ -145,9 +145,9 @@ def history(table: Table, totals: dict[int, PassTotals] | None = None) -> list[M
 
 
 def _totals(commit: Commit, totals: dict[int, PassTotals]) -> PassTotals | None:
-    """Returns what a pass did, None when the file that its report stood in is gone, or it is no report."""
+    """Returns the totals of a pass; None when the file with its report is gone, or holds no legal report."""
     if commit.snapshot not in totals:
-        # what cannot be read now is not noted, as it may be there again
+        # a report that cannot be read is not noted as missing, as it may be there again later
         with suppress(ValueError):
             totals[commit.snapshot] = _read_totals(commit)
     return totals.get(commit.snapshot)
@@ -162,7 +162,7 @@ def _read_totals(commit: Commit) -> PassTotals:
 
 
 def summarize(table: Table, logs: Sequence[LogStatus], moments: Iterable[Moment]) -> TableSummary:
-    """Returns a table in a few numbers.
+    """Returns the summary of a table, from the status of its logs and its history.
 
     Args:
         table: as it was loaded.

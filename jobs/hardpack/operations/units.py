@@ -13,24 +13,24 @@ from hardpack.operations.plan_tables import Look, NotAdopted, OthersTable, PlanC
 from hardpack.policy import Policy
 
 MOST_REASONS = 20
-"""Logs of a table of which a look says why."""
+"""Most logs of one table for which a look gives the reason."""
 SHARED_BYTES, SHARED_PLANS = 1024**3, 50
 """Most bytes and plans of small tables in one unit: Spark takes as long to start as to clean a gigabyte."""
 
 Unit = list[Plan]
-"""What one Spark application cleans."""
+"""The plans that one Spark application cleans."""
 
 
 @dataclass
 class Work:
-    """What a look at the tables of a policy found."""
+    """The result of a look at the tables of a policy."""
 
     plans: list[Plan] = field(default_factory=list)
-    """One for each table that could be read, whether or not there is anything to do."""
+    """A plan for each table that could be read, whether or not there is anything to do."""
     refused: list[str] = field(default_factory=list)
     """Tables of the policy that could not be read or planned."""
     errors: list[str] = field(default_factory=list)
-    """A sentence for each refused table, and for each that is asked for by its name and is another policy's."""
+    """A sentence for each refused table, and for each table of another policy that the look asks for by its name."""
     lasting: bool = False
     """Whether one of the errors stays until somebody mends a table or asks for another."""
     reasons: list[str] = field(default_factory=list)
@@ -47,9 +47,9 @@ class Work:
         ]
 
     def units(self, policy: Policy) -> tuple[list[Unit], str]:
-        """Returns a run's units, the most urgent first, whichever table they are of, and what is said of the rest.
+        """Returns the units of a run, the most urgent first across all tables, and a sentence about the rest.
 
-        What is beyond the policy's number of units waits for the next run; where nothing is, the text is empty.
+        Units beyond the policy's `units.per.run` wait for the next run. The sentence is empty when none is left over.
         """
         pieces = [piece for plan in self.plans for piece in plan.units(policy.unit_bytes)]
         pieces.sort(key=lambda piece: piece.urgency(policy.order))
@@ -74,9 +74,9 @@ def find_work(
 
     Args:
         hp: the library, opened with the cache's memory.
-        cache: what earlier looks at this catalog left.
+        cache: plans and manifests of earlier looks at this catalog.
         policy: whose tables are planned; those of another policy are passed over.
-        look: which tables, when and what for.
+        look: which tables to plan, when, and with which options.
 
     Raises:
         Unavailable: the catalog does not answer.
@@ -84,7 +84,7 @@ def find_work(
     work = Work()
     for table, plan in cache.plans(hp, look, policy.name):
         if isinstance(plan, OthersTable):
-            # what two policies of the file name is the first one's, and nobody asked for anything else
+            # a table that two policies name belongs to the first: this is an error only where a request names the table
             asked_for = table in look.patterns and table not in policy.tables
             work.lasting |= asked_for
             (work.errors if asked_for else work.reasons).append(f"{table}: is cleaned by policy {plan.policy}")
@@ -101,7 +101,7 @@ def find_work(
 
 
 def planned_logs(plans: Iterable[Plan]) -> list[PlannedLog]:
-    """Returns why some plans work on each of their logs, or have files split before."""
+    """Returns the reason for each log that the plans clean or expire, and for each split that comes before them."""
     return [
         *(PlannedLog(table=plan.table, reason=str(plan.split)) for plan in plans if plan.split),
         *(
@@ -113,11 +113,11 @@ def planned_logs(plans: Iterable[Plan]) -> list[PlannedLog]:
 
 
 def share(pieces: Iterable[Plan], limit: int) -> list[Unit]:
-    """Puts small pieces of work into one unit, in the place of the most urgent.
+    """Puts small plans together into shared units; each stands in the place of its most urgent plan.
 
     Args:
         pieces: plans, the most urgent first.
-        limit: most bytes of a unit that is shared.
+        limit: most bytes of a shared unit.
     """
     units: list[Unit] = []
     open_unit: Unit = []
@@ -135,7 +135,7 @@ def share(pieces: Iterable[Plan], limit: int) -> list[Unit]:
 
 
 def _reasons(plan: Plan) -> Iterator[str]:
-    """Yields a line for each log; of a table with many logs for the most urgent only."""
+    """Yields a line for each of a plan's first `MOST_REASONS` logs, and one line that counts the rest."""
     if plan.split:
         yield f"{plan.table}: {plan.split}"
     elif not plan.logs:

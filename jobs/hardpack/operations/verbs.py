@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StatusVerbs(ABC):
-    """How the tables of one catalog stand. No verb of these starts a JVM or changes a table."""
+    """Verbs that tell how the tables of one catalog stand. None of them starts a JVM or changes a table."""
 
     @abstractmethod
     def session(self, table: str | Table) -> TableSession:
@@ -29,7 +29,7 @@ class StatusVerbs(ABC):
 
     @abstractmethod
     def tables(self, pattern: str) -> list[str]:
-        """Adopted tables that a glob matches."""
+        """Returns the adopted tables that a glob matches."""
 
     @abstractmethod
     def _now(self, now: int | None) -> int:
@@ -41,7 +41,7 @@ class StatusVerbs(ABC):
         return [s for name in self.tables(pattern) for s in table_status(self.session(name), at)]
 
     def status_of(self, table: Table | str, now: int | None = None) -> list[LogStatus]:
-        """Returns how every log of one table stands, given by its name or as it was loaded."""
+        """Returns how every log of one table stands; the table is given by its name or as it was loaded."""
         return table_status(self.session(table), self._now(now))
 
     def segments(
@@ -51,7 +51,7 @@ class StatusVerbs(ABC):
         return table_segments(self.session(table), self._now(now), partitions)
 
     def describe(self, table: str, partitions: Sequence[Partition] | None = None) -> TableDescription:
-        """Returns a table's settings and whence they come, and what passes know of its logs."""
+        """Returns a table's settings, where each comes from, and what passes know of its logs."""
         return describe(self.session(table), partitions)
 
     def readers(self, table: str, now: int | None = None) -> list[ReaderStatus]:
@@ -67,7 +67,7 @@ class StatusVerbs(ABC):
         now: int | None = None,
         partitions: Sequence[Partition] | None = None,
     ) -> WhatIf:
-        """Returns what other values of a setting would have made of a table; see `hardpack.operations.what_if`."""
+        """Returns what other values of a setting would have done to a table; see `hardpack.operations.what_if`."""
         from hardpack.operations.what_if import what_if
 
         return what_if(self.session(table), self._now(now), setting, values, every_ms, partitions)

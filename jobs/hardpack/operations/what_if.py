@@ -1,4 +1,4 @@
-"""What other settings would have made of a table, told by its own snapshots; see `hardpack.rules.what_if`."""
+"""Replays a table's kept snapshots to tell what other settings would have done; see `hardpack.rules.what_if`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Outcome(BaseModel):
 
 
 class WhatIf(BaseModel):
-    """A table's kept history, and what values of one setting would have made of it."""
+    """A table's kept history, and what each tried value of one setting would have done."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -66,27 +66,27 @@ class WhatIf(BaseModel):
     passes: int
     """Commits of phase one that were made in that time."""
     bytes_written: int
-    """By those."""
+    """Bytes that these commits of phase one wrote."""
     unlike: int
-    """Commits of others that changed rows, or files, and are passed over."""
+    """Commits of other writers that changed rows or files otherwise than by an append; the replay passes over them."""
     unmeasured: tuple[Partition, ...]
-    """Logs of which no pass tells; all their rows count as alive."""
+    """Logs that no kept pass has cleaned; all their rows count as alive."""
     outcomes: tuple[Outcome, ...]
 
 
 @dataclass
 class _Walk:
-    """One log while the table's snapshots are gone through."""
+    """The history of one log, collected snapshot by snapshot."""
 
     start: tuple[DataFile, ...] = ()
-    """The files that were there at the beginning."""
+    """The log's files when the kept history begins."""
     state: LogState = field(default_factory=LogState)
-    """As the log's last pass left it, which tells of the beginning where no kept one does."""
+    """State of the log when the kept history begins; it gives the checkpoint where no pass is kept."""
     files: dict[str, DataFile] = field(default_factory=dict)
     arrivals: list[Arrival] = field(default_factory=list)
     passes: list[Measured] = field(default_factory=list)
     checkpoint: int | None = None
-    """Before the first pass."""
+    """The log's checkpoint before the first kept pass."""
 
     def take(self, change: Change) -> None:
         for file in change.removed:
@@ -94,14 +94,14 @@ class _Walk:
         self.files |= {file.path: file for file in change.added}
 
     def measure(self, change: Change, report: LogReport) -> None:
-        """Record what a phase one did."""
+        """Adds the numbers of one phase one, from its report and its change of files."""
         if not self.passes:
             self.checkpoint = report.checkpoint_before
         first, end = report.checkpoint_before or 0, report.checkpoint_after or 0
         segments = to_segments(self.files.values())
         tail = [f for s in segments if s.base_offset < first for f in s.files]
         head = [f for s in segments if first <= s.base_offset < end for f in s.files]
-        # rows that lie under row-level deletes are counted by the report alone
+        # only the report leaves out rows under row-level deletes; the row count of a file includes them
         others = sum(f.rows for s in segments if s.base_offset >= max(first, end) for f in s.files)
         head_rows = sum(f.rows for f in head)
         gone = {file.path for file in change.removed}
@@ -120,13 +120,13 @@ class _Walk:
         )
 
     def expire(self, report: LogReport) -> None:
-        """Record what a phase two took."""
+        """Adds the rows that a phase two removed to the numbers of the phase one before it."""
         if self.passes:
             last = self.passes[-1]
             self.passes[-1] = replace(last, expired_rows=last.expired_rows + report.rows_before - report.rows_after)
 
     def history(self, partition: Partition) -> LogHistory:
-        """Returns what was gone through."""
+        """Returns the collected history of the log, as a replay takes it."""
         end = (self.checkpoint if self.passes else self.state.checkpoint) or 0
         below, waiting = list[DataFile](), list[DataFile]()
         for segment in to_segments(self.start):
@@ -164,8 +164,8 @@ def what_if(
         partitions: the logs, None for all.
 
     Raises:
-        BadInput: the table, the setting or a value is wrong, there is no such partition, or no kept snapshot tells of
-            a pass.
+        BadInput: the table, the setting or a value is wrong, there is no such partition, no kept snapshot tells of a
+            pass, or the history has more than `MOST_LOOKS` looks.
     """
     if setting not in TRIED:
         raise BadInput(f"{setting} cannot be tried, expected one of {', '.join(TRIED)}.")
@@ -221,7 +221,7 @@ def what_if(
 
 
 class _Table:
-    """The kept snapshots of a table, gone through from the oldest on."""
+    """The history of all logs of a table, collected from its kept snapshots, the oldest first."""
 
     def __init__(self, table: Table, settings: Settings, until: int) -> None:
         self.reader, self.io = ManifestReader(table, settings), table.io
@@ -233,7 +233,7 @@ class _Table:
         self._portions: dict[int, list[dict[Partition | None, Change]]] = defaultdict(list)
         lineage = [s for s in ancestors(table) if s.timestamp_ms <= until][::-1]
         self.logs: dict[Partition, _Walk] = defaultdict(_Walk)
-        # some expire snapshots and forget that there was a parent
+        # some writers that expire snapshots drop the parent's id too, so the sequence number tells of older snapshots
         if lineage and (lineage[0].sequence_number or 0) > 1:
             for view in table_logs(table, settings, lineage.pop(0).snapshot_id).views:
                 self.logs[view.partition] = _Walk(view.files, view.state, files={f.path: f for f in view.files})
@@ -241,11 +241,11 @@ class _Table:
             self._take(snapshot)
 
     def appends(self, logs: Set[Partition]) -> list[set[Partition]]:
-        """Returns the commits that brought rows to some of these logs."""
+        """Returns the commits that brought rows to one of these logs, each as the logs that it brought rows to."""
         return [brought for brought in self._appended if brought & logs]
 
     def passes(self, logs: Set[Partition], since: int) -> list[list[LogReport]]:
-        """Returns by commit of phase one, from a time on, what it did to some of these logs."""
+        """Returns, for each commit of phase one from a time on, ms, its reports on these logs."""
         by_commit = (
             [log for log in report.logs if log.partition in logs] for at, report in self._cleaned if at >= since
         )
@@ -295,7 +295,7 @@ def _report(text: str, snapshot: int) -> PassReport | None:
 
 
 def tried_values(text: str) -> tuple[str, list[str]]:
-    """Reads what to try, as in `min.cleanable.dirty.ratio=0.1,0.3`.
+    """Reads a setting and the values to try, as in `min.cleanable.dirty.ratio=0.1,0.3`.
 
     Raises:
         BadInput: it names no value.

@@ -1,4 +1,4 @@
-"""Properties of a table that a rewrite has to honour: what it cannot is refused by name when the table is adopted."""
+"""Checks at adoption that a rewrite can honour a table's write properties; refuses by name those that it cannot."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FORMAT = "write.format.default"
 
 
 def check_honoured(table: Table, settings: Settings) -> None:
-    """See that new files can be what the table's properties, sort order and branches say.
+    """Checks that new files can be what the table's properties, sort order and branches ask for.
 
     Args:
         table: as pyiceberg loaded it.
-        settings: tell the columns of log and offset.
+        settings: the table's, which name the columns of log and offset.
 
     Raises:
-        BadInput: naming the first thing that a rewrite would ignore.
+        BadInput: the table asks for something that a rewrite would ignore; the error names the first such thing.
     """
     name, properties = table_name(table), table.properties
     for key in REFUSED.keys() & properties.keys():
@@ -55,12 +55,15 @@ def check_honoured(table: Table, settings: Settings) -> None:
             f"offset; use ALTER TABLE … WRITE ORDERED BY {settings.column_offset}, or WRITE UNORDERED."
         )
     if not is_topic(table):
-        # later ones are no reason to refuse other settings
+        # a branch that was made after the adoption is no reason to refuse a change of settings
         _check_branches(name, table)
 
 
 def _check_branches(name: str, table: Table) -> None:
-    """Refuses a table to a branch of which a sink commits, as no pass looks there."""
+    """Refuses a table with a branch that holds snapshots which main does not.
+
+    A sink may commit to such a branch, and passes clean main alone.
+    """
     past = {snapshot.snapshot_id for snapshot in ancestors_of(table.current_snapshot(), table.metadata)}
     for branch, ref in sorted(table.metadata.refs.items()):
         if ref.snapshot_ref_type == SnapshotRefType.BRANCH and ref.snapshot_id not in past:

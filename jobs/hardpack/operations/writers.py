@@ -1,4 +1,4 @@
-"""Which sink wrote a table, told from its columns: where it puts Kafka's metadata, and what becomes of deletes."""
+"""Recognises the sink that wrote a table by its columns: where it puts Kafka's metadata, and how it writes deletes."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class Writer:
     """A sink that was recognised, and what it means for compaction."""
 
     name: str
-    """As `--from` takes it."""
+    """The sink's name, as `--from` takes it."""
     title: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The mapping, by names of settings; what it does not name has its default."""
+    """The settings that map the sink's columns, by name; a setting that is missing here has its default."""
     meaning: tuple[str, ...] = ()
-    """Sentences for people."""
+    """Sentences that tell a user what the sink's rows mean, such as which of them are deletes."""
     topic: str = ""
     """The column with the topic's name, where the sink writes one."""
 
     def with_topics(self, topics: Sequence[str]) -> Writer:
-        """Returns the writer of several topics, of which each partition is a log.
+        """Returns this writer for a table that holds several Kafka topics; each partition of a topic is then a log.
 
         Args:
-            topics: names of some of them, at least two.
+            topics: names of topics that the table holds, at least two.
         """
         named = f"{self.topic},{self.settings.get('column.partition', 'partition')}"
         sentence = f"The table holds several topics, {topics[0]} and {topics[1]} among them; a log is one's partition."
@@ -49,32 +49,32 @@ class Writer:
 
 @dataclass(frozen=True)
 class _Columns:
-    """What a recogniser may ask of a table."""
+    """The columns of a table, and what a recogniser may ask about them."""
 
     table: str
     schema: Schema
     own_key: str = ""
-    """The key that the user names himself."""
+    """The key that the user names himself; empty when he names none."""
 
     def there(self, *paths: str) -> bool:
-        """Returns whether there are such columns or fields of structs."""
+        """Returns whether the table has all of these columns or fields of structs."""
         return all(find_column(self.schema, path) for path in paths)
 
     def is_text(self, path: str) -> bool:
-        """Returns whether there is such a column, of text or bytes."""
+        """Returns whether the table has this column and it holds text or bytes."""
         column = find_column(self.schema, path)
         return column is not None and isinstance(column.field_type, StringType | BinaryType)
 
     def is_bytes(self, path: str) -> bool:
-        """Returns whether there is such a column, of bytes."""
+        """Returns whether the table has this column and it holds bytes."""
         column = find_column(self.schema, path)
         return column is not None and isinstance(column.field_type, BinaryType)
 
     def key(self, path: str, sink: str) -> str:
-        """Returns the path of a key, all of whose columns can be compared.
+        """Returns the path of the sink's key column, once every column in it is of a type that can be compared.
 
         Raises:
-            BadInput: one of them cannot.
+            BadInput: the table has no such key, or a column of it cannot be compared.
         """
         if find_column(self.schema, path):
             wrong = [c for c in key_columns(self.schema, path) if not isinstance(c.field_type, EXPECTED["key"])]
@@ -89,10 +89,10 @@ class _Columns:
         )
 
     def identifier(self, sink: str) -> str:
-        """Returns the identifier fields of the table, which are what a record's key usually is.
+        """Returns the table's identifier fields, with commas between, as they usually are the record's key.
 
         Raises:
-            BadInput: there are none.
+            BadInput: the table has no identifier fields.
         """
         columns = [column_by_id(self.schema, number) for number in self.schema.identifier_field_ids]
         if names := [column.name for column in columns if column]:
@@ -104,7 +104,7 @@ class _Columns:
 
 
 def _mapped(prefix: str, **more: str) -> dict[str, str]:
-    """Returns the settings of columns whose names begin alike, and more of them."""
+    """Returns settings that map Kafka's metadata to columns with one prefix, and the further settings of `more`."""
     settings = {f"column.{role}": prefix + role for role in METADATA}
     return settings | {("column.key" if name == "key" else name.replace("_", ".")): v for name, v in more.items()}
 
@@ -121,7 +121,7 @@ def _connect(columns: _Columns, given: bool) -> Writer | None:
             )
         return None
     if cdc:
-        # of a topic without a schema of its keys the transform writes none
+        # the transform writes no key for a topic whose keys have no schema
         own = columns.key("_cdc.key", title) if columns.there("_cdc.key") and not given else ""
         settings = _mapped(prefix, key="" if given else own or columns.identifier(title), tombstone="_cdc.op=D")
         return Writer(
@@ -142,7 +142,7 @@ def _redpanda(columns: _Columns, given: bool) -> Writer | None:
         return None
     title = "Redpanda"
     key = "" if given else columns.key("redpanda.key", title)
-    # of other types or beside other columns `value` is a field of the record, which is null in what is no tombstone
+    # a `value` of another type, or beside other columns, is a field of the record: it may be null without a delete
     if columns.is_bytes("value") and len(columns.schema.fields) == 2:
         return Writer("redpanda", title, _mapped("redpanda.", key=key), (KEPT,))
     return Writer("redpanda", title, _mapped("redpanda.", key=key, tombstone="none"), (SKIPPED,))
@@ -163,7 +163,7 @@ def _automq(columns: _Columns, given: bool) -> Writer | None:
     else:
         tombstone, meaning = "none", SKIPPED
     if not columns.is_text(key or columns.own_key):
-        # a key of another type is null where there is none
+        # a key of another type is null in a row without a key
         return Writer("automq", title, _mapped("_kafka_metadata.", key=key, tombstone=tombstone), (meaning,))
     absent = "A row with an empty key has none, as the sink writes both alike."
     settings = _mapped("_kafka_metadata.", key=key, tombstone=tombstone, key_absent="empty")
@@ -188,7 +188,7 @@ def _spark(columns: _Columns, given: bool) -> Writer | None:
 
 
 def _flink(columns: _Columns, given: bool) -> Writer | None:
-    # what Flink writes are a user's columns, so that nothing but the names can tell
+    # a user chooses the columns that a Flink job writes, so that only their names can tell
     return Writer("flink", "Flink", meaning=(KEPT,)) if columns.there(*PLAIN) else None
 
 
@@ -202,16 +202,16 @@ BY_COLUMNS = (_connect, _redpanda, _automq, _olake, _spark)
 
 
 def recognise(table: Table, settings: Mapping[str, str], named: str | None = None) -> Writer | None:
-    """Returns the sink that wrote a table; None where no columns tell of one.
+    """Returns the sink that wrote a table; None when its columns are those of no sink.
 
     Args:
         table: as pyiceberg loaded it.
         settings: what its user maps himself, by names of settings.
-        named: the sink's name, where the user says it outright.
+        named: the sink's name, where the user gives it; None to recognise the sink by its columns.
 
     Raises:
-        BadInput: the table's owner lets nobody rewrite it, or upserts rows; columns of two sinks; or a sink that is
-            named wrongly or cannot have written such a table.
+        BadInput: another writer allows no rewrite of the table, or upserts its rows; the table has columns of two
+            sinks, or none with Kafka's partition and offset; the named sink is unknown or writes other columns.
     """
     name, own_key = table_name(table), settings.get("column.key", "")
     columns = _Columns(name, table.schema(), own_key)
@@ -245,7 +245,10 @@ def recognise(table: Table, settings: Mapping[str, str], named: str | None = Non
 
 
 def _refuse_owned(table: Table, columns: _Columns) -> None:
-    """See that a table may be rewritten by others than its owner, and holds more than the latest row of each key."""
+    """Refuses a table that only another writer may rewrite, or whose sink upserts rows by equality deletes.
+
+    A table with upserts holds only the latest row of each key already.
+    """
     name = columns.table
     if columns.there("kafka.batch_byte_offset", "key_raw", "value_raw"):
         raise BadInput(
@@ -273,10 +276,10 @@ def _has_equality_deletes(table: Table) -> bool:
 
 
 def unmapped(writer: Writer, set_already: Sequence[str]) -> dict[str, str]:
-    """Returns the settings of a writer that nobody has set otherwise.
+    """Returns those settings of a writer that are not set already.
 
     Args:
-        writer: the one that was recognised.
+        writer: the recognised sink.
         set_already: names of settings that the user, the table or its policy sets.
     """
     return {name: value for name, value in writer.settings.items() if value and name not in set_already}

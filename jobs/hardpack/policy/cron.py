@@ -1,4 +1,4 @@
-"""Cron expressions, of which some are well formed and yet name no moment."""
+"""Checks cron expressions, as one that is well formed may still name no moment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from croniter import CroniterBadDateError, croniter
 
 MOST_FIELDS = 6
-"""A sixth field is that of seconds."""
+"""Most fields of a cron expression; the sixth is for seconds."""
 
 
 def wrong_of_cron(cron: str) -> str:

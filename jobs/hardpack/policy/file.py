@@ -19,7 +19,7 @@ from hardpack.rules.settings import dotted
 
 VARIABLE = "HARDPACK_POLICIES"
 GO_TOGETHER = {DEADLINE: ("deadline.ms", "on.deadline"), "value_error": ("settings", "readers")}
-"""By the kind of an error that names no field, those of a policy of which one may be wrong because of another."""
+"""Fields of a policy that do not go together when an error names no field, by the kind of the error."""
 
 
 def policy_file() -> Path | None:
@@ -27,7 +27,7 @@ def policy_file() -> Path | None:
     if given := os.environ.get(VARIABLE):
         return Path(given)
     usual = default_home() / "hardpack.yaml"
-    # a link that leads nowhere is a file that cannot be read
+    # a link that leads nowhere counts as a file that cannot be read, not as no file
     return usual if os.path.lexists(usual) else None
 
 
@@ -42,11 +42,11 @@ def policies_in_force() -> Policies | None:
 
 
 def load_policies(path: Path) -> Policies:
-    """Returns the policies of a file; one that did not change since is not read again.
+    """Returns the policies of a file; a file that has not changed since the last call is not read again.
 
     Raises:
-        BadInput: others may write to it, it cannot be read, is no YAML, or leaves open which tables are whose; the
-            sentence names the place. What is wrong of one policy alone is its `problem`.
+        BadInput: other users may write to the file, it cannot be read, is no YAML, or leaves open which tables belong
+            to which policy; the sentence names the place. An error within one policy becomes its `problem` instead.
     """
     try:
         status = trusted(path).stat()
@@ -62,15 +62,18 @@ def load_policies(path: Path) -> Policies:
         where = f" in line {mark.line + 1}" if mark else ""
         raise BadInput(f"{path}: this is no YAML{where} ({getattr(error, 'problem', error)}).") from None
     except ValueError as error:
-        # as of a date or a number that cannot be
+        # such as an impossible date or number
         raise BadInput(f"{path}: YAML takes a value for what it cannot be ({error}); put it into quotes.") from None
 
 
 class _OnceEach(yaml.SafeLoader):
-    """YAML's safe loader, which takes the last of two fields of one name and forgets the first; this one refuses."""
+    """YAML's safe loader, but it refuses a mapping with two fields of one name, of which YAML's keeps the last."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Returns a mapping whose fields each stand in it once; what it merges from an anchor is not in it yet."""
+        """Returns a mapping once it is known that no field is given twice.
+
+        Fields that it merges from an anchor are not in it yet, so they may be given again.
+        """
         node = super().compose_mapping_node(anchor)
         seen = set[str]()
         for key, _ in node.value:
@@ -82,7 +85,7 @@ class _OnceEach(yaml.SafeLoader):
         return node
 
 
-# a time of day is no number of seconds, as YAML 1.1 has it: nobody means that by it, and its unit is not the setting's
+# YAML 1.1 reads a time of day as a number of seconds; nobody means that by it, and its unit is not the setting's
 _OnceEach.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in known if tag not in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")]
     for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -95,7 +98,7 @@ _OnceEach.add_implicit_resolver(
 
 @lru_cache(maxsize=4)
 def _loaded(path: Path, *_version: int) -> Policies:
-    """Returns the policies of a file as it stands; pages and looks ask for them again and again."""
+    """Reads the policies of a file. They are cached by path and version, as pages and looks ask for them again."""
     given = yaml.load(path.read_text(encoding="utf-8"), _OnceEach)  # noqa: S506  it is a safe loader
     try:
         policies = Policies.model_validate(given)
@@ -106,10 +109,10 @@ def _loaded(path: Path, *_version: int) -> Policies:
 
 
 def _with_problems(given: Any, path: Path, error: ValidationError) -> Policies:
-    """Returns the policies of a file of which some say something wrong.
+    """Returns the policies of a file with errors; a policy with an error has it as its problem.
 
     Raises:
-        BadInput: it is wrong in a way that leaves open which tables are whose.
+        BadInput: an error leaves open which tables belong to which policy.
     """
     listed = given.get("policies") if isinstance(given, Mapping) else None
     if not isinstance(listed, list) or set(given) != {"policies"}:
@@ -122,18 +125,18 @@ def _with_problems(given: Any, path: Path, error: ValidationError) -> Policies:
 
 
 def _policy_of(entry: Any, path: Path, at: int) -> Policy:
-    """Returns one policy of a file; where something is wrong it has the default, and the policy says what.
+    """Returns one policy of a file; a wrong field has its default, and the policy's problem says what is wrong.
 
     Raises:
         BadInput: its name, its tables or its catalog are wrong.
     """
-    # YAML takes `on` and `2026-01-01` for something else than text
+    # YAML reads a name such as `on` or `2026-01-01` as another type than text
     given = {str(name): value for name, value in entry.items()} if isinstance(entry, Mapping) else entry
     try:
         return Policy.model_validate(given)
     except ValidationError as error:
         problem = _said(path, error, ("policies", at))
-        # without a place it is several fields that do not go together
+        # an error without a place is of several fields that do not go together
         places = (one["loc"][:1] or GO_TOGETHER.get(one["type"], ()) for one in error.errors())
         wrong = {dotted(str(name)) for place in places for name in place}
     if not isinstance(given, dict) or wrong & {"name", "tables", "catalog"}:
@@ -145,7 +148,10 @@ def _policy_of(entry: Any, path: Path, at: int) -> Policy:
 
 
 def _with_its_readers(policies: Policies, policy: Policy, path: Path, at: int) -> Policy:
-    """Returns a policy, refused where it names a reader of another policy's table, of which two might tell."""
+    """Returns a policy, refused where it names a reader of another policy's table.
+
+    Otherwise two policies might tell how far the reader is.
+    """
     if not (strange := policies.strange_readers(policy)):
         return policy
     whose = policies.in_catalog(policy.catalog).of(strange[0].table)
@@ -157,7 +163,7 @@ def _with_its_readers(policies: Policies, policy: Policy, path: Path, at: int) -
 
 
 def _said(path: Path, error: ValidationError, inside: tuple[str | int, ...] = ()) -> str:
-    """Returns what is wrong of a file, each with its place, as one sentence."""
+    """Returns all errors of a file, each with its place, as one sentence."""
     wrong = []
     for one in error.errors(include_url=False):
         place = ".".join(map(str, (*inside, *one["loc"]))) or "the file"

@@ -1,11 +1,11 @@
 """Policies: which tables are cleaned together, when, in which order and by which settings.
 
-A table is of the first policy that names it. Its own properties win over the policy's settings, but for what the policy
-locks, and those over the defaults. A policy that says something wrong keeps its tables, so that no other cleans them by
-rules that were not meant for them; its runs are refused until it is mended, and the other policies work. Verbs are
-refused too, but not where only what is said of its runs is wrong: a wrong schedule keeps nobody from a pause.
+A table belongs to the first policy that names it. Its own properties win over the policy's settings, except for those
+that the policy locks; the policy's settings win over the defaults. A policy with an error keeps its tables, so that no
+other policy cleans them by rules that were not meant for them. Its runs are refused until it is mended; other policies
+work. Verbs are refused too, unless the error is only of the policy's runs: a wrong schedule keeps nobody from a pause.
 
-Imports neither Airflow nor a catalog, so that DAGs are made of it in no time.
+Imports neither Airflow nor a catalog, so that DAGs are made of policies fast.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hardpack.rules.times import DAY_MS, HOUR_MS, LONG_MAX
 
 log = logging.getLogger(__name__)
 UNIT_BYTES = 100 * 1024**3
-"""Most bytes of a unit where no policy says another number."""
+"""Most bytes of a unit where no policy sets another number."""
 LONGEST_MS = 100 * 365 * DAY_MS
-"""More than a timer of Airflow's is given."""
+"""Greatest time, ms, that a policy may set for a run or a task; no timer of Airflow's is given more."""
 ON_OR_OFF = {dotted(name) for name, field in Settings.model_fields.items() if "off" in get_args(field.annotation)}
 DEADLINE = "deadline"
-"""Kind of the error of a policy that has one of the fields of a deadline and not the other."""
+"""Kind of the error of a policy that has only one of `deadline.ms` and `on.deadline`."""
 OF_SETTINGS = {"settings", "locked", "readers"}
-"""Fields of a policy by which its tables are cleaned, whoever asks for it; an unknown field may mean one of them."""
+"""Fields that decide how tables are cleaned, in runs and by verbs alike; an unknown field may mean one of them."""
 MAY_BE_NULL = ("tombstone", "key.absent")
 """Settings that have `null` among their values."""
 YAML_VALUE: dict[str, Any] = {
@@ -49,10 +49,10 @@ Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 def _text(name: str, value: object) -> str:
-    """Returns a setting's value as a table property has it; YAML takes `off` for a truth value and `null` for none.
+    """Returns a setting's value as a table property has it; YAML reads `off` as a truth value and `null` as None.
 
     Raises:
-        ValueError: it is neither a value nor a list of some.
+        ValueError: it is neither a single value nor a list of texts.
     """
     if isinstance(value, bool):
         words = ("off", "on") if name in ON_OR_OFF else ("false", "true")
@@ -137,31 +137,31 @@ class Policy(BaseModel):
 
     @property
     def problem(self) -> str:
-        """What the file says wrong of it, in words; the fields that it concerns then have their defaults."""
+        """What is wrong with the policy in the file, in words, else empty; the wrong fields have their defaults."""
         return self._problem
 
     @property
     def of_planning(self) -> str:
-        """All that it says of how a table is planned, as text that differs when it does."""
+        """All that the policy says of how a table is planned, as text that changes when any of it does."""
         planning_fields = {"name", "settings", "locked", "order", "unit_bytes"}
         return f"{self.model_dump_json(include=planning_fields)}{self.problem}"
 
     def bare(self) -> Policy:
-        """Returns the policy with nothing but what tells whose tables are its."""
+        """Returns the policy with nothing but its name, tables and catalog, which tell what belongs to it."""
         return Policy(name=self.name, tables=self.tables, catalog=self.catalog)
 
     @property
     def problem_of_settings(self) -> str:
-        """The problem, where it leaves open by which settings the tables are cleaned; else empty."""
+        """The problem, where it leaves open which settings its tables are cleaned by; else empty."""
         return "" if self._runs_alone else self.problem
 
     def refused(self, problem: str, wrong: Collection[str] = (), **mended: Any) -> Self:
-        """Returns the policy as one that cannot be followed, and why.
+        """Returns the policy with a problem, for which its runs are refused.
 
         Args:
             problem: in words.
-            wrong: the names of the fields that it concerns, as the file has them.
-            mended: fields that it has now.
+            wrong: the names of the fields that the problem concerns, as the file has them.
+            mended: fields of the policy to replace, with their new values.
         """
         policy = self.model_copy(update=mended)
         policy._problem = problem
@@ -172,7 +172,7 @@ class Policy(BaseModel):
     @field_validator("settings", mode="before")
     @classmethod
     def _as_text(cls, given: object) -> object:
-        """Returns YAML's values as a table property has them, a broker's names as a topic's."""
+        """Returns settings with YAML's values as table properties have them, and a broker's names as a topic's."""
         if not isinstance(given, Mapping):
             return given
         return as_topic_settings({str(name): _text(str(name), value) for name, value in given.items()})
@@ -266,15 +266,15 @@ class Policy(BaseModel):
         return self
 
     def names(self, table: str) -> bool:
-        """Returns whether one of its globs is the table's name or matches it."""
+        """Returns whether one of the policy's globs is the table's name or matches it."""
         return any(table == glob or fnmatchcase(table, glob) for glob in self.tables)
 
 
 def _covers(wider: str, glob: str) -> bool:
-    """Returns whether all that a name or glob matches is surely matched by another."""
+    """Returns whether another glob, `wider`, surely matches all that a name or glob matches; False in doubt."""
     if glob == wider or not has_magic(glob):
         return glob == wider or fnmatchcase(glob, wider)
-    # a sign that stands for any of some letters is none of them
+    # ? and [...] of `glob` stand for any of several letters, so only a * of `wider` surely matches them
     return not re.search(r"[?\[]", wider) and fnmatchcase(re.sub(r"\[.+?\]|\?", "\0", glob), wider)
 
 
@@ -299,11 +299,11 @@ class Policies(BaseModel):
 
     @property
     def catalogs(self) -> list[str]:
-        """The catalogs that its policies name, each once."""
+        """The catalogs that the policies name, each once."""
         return list(dict.fromkeys(p.catalog for p in self.policies if p.catalog))
 
     def in_catalog(self, name: str) -> Policies:
-        """Returns those of one catalog: all of them where none names its catalog."""
+        """Returns the policies of one catalog; all of them where no policy names a catalog."""
         own = tuple(p for p in self.policies if p.catalog in ("", name))
         if not own:
             log.warning(
@@ -313,7 +313,7 @@ class Policies(BaseModel):
         return self.model_copy(update={"policies": own})
 
     def with_own(self, policy: Policy) -> Policies:
-        """Returns the policies with one that was made in code behind them, unless one of the file has its name."""
+        """Returns the policies, and behind them one that was made in code, unless one of the file has its name."""
         if any(one.name == policy.name for one in self.policies):
             return self
         return self.model_copy(update={"policies": (*self.policies, policy)})
@@ -323,10 +323,10 @@ class Policies(BaseModel):
         return next((p for p in self.policies if p.names(table)), None)
 
     def settings(self, table: str) -> Mapping[str, str]:
-        """Returns what the table's policy sets.
+        """Returns the settings of the table's policy; empty when no policy names the table.
 
         Raises:
-            BadInput: the file says something wrong of that policy's settings.
+            BadInput: the policy has a problem that concerns its settings.
         """
         policy = self.of(table)
         if policy and policy.problem_of_settings:
@@ -334,18 +334,18 @@ class Policies(BaseModel):
         return policy.given if policy else {}
 
     def problems(self) -> list[str]:
-        """Returns what the file says wrong, a sentence for each policy that it concerns."""
+        """Returns what is wrong in the file, a sentence for each policy with a problem."""
         return [policy.problem for policy in self.policies if policy.problem]
 
     def strange_readers(self, policy: Policy) -> list[ReaderSource]:
-        """Returns the readers of a policy whose table is another policy's."""
+        """Returns those readers of a policy that read a table of another policy."""
         of = self.in_catalog(policy.catalog)
         return [source for source in policy.readers if of.of(source.table) is not policy]
 
     def doubts(self) -> list[str]:
-        """Returns what is legal and yet hardly meant, a sentence each.
+        """Returns a sentence for each thing in the file that is legal and yet hardly meant.
 
-        These are globs whose tables are all another policy's, and readers for whom nothing waits.
+        These are globs whose tables all belong to an earlier policy, and readers that nothing waits for.
         """
         hidden = [
             f"policy {policy.name}: all tables of {glob} are those of policy {before.name}, which comes first and "
