@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -104,6 +104,7 @@ class FilesToSplit(BaseModel):
     """The logs that were asked for, None for all; before the split nobody knows which logs there are."""
     last_stable: dict[str, int] | None = None
     interval: tuple[int, int] | None = None
+    order: Order = "filthiest"
 
     @classmethod
     def of(cls, files: Sequence[DataFile], settings: Settings, request: PlanRequest) -> Self | None:
@@ -123,6 +124,7 @@ class FilesToSplit(BaseModel):
             partitions=None if request.partitions is None else tuple(request.partitions),
             last_stable=dict(request.last_stable) if request.last_stable else None,
             interval=request.interval,
+            order=request.order,
         )
 
     def asked_again(self, plan: Plan) -> PlanRequest:
@@ -131,7 +133,8 @@ class FilesToSplit(BaseModel):
         Args:
             plan: the plan that has these files to split.
         """
-        return PlanRequest(plan.now, plan.partitions, plan.force, self.last_stable, self.interval, plan.clock)
+        asked = PlanRequest(plan.now, plan.partitions, plan.force, self.last_stable, self.interval, plan.clock)
+        return replace(asked, order=self.order)
 
     def __str__(self) -> str:
         """Returns what is done first, for people."""
@@ -203,8 +206,9 @@ class Plan(BaseModel):
         if self.made_for:
             return self.made_for
         # a plan that does not use a newer field keeps the id that an older version gave it
-        new = {"made_for", "unit_bytes"} if self.split else {"made_for", "unit_bytes", "split"}
-        without: dict[str, Any] = {**dict.fromkeys(new, True), "settings": self._newer_settings}
+        without = {**self._unused_newer_fields, "made_for": True, "unit_bytes": True}
+        if not self.split:
+            without["split"] = True
         content = self.model_copy(update={"clock": None}).model_dump_json(by_alias=True, exclude=without)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -218,17 +222,19 @@ class Plan(BaseModel):
 
     def to_json(self) -> str:
         """Returns the plan as JSON, one line."""
-        unknown = dict[str, Any]() if self.unit_bytes else {"unit_bytes": True}
-        return self.model_dump_json(by_alias=True, exclude={"settings": self._newer_settings, **unknown})
+        unused = self._unused_newer_fields if self.unit_bytes else {**self._unused_newer_fields, "unit_bytes": True}
+        return self.model_dump_json(by_alias=True, exclude=unused)
 
     @property
-    def _newer_settings(self) -> set[str]:
-        """Names of settings that older versions do not know, if their values say what older versions did anyway."""
-        return {
+    def _unused_newer_fields(self) -> dict[str, Any]:
+        """Fields, as pydantic excludes them, that older versions do not know and that say what these do anyway."""
+        settings = {
             name
             for name in SETTINGS_SINCE_VERSION_1
             if getattr(self.settings, name) == Settings.model_fields[name].default
         }
+        in_order = self.split and self.split.order == FilesToSplit.model_fields["order"].default
+        return {"settings": settings, **({"split": {"order"}} if in_order else {})}
 
     @classmethod
     def from_json(cls, text: str) -> Self:
