@@ -133,15 +133,22 @@ class _Verification:
         current = table.current_snapshot()
         now = current.snapshot_id if current else span.made
         at_any_time = (now, now), [_nothing_removed(entry) for entry in logs]
-        expired = any(s is not None and table.snapshot_by_id(s) is None for s in (span.before, span.until))
-        if span.before is None or expired:
-            lost = "is not told by the catalog" if span.before is None else "has expired"
-            which = "the snapshot" if span.before is None else f"snapshot {span.before}"
-            return [at_any_time], f"{which} before the last pass {lost}, so only what must hold at any time was checked"
+        lost = self._lost(span)
+        if span.before is None or lost:
+            return [at_any_time], f"{lost}, so only what must hold at any time was checked"
         if span.until is None:
             return [((span.before, now), logs)], ""
         # what retention took is missing rightly, so the passes are compared with the snapshot before it
         return [((span.before, span.until), logs), at_any_time], ""
+
+    def _lost(self, span: Span) -> str:
+        """Returns in words which snapshot of a span there is no more; empty where the table has all of them."""
+        if span.before is None:
+            return "the snapshot before the last pass is not told by the catalog"
+        for snapshot, what in ((span.before, "the last pass"), (span.until, "a later removal")):
+            if snapshot is not None and self.session.table.snapshot_by_id(snapshot) is None:
+                return f"snapshot {snapshot} before {what} has expired"
+        return ""
 
     def _verdicts(self, compared: list[_Pair], title: str, unread: Collection[str] = ()) -> list[Verdict]:
         return [
