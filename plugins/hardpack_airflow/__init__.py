@@ -9,13 +9,15 @@ if TYPE_CHECKING:
 
 
 def policy_dags() -> dict[str, DAG]:
-    """Returns all DAGs by id, for `globals().update(…)` in a DAG file: of policies, over all tables, by hand.
+    """Returns all DAGs by id, for `globals().update(…)` in a DAG file.
+
+    Each policy has a DAG. Two more go over all tables, and one is for work by hand.
 
     Raises:
-        BadInput: the policy file cannot be read; Airflow shows the sentence as an import error of the DAG file. What is
-            wrong of one policy alone, or of the section `[hardpack]`, is said by a DAG of its own.
+        BadInput: the policy file cannot be read; Airflow shows the sentence as an import error of the DAG file. A fault
+            of one policy, or of the section `[hardpack]`, raises nothing: a failing DAG says what is wrong instead.
     """
-    # Airflow asks this package for its settings before it can be imported itself
+    # Airflow imports this package to read its settings, at a time when Airflow itself cannot be imported yet
     from hardpack_airflow.all_tables import maintenance_dag, quality_dag
     from hardpack_airflow.by_hand import DAG_ID, by_hand_dag
     from hardpack_airflow.factory import compaction_dags, made_or_refused

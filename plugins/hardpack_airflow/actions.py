@@ -1,4 +1,4 @@
-"""What somebody may do from a table's page: start a run of one of our DAGs, with their own rights."""
+"""What a user may do from a table's page: start a run of one of hardpack's DAGs, with the user's own rights."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ MOST_DAGS, NEXT_SECONDS = 50, 5
 
 
 def run_of(action: str, catalog: str, table: str, cleaning_dag: str) -> tuple[str, dict[str, Any]]:
-    """Returns the DAG of an action and what its form is filled with.
+    """Returns the id of the DAG that does an action, and the values for its form.
 
     Args:
         action: one of `MEANINGS`.
         catalog: where the table is.
         table: the table.
-        cleaning_dag: that of the table's policy; empty when no policy is its.
+        cleaning_dag: the id of the DAG of the table's policy; empty when no policy names the table.
 
     Raises:
         HTTPException: there is no such action, or nothing cleans the table.
@@ -53,10 +53,10 @@ def run_of(action: str, catalog: str, table: str, cleaning_dag: str) -> tuple[st
 
 
 async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
-    """Starts a run with the rights of who asked.
+    """Starts a run with the rights of the user who asked.
 
     Args:
-        request: theirs, with their credentials.
+        request: the user's, with their credentials.
         dag: the DAG's id.
         form: the run's parameters.
 
@@ -64,9 +64,9 @@ async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
         The run's id.
 
     Raises:
-        HTTPException: another site sent them, they may not, or Airflow refuses.
+        HTTPException: the request came from another site's page, the user may not start it, or Airflow refuses.
     """
-    # a cookie goes with what other sites send, unless it is SameSite; this holds for those that are not
+    # unless a cookie is SameSite, a browser sends it with requests of other sites too, so these are refused here
     if _is_of_another_site(request):
         raise HTTPException(
             403, "Another site asked for this; go to the table's page and ask there. "
@@ -74,14 +74,14 @@ async def start(request: Request, dag: str, form: dict[str, Any]) -> str:
         )  # fmt: skip
     answer = await _ask(request, "POST", f"dags/{quote(dag, safe='')}/dagRuns", {"logical_date": None, "conf": form})
     if answer.status_code != 200:
-        # that Airflow has no such DAG is not that there is no such page
+        # 404 would say that this page is not there, where it is the DAG that Airflow does not have
         code = 409 if answer.status_code == 404 else answer.status_code
         raise HTTPException(code, f"Airflow did not start {dag}: {_detail(answer)}")
     return str(answer.json()["dag_run_id"])
 
 
 async def state(request: Request, dag: str, run: str) -> str:
-    """Returns how a run stands, in words; empty when there is none, or who asked may not see it."""
+    """Returns a run's state in words; empty when there is no such run, or the user may not see it."""
     answer = await _ask(request, "GET", f"dags/{quote(dag, safe='')}/dagRuns/{quote(run, safe='')}")
     if answer.status_code != 200:
         return ""
@@ -91,21 +91,20 @@ async def state(request: Request, dag: str, run: str) -> str:
 
 
 async def next_runs(request: Request, dags: Iterable[str]) -> dict[str, int | str | None]:
-    """Returns by DAG when its schedule starts a run again, ms.
+    """Returns for each DAG when its schedule starts the next run, ms.
 
-    `paused` where it starts none before somebody unpauses the DAG; None where there is no schedule, or no such DAG that
-    who asked may see.
+    The value is `paused` for a paused DAG. It is None when the DAG has no schedule, or the user sees no such DAG.
 
     Args:
-        request: theirs, with their credentials.
-        dags: the DAGs' ids; more than a page has policies for are not asked for.
+        request: the user's, with their credentials.
+        dags: the DAGs' ids, of which the first `MOST_DAGS` are asked about.
     """
     found: dict[str, int | str | None] = {}
     try:
         async with asyncio.timeout(NEXT_SECONDS):
             for dag in islice(dict.fromkeys(dags), MOST_DAGS):
                 found[dag] = _next_run(await _ask(request, "GET", f"dags/{quote(dag, safe='')}"))
-    except Exception as error:  # the page has more to say than this
+    except Exception as error:  # the page is of use without next runs
         log.warning("no next run can be told: %s", error)
     return found
 
@@ -119,10 +118,11 @@ def _next_run(answer: Response) -> int | str | None:
 
 
 def _is_of_another_site(request: Request) -> bool:
-    """Returns whether a page of another site sent a request; what no browser sent is of none."""
+    """Returns whether a page of another site sent a request; False when no browser sent it."""
     if site := request.headers.get("sec-fetch-site"):
         return site not in ("same-origin", "none")
-    # browsers leave that out where a page is not encrypted; ports differ behind a proxy, and share their cookies
+    # browsers leave that header out where a page is not encrypted, so Origin decides; ports do not count, as they
+    # differ behind a proxy and share their cookies
     origin = request.headers.get("origin")
     hosts = [request.headers.get("host", ""), *request.headers.get("x-forwarded-host", "").split(",")]
     own_names = {urlsplit(f"//{host.strip()}").hostname for host in hosts} | {urlsplit(base_url()).hostname}

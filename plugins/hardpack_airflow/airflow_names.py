@@ -1,4 +1,4 @@
-"""What differs between Airflow 3.1, 3.2 and 3.3: names, each from where this Airflow has it."""
+"""What differs between Airflow 3.1, 3.2 and 3.3; each name is imported from the module where this Airflow has it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
     "deadline", "schedule", "stats",
 ]  # fmt: skip
 FRAMES_DEEP = tuple(map(int, __version__.split(".")[:2])) >= (3, 3)
-"""Whether an address can name the page that Airflow opens in its frame; before 3.3 it opens the first page."""
+"""Whether an address can name the page that Airflow opens in its frame. Before 3.3 it always opens the first page."""
 
 
 def _first(name: str, *modules: str) -> Any:
@@ -44,21 +44,21 @@ else:
 
 
 def schedule(cron: str, timezone: str = "UTC") -> Any:
-    """Returns what a DAG takes as its schedule: cron's intervals, as with a cron string alone a run has none.
+    """Returns a DAG's schedule as a timetable with data intervals; a run of a plain cron string has no interval.
 
     Args:
-        cron: an expression; None comes of an empty one, for runs by hand only.
-        timezone: by which cron is read.
+        cron: an expression; an empty one gives None, which means runs by hand only.
+        timezone: in which the expression is read.
     """
     timetable = _first("CronDataIntervalTimetable", "airflow.sdk", "airflow.timetables.interval")
     return timetable(cron, timezone=timezone) if cron else None
 
 
 def deadline(interval: timedelta, coroutine: Callable[..., Awaitable[Any]]) -> Any:
-    """Returns what a DAG takes as its deadline: what the triggerer awaits when a run does not end in time.
+    """Returns a DAG's `deadline`: the triggerer awaits the coroutine when a run does not end in time.
 
     Args:
-        interval: how long after it was queued a run may end.
+        interval: the time that a run has from its queueing to its end.
         coroutine: a function of a module that the triggerer can import too; it may take Airflow's `context`.
     """
     place = "airflow.sdk.definitions.deadline"
@@ -68,7 +68,7 @@ def deadline(interval: timedelta, coroutine: Callable[..., Awaitable[Any]]) -> A
 
 
 def stats() -> Any:
-    """Returns where Airflow sends its own metrics."""
+    """Returns the object by which Airflow sends its own metrics."""
     try:
         return import_module("airflow.sdk.observability.stats")
     except ImportError:

@@ -1,4 +1,4 @@
-"""The DAGs that go over all adopted tables, some tables a task: maintenance, and checks of the guarantees."""
+"""The DAGs that go over all adopted tables, several tables a task: maintenance, and checks of the guarantees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MOST_TASKS = 500
-"""Spark applications of a run; Airflow maps 1,024 tasks at most, if nobody changed that."""
+"""Most Spark applications of a run; by default Airflow maps 1,024 tasks at most."""
 MAINTENANCE = """Frees the storage that compaction made superfluous, some adopted tables a task: retention of tables
 whose policy names `delete`, snapshots older than the table's `history.expire.max-snapshot-age-ms`, orphan files older
 than three days (`hardpack.orphan.age.ms`), key filters of files that are gone, and manifests where there are too many.
@@ -40,7 +40,7 @@ def maintenance_dag(**dag_arguments: Any) -> DAG:
     """Returns the DAG that maintains all adopted tables.
 
     Args:
-        dag_arguments: for the DAG, over those that the settings make; of `default_args` each by itself.
+        dag_arguments: arguments of the DAG, which replace those of the settings; `default_args` entry by entry.
     """
     description = "Old snapshots, orphan files, manifests: what compaction freed leaves the storage"
     dry_run = Param(False, type="boolean", title="Dry run", description="only say what could go")
@@ -52,7 +52,7 @@ def quality_dag(**dag_arguments: Any) -> DAG:
     """Returns the DAG that verifies all adopted tables.
 
     Args:
-        dag_arguments: for the DAG, over those that the settings make; of `default_args` each by itself.
+        dag_arguments: arguments of the DAG, which replace those of the settings; `default_args` entry by entry.
     """
     arguments = {"description": "The guarantees, checked on what is published", "doc_md": QUALITY} | dag_arguments
     return _over_tables(VERIFY, "quality", arguments, {})
@@ -96,7 +96,7 @@ def _over_tables(verb: str, name: str, arguments: dict[str, Any], form: dict[str
             ]
             named = {table_of(plan) for unit in requests for plan in unit["plans"]}
             if len(all_catalogs) > 1 and not any("error" in unit for unit in requests):
-                # the task of a table that is in none says so
+                # a table that no catalog has gets a task all the same, which says so
                 lost = [name for name in asked[0] if not has_magic(name) and name not in named]
                 requests += requests_or_error(all_catalogs[0], lost, *asked[1:], most, last) if lost else []
             if not requests and is_by_hand(run):
@@ -114,12 +114,12 @@ def _cron(name: str) -> str:
     """Returns a setting that is a cron expression.
 
     Raises:
-        BadInput: it is none.
+        BadInput: it is no cron expression.
     """
     from hardpack.errors import BadInput
     from hardpack.policy.cron import wrong_of_cron
 
-    # the one of Airflow's names that croniter does not know
+    # of Airflow's names for schedules, croniter does not know this one
     cron = setting(name).replace("@quarterly", "0 0 1 */3 *")
     if cron and (wrong := wrong_of_cron(cron)):
         raise BadInput(f"{name}: {wrong}.")
@@ -129,23 +129,29 @@ def _cron(name: str) -> str:
 def requests_or_error(
     catalog: str, patterns: list[str], now: int, dry_run: bool, most: int, last: bool, one_of_several: bool = False
 ) -> list[dict[str, Any]]:
-    """Returns `table_requests`, of a catalog that cannot be read one whose task fails and says why.
+    """Returns `table_requests`, or for a catalog that cannot be read one unit whose task fails and says why.
 
-    So it holds up no other. Before the last try of the task that asks it fails, as another may help; with one catalog
-    there is no other to hold up, and no try counts as the last.
+    So such a catalog holds up no other. Before the task's last try this raises instead, as another try may help. With
+    one catalog there is no other to hold up, and no try counts as the last.
+
+    Raises:
+        AirflowException: the catalog cannot be read, and this is not the last try.
     """
     try:
         return table_requests(catalog, patterns, now, dry_run, most, one_of_several)
     except Exception as error:  # whatever it is, the other catalogs can be read
         failure = task_failure(error)
         if not last:
-            # also what is hopeless is tried again, which takes a minute, and is told by its own task in the end
+            # a hopeless error is tried again too, which takes a minute; in the end its own task reports it
             raise AirflowException(f"{failure}") from error
         return [{"label": f"catalog {catalog}", "plans": [], "error": f"{failure}", "catalog": catalog}]
 
 
 def _may_be_in(catalog: Catalog, table: str) -> bool:
-    """Returns whether a table is in a catalog, or may be, as it cannot be asked: then the table's own task says so."""
+    """Returns whether a table is in a catalog. Also returns True when the catalog cannot be asked.
+
+    The table's own task then reports that error.
+    """
     try:
         return catalog.table_exists(table)
     except Exception:  # whatever it is, it is no reason to stop the others
@@ -160,16 +166,16 @@ def table_requests(
     most: int = MOST_TASKS,
     one_of_several: bool = False,
 ) -> list[dict[str, Any]]:
-    """Returns what the operator is given for a catalog's adopted tables that names or globs match, several at a time.
+    """Returns units for the operator, each of several adopted tables of a catalog that the names or globs match.
 
-    Others cannot fail a run.
+    Other tables are left out, so that they cannot fail a run.
 
     Args:
         catalog: its name in pyiceberg's configuration.
         patterns: tables or globs.
         now: ms since the epoch.
         dry_run: whether to say only what could go.
-        most: tasks.
+        most: most units to return.
         one_of_several: whether a table that is named plainly may be in another catalog.
     """
     from hardpack import Hardpack
@@ -180,7 +186,7 @@ def table_requests(
     asked = [one for one in patterns if not one_of_several or has_magic(one) or _may_be_in(hp.catalog, one)]
     names = sorted({name for pattern in asked for name in hp.tables(pattern)})
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
-    # Spark takes longer to start than to maintain a table; more of these than Airflow maps at most go together
+    # tables share an application, as Spark takes longer to start than to maintain one; more tables share larger units
     share = max(SHARED_PLANS, -(-len(names) // most))
     starts = range(0, len(names), share)
     return [

@@ -12,13 +12,13 @@ COMPACTED = AssetAlias("hardpack_compacted")
 
 
 MOST_LOGS = 200
-"""Logs that an event tells of."""
+"""Most logs that one event lists."""
 
 
 def asset_of(catalog: str, table: str) -> Asset:
     """Returns the asset of one table, `iceberg://CATALOG/NAMESPACE/TABLE`, which is its name too.
 
-    So it is the one that a DAG is scheduled on which knows its address alone.
+    Name and address are equal, so a DAG that knows the address alone can be scheduled on the asset.
 
     Args:
         catalog: its name in pyiceberg's configuration.
@@ -28,10 +28,10 @@ def asset_of(catalog: str, table: str) -> Asset:
 
 
 def compacted(report: dict[str, Any]) -> dict[str, Any]:
-    """Returns what an asset event says of a pass.
+    """Returns what an asset event says of a pass: its snapshot, its time, and each log's numbers before and after.
 
-    It has the snapshot and, by log, rows and bytes before and after and the checkpoint; of more than `MOST_LOGS` the
-    first, and in `more_logs` how many others there are, as it goes through Airflow's database.
+    The numbers are rows, bytes and the checkpoint. The event goes through Airflow's database, so it lists the first
+    `MOST_LOGS` logs and counts the others in `more_logs`.
     """
     names = ("rows_before", "rows_after", "bytes_before", "bytes_after", "checkpoint_before", "checkpoint_after")
     return {

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 DAG_ID = "hardpack_by_hand"
 ACTIONS = ("verify", "pause", "resume")
 MOST_TOLD = 100
-"""Logs that the task's XCom tells of; its log tells of all."""
+"""Most logs in the XCom of the task `change`; the task's log has all."""
 DOC = """What an alert asks for, by hand: trigger it, choose what to do, and name the table.
 
 - **verify** checks the guarantees on the table as it is published, and leaves a page of Data Docs.
@@ -34,7 +34,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
     """Returns the DAG; it has no schedule.
 
     Args:
-        dag_arguments: for the DAG, over those that are set here; of `default_args` each by itself.
+        dag_arguments: arguments of the DAG, which replace those that are set here; `default_args` entry by entry.
     """
     all_catalogs = catalogs()
     arguments = {
@@ -76,7 +76,7 @@ def by_hand_dag(**dag_arguments: Any) -> DAG:
             action = context["params"]["action"]
             return "verify" if action == "verify" else "change"
 
-        # done twice it would count twice; of many logs each would be a row in Airflow's database
+        # a retry could pause twice, which counts twice; multiple outputs would be a row of Airflow's database per log
         @task(retries=0, multiple_outputs=False)
         def change() -> dict[str, str]:
             """Pauses or resumes, and returns how the first logs stand then."""

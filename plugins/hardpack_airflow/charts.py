@@ -59,7 +59,7 @@ def _lines(
         major_guide_stroke_color="var(--line)", colors=tuple(f"var(--{name})" for name in COLORS * 2),
         label_font_size=13, major_label_font_size=13, title_font_size=15, legend_font_size=13,
     )  # fmt: skip
-    # pygal leaves no room for a last row that is not full; of its own choice it leaves enough
+    # pygal leaves no room for a last row of the legend that is not full; with None it chooses, and leaves enough
     columns = next((n for n in (4, 3, 2) if len(series) % n == 0), None)
     chart = pygal.DateTimeLine(
         style=style, js=[], disable_xml_declaration=True, width=520, height=280, title=title, dots_size=2.5,
@@ -81,7 +81,7 @@ def _lines(
 
 
 def _marks(times: Sequence[int]) -> list[datetime]:
-    """Four times at equal distances, for the axis."""
+    """Returns four times at equal distances for the axis; one when all are the same."""
     from hardpack.clock import date_of
 
     if not times:
@@ -91,7 +91,7 @@ def _marks(times: Sequence[int]) -> list[datetime]:
 
 
 def _steps(most: float, least: float) -> list[float]:
-    """Four round values at equal distances, from nought to the greatest or above; none where that is nought.
+    """Returns four round values at equal distances, from 0 to `most` or above; none when `most` is 0.
 
     They are no less than `least` apart, so that no two of them look alike.
     """

@@ -23,8 +23,8 @@ class CompactedSensor(BaseSensorOperator):
 
     :param table: namespace.table (templated)
     :param up_to: a time, ms since the epoch or ISO 8601, as `{{ data_interval_end }}` is (templated)
-    :param offset: in its place, the least checkpoint that each log has to have
-    :param partitions: of the table only these logs; none for all
+    :param offset: in place of `up_to`, the least checkpoint that each log has to have
+    :param partitions: only these logs of the table; empty for all
     :param catalog: where the table is; empty: the usual one (templated)
     """
 
@@ -47,12 +47,12 @@ class CompactedSensor(BaseSensorOperator):
         self.catalog = catalog
 
     def poke(self, context: Context) -> bool:
-        """Looks once, and logs which logs are not there yet."""
+        """Looks once, and logs which logs are not compacted as far; returns whether all are."""
         from hardpack import Hardpack
         from hardpack.clock import clock, time_of
         from hardpack.operations.status import MIXED
 
-        # a DAG that renders native objects hands on a time as one
+        # a DAG that renders native objects gives up_to as a datetime
         now, up_to = clock(), str(self.up_to or "").strip()
         if not up_to and self.offset is None:
             raise AirflowFailException(f"{self.table}: up_to is empty once it is rendered, expected a time.")
@@ -75,13 +75,13 @@ class CompactedSensor(BaseSensorOperator):
 
 
 def _behind(logs: Iterable[LogStatus], now: int, until: int | None, offset: int | None) -> Iterable[str]:
-    """Yields what is said of each log that is not compacted as far."""
+    """Yields a line for each log that passes have not covered up to the time or the offset."""
     from hardpack.clock import moment
     from hardpack.operations.status import MIXED
 
     for log in logs:
         age = log.dirty_age_ms
-        # late rows lie below the checkpoint
+        # first_dirty counts too, as late rows lie below the checkpoint
         if offset is not None and (log.checkpoint is None or min(log.checkpoint, log.first_dirty) < offset):
             yield f"{log.partition}: passes have covered the rows below {log.first_dirty}, {log.reason}"
         elif until is not None and age is None and (log.partition == MIXED or log.first_dirty < log.first_uncleanable):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hardpack.policy import Policy
 
 MOUNT = "/hardpack"
-"""Where our pages lie on Airflow's server."""
+"""The path of hardpack's pages on Airflow's server."""
 
 
 def setting(name: str) -> str:
@@ -29,24 +29,25 @@ def base_url() -> str:
 
 
 def airflow_path(path: str) -> str:
-    """Returns a page of Airflow as a browser asks for it: behind the path that `[api] base_url` may have."""
+    """Returns the path by which a browser asks for a page of Airflow: it begins with the path of `[api] base_url`."""
     return f"{urlsplit(base_url()).path.rstrip('/')}{path}"
 
 
 def page_path(path: str) -> str:
-    """Returns a page of ours as a browser asks for it."""
+    """Returns the path by which a browser asks for one of hardpack's pages."""
     return airflow_path(f"{MOUNT}{path}")
 
 
 def framed_path(path: str) -> str:
-    """Returns a page of ours inside Airflow's frame, where this Airflow can open a page there; else the page alone."""
+    """Returns the path of one of hardpack's pages inside Airflow's frame, or of the page alone before Airflow 3.3."""
     return airflow_path(f"/plugin{MOUNT}{page_path(path)}") if FRAMES_DEEP else page_path(path)
 
 
 def catalogs() -> list[str]:
     """Returns the catalogs of all policies, as pyiceberg's configuration names them: at least one, the usual one first.
 
-    The usual one is that of the section where a policy names it, or none names any; else the first that one names.
+    The usual one is `[hardpack] catalog` when a policy names it, or when no policy names any. Otherwise it is the first
+    catalog that a policy names.
 
     Raises:
         BadInput: the policy file cannot be read.
@@ -59,30 +60,37 @@ def catalogs() -> list[str]:
 
 
 _SHOWN: list[str] = []
-"""The catalogs when the policy file could be read last."""
+"""The catalogs of the last time that the policy file could be read."""
 
 
 def shown_catalogs() -> list[str]:
-    """Returns the catalogs, while the policy file cannot be read those of before."""
+    """Returns `catalogs()`. While the policy file cannot be read, returns those of the last time it could be."""
     from hardpack.errors import BadInput
 
-    with suppress(BadInput):  # each look at the tables says it
+    with suppress(BadInput):  # each look at the tables reports this error
         _SHOWN[:] = catalogs()
     return list(_SHOWN) or [setting("catalog")]
 
 
 def usual_catalog() -> str:
-    """Returns the catalog of whatever names none."""
+    """Returns the catalog for a policy, task or address that names none."""
     return shown_catalogs()[0]
 
 
 def catalog_query(catalog: str, joint: str) -> str:
-    """Returns what names a catalog in an address, behind `?` or `&`; empty for the usual one, and for one of before."""
+    """Returns the part of an address that names a catalog.
+
+    It is empty for the usual catalog, and for one that is no longer among `shown_catalogs`.
+
+    Args:
+        catalog: its name.
+        joint: `?` or `&`, which begins the part.
+    """
     return f"{joint}catalog={quote(catalog)}" if catalog in shown_catalogs()[1:] else ""
 
 
 def default_policy() -> Policy:
-    """Returns the one policy there is without a policy file.
+    """Returns the policy that the section `[hardpack]` makes; it is the only one where there is no policy file.
 
     Raises:
         BadInput: a setting of the section is wrong.
@@ -91,7 +99,7 @@ def default_policy() -> Policy:
 
 
 def unit_timeout() -> timedelta:
-    """Returns how long a Spark application may take that is of no policy's run.
+    """Returns how long a Spark application outside a policy's runs may take.
 
     Raises:
         BadInput: the setting is wrong.
@@ -100,7 +108,7 @@ def unit_timeout() -> timedelta:
 
 
 def _policy_of(tables: list[str], *names: str) -> Policy:
-    """Returns the policy of tables that these settings of the section make."""
+    """Returns a policy of these tables, made of the named settings of the section `[hardpack]`."""
     from hardpack.errors import BadInput
     from hardpack.policy import Policy
     from pydantic import ValidationError
@@ -118,10 +126,10 @@ def _policy_of(tables: list[str], *names: str) -> Policy:
 
 
 def globs(text: str) -> list[str]:
-    """Returns tables or globs that are written with commas between; one inside brackets belongs to its glob."""
+    """Returns the tables or globs of a list with commas; a comma inside brackets belongs to its glob."""
     return [name for part in re.findall(r"(?:\[[^\]]*\]|[^,])+", text) if (name := part.strip())]
 
 
 def plainly(table: str) -> str:
-    """Returns a glob that matches one table alone, which is its name unless that has signs of globs or commas."""
+    """Returns a glob that matches this table alone: its name, with `[`, `*`, `?` and commas put in brackets."""
     return re.sub(r"[\[*?,]", r"[\g<0>]", table)

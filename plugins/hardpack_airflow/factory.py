@@ -45,8 +45,8 @@ Trigger it with *dry run* to read in the log of `plan` what a run would do; noth
 def compaction_dags() -> Iterator[DAG]:
     """Yields a DAG for each policy of the policy file.
 
-    Without a file there is one DAG, made from the section `[hardpack]` of Airflow's settings. The DAG of a policy that
-    says something wrong is red, with the sentence, and touches no table; the others work.
+    Without a file there is one DAG, made from the section `[hardpack]` of Airflow's settings. The DAG of a
+    faulty policy fails with the sentence that says what is wrong, and touches no table; the other DAGs work.
 
     Raises:
         BadInput: the policy file cannot be read; Airflow shows the sentence as an import error of the DAG file.
@@ -67,19 +67,19 @@ def compaction_dags() -> Iterator[DAG]:
 
 
 def _refused_dag(policy: Policy, on_failure: str) -> DAG:
-    """Returns the DAG of a policy that cannot be followed; it calls what the policy names, if that is there."""
+    """Returns the failing DAG of a policy that cannot be followed; it calls `on_failure` if that can be imported."""
     try:
         return compaction_dag(policy.refused(policy.problem, on_failure=on_failure))
-    except Exception:  # that is what is wrong with it
+    except Exception:  # `on_failure` may be the very thing that cannot be imported
         return compaction_dag(policy)
 
 
 def made_or_refused(dag_id: str, make: Callable[[], DAG]) -> DAG:
-    """Returns a DAG, in the place of one that cannot be made a red one that says why; so it stops no other.
+    """Returns a DAG, or in its place a failing one that says why it cannot be made; so it stops no other DAG.
 
     Args:
-        dag_id: its id.
-        make: makes it, by the section `[hardpack]`.
+        dag_id: the DAG's id.
+        make: makes the DAG from the section `[hardpack]`.
     """
     from hardpack.failures import as_hardpack_error
 
@@ -103,14 +103,15 @@ def dag_id(policy: str) -> str:
 def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
     """Returns the DAG of a policy: sense, plan, then per unit phase one, phase two and verify, then report.
 
-    Of a policy with a problem `sense` is all, and fails with it.
+    When the policy has a problem, `sense` is the only task, and fails with the problem.
 
     Args:
         policy: what is cleaned and when.
-        dag_arguments: for the DAG, over those that the policy makes; of `default_args` and `params` each by itself.
+        dag_arguments: arguments of the DAG, which replace those that the policy makes. `default_args` and `params`
+            replace entry by entry.
 
     Raises:
-        BadInput: what the policy calls on failure, or when a run is late, is not there.
+        BadInput: `on.failure` or `on.deadline` cannot be imported, or `on.deadline` is no coroutine.
     """
     arguments = {
         "dag_id": dag_id(policy.name),
@@ -121,7 +122,7 @@ def compaction_dag(policy: Policy, **dag_arguments: Any) -> DAG:
             first="most overdue" if policy.order == "overdue" else "filthiest",
             readers="`readers` asks those that have to see the deletes how far they are. " if policy.readers else "",
         ),
-        # what is wrong is told every hour, whatever a wrong policy says of when
+        # a policy with a problem fails every hour, as its own schedule may be the problem
         "schedule": schedule("0 * * * *") if policy.problem else schedule(policy.schedule, policy.timezone),
         "start_date": datetime(2026, 1, 1),
         "catchup": False,
@@ -151,10 +152,10 @@ def _ms(milliseconds: int) -> timedelta:
 
 
 def _deadline(policy: Policy) -> Any:
-    """Returns what tells somebody of a run that is late.
+    """Returns the DAG's `deadline`, which calls the policy's `on.deadline` when a run is late.
 
     Raises:
-        BadInput: the policy names no coroutine.
+        BadInput: `on.deadline` cannot be imported, or is no coroutine.
     """
     from hardpack.errors import BadInput
 
@@ -168,15 +169,15 @@ def _deadline(policy: Policy) -> Any:
 
 
 def named(policy: str, field: str, place: str) -> Any:
-    """Returns what a policy calls.
+    """Returns the function that a field of a policy names.
 
     Args:
-        policy: its name.
-        field: its field that names what is called.
-        place: `package.module:function`.
+        policy: the policy's name.
+        field: the field's name.
+        place: the field's value, `package.module:function`.
 
     Raises:
-        BadInput: it cannot be imported.
+        BadInput: the function cannot be imported.
     """
     from hardpack.errors import BadInput
 
@@ -212,7 +213,7 @@ def _form(policy: Policy) -> dict[str, Param]:
 
 
 def _refusal(problem: str) -> None:
-    """Makes the one task of a policy that cannot be followed."""
+    """Makes the only task of a refused DAG, which fails with the problem."""
 
     @task(retries=0)
     def sense() -> None:
@@ -230,7 +231,7 @@ def _tasks(policy: Policy) -> None:
         tables="{{ params.tables }}",
         partitions="{{ params.partitions | tojson }}",
         force="{{ params.force | tojson }}",
-        # a reader that cannot be asked keeps its tombstones, and nothing else
+        # a reader that cannot be asked holds up its tombstones alone, so the run goes on
         trigger_rule="all_done" if policy.readers else "all_success",
     )
     if policy.readers:
@@ -256,7 +257,7 @@ def _tasks(policy: Policy) -> None:
                 verb=verb,
                 unit=of,
                 map_index_template="{{ task.unit['label'] }}",
-                # of several tables those go on that did not fail
+                # when some tables of a unit fail, the next verb goes on with the others
                 trigger_rule="all_success" if verb == VERBS[0] else "all_done",
                 fails_in_report=verb == VERIFY,
                 **spark,
@@ -276,7 +277,7 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     context = get_current_context()
     params, ti = context["params"], context["ti"]
     partitions, force = json.dumps(params["partitions"]), json.dumps(params["force"])
-    # only what was found due is read again, by a process that has read nothing yet
+    # this process has read nothing yet, so it looks only at the tables that `sense` found due
     sensed = ti.xcom_pull(task_ids="sense") or {}
     due = sensed.get("tables")
     question = asked(policy, params["tables"], partitions, force, context)
@@ -289,7 +290,7 @@ def _planned(policy: str) -> list[dict[str, Any]]:
     for line in seen["errors"]:
         log.error("%s", line)
     ti.xcom_push(key="errors", value=seen["errors"])
-    # of tables without work `sense` alone knows
+    # `sense` alone has looked at the tables without work
     held = {(log["table"], log["partition"]): log for log in [*sensed.get("held", ()), *seen["held"]]}
     ti.xcom_push(key="held", value=list(held.values()))
     if seen["errors"] and not seen["units"]:

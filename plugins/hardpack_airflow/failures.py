@@ -11,7 +11,7 @@ from hardpack_airflow.airflow_names import AirflowException, AirflowFailExceptio
 log = logging.getLogger(__name__)
 UNFORESEEN, REFUSED = 1, 3
 WORTH_ANOTHER_TRY = (UNFORESEEN, 4, 5)
-"""Exit codes of what nobody foresaw, a conflict and a service that did not answer: trying again may help."""
+"""Exit codes after which another try may help: an unforeseen error, a conflict, a service that did not answer."""
 TIMED_OUT = {
     "look.timeout.ms": "the look at the tables' metadata took longer than {0} allows; see that catalog and storage "
     "answer, or raise {0} in the policy",
@@ -19,7 +19,7 @@ TIMED_OUT = {
     "went on to the end, then raise {0} in the policy, or lower unit.bytes; outside a policy's DAG it is "
     "unit_timeout_ms of [hardpack] that has to be longer, or the task's own execution_timeout",
 }
-"""By the setting of a policy, what is said when its time is over."""
+"""What the log says when a time limit is over, by the policy's setting of that limit."""
 
 
 def hopeless(error: Exception) -> bool:
@@ -28,7 +28,10 @@ def hopeless(error: Exception) -> bool:
 
 
 def task_failure(error: Exception) -> AirflowException:
-    """Returns what a task raises in the place of an error, with its sentence."""
+    """Returns the exception that a task raises in place of an error, with the error's sentence.
+
+    It is an `AirflowFailException`, which ends all tries, when another try cannot help.
+    """
     from hardpack.failures import as_hardpack_error
 
     problem = as_hardpack_error(error)
@@ -37,10 +40,10 @@ def task_failure(error: Exception) -> AirflowException:
 
 @contextmanager
 def within(setting: str) -> Iterator[None]:
-    """Says in the task's log whose time is over, when Airflow ends what is done meanwhile; it says only that it did.
+    """Logs which setting's time is over when Airflow ends the block; Airflow itself says only that it ended the task.
 
     Args:
-        setting: of the policy, one of `TIMED_OUT`.
+        setting: the policy's setting that limits the block, one of `TIMED_OUT`.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a task hands on to others: a little through XCom, much in files of hardpack's home, of which XCom has the names.
+"""How a task hands its results on: short ones through XCom, long ones in files of hardpack's home that XCom names.
 
 Airflow keeps XCom in its database. The files are copied to S3 as reports are, so that any worker finds them.
 """
@@ -17,16 +17,16 @@ from hardpack_airflow.planning import shortened
 from hardpack_airflow.s3_copy import MANY, download, upload, upload_or_warn
 
 MOST_XCOM = 64_000
-"""Characters that a task hands on through XCom."""
+"""Most characters that a task hands on through XCom; what is longer goes into files."""
 SHORT_LABEL = 80
 PLANS, RESULTS = "plans", "results"
 
 
 def plans_handed_on(units: Sequence[dict[str, Any]], dag: str, run: str) -> list[dict[str, Any]]:
-    """Returns units as a task may return them: with their plans while these are few, else each with a file's name.
+    """Returns units as a task may return them: as they are when short, else each with a file's name for its plans.
 
     Args:
-        units: each a `label` and `plans` as JSON text, and what else is to be said of it.
+        units: each has a `label`, `plans` as JSON text, and perhaps further fields, which stay.
         dag: Airflow's id of the DAG.
         run: Airflow's id of the run.
     """
@@ -35,7 +35,7 @@ def plans_handed_on(units: Sequence[dict[str, Any]], dag: str, run: str) -> list
     files = [_written(PLANS, dag, run, f"{number}", unit["plans"]) for number, unit in enumerate(units)]
     try:
         upload(files)
-    except Exception as error:  # nothing is done yet, and workers elsewhere would miss them
+    except Exception as error:  # nothing is done yet, and workers on other machines would not find the files
         raise task_failure(error) from error
     return [
         {name: value for name, value in unit.items() if name != "plans"}
@@ -55,7 +55,7 @@ def plans_of(unit: Mapping[str, Any]) -> list[str]:
 
 
 def results_handed_on(results: list[dict[str, Any]], dag: str, run: str, task: str) -> Any:
-    """Returns what a verb found as its task may return it: as it is while it is little, else with a file's name.
+    """Returns a verb's results as its task may return them: as they are when short, else the name of their file.
 
     Args:
         results: for each plan a report or what ended the work on it.
@@ -66,13 +66,13 @@ def results_handed_on(results: list[dict[str, Any]], dag: str, run: str, task: s
     if _is_little(results):
         return results
     file = _written(RESULTS, dag, run, task, results)
-    # the work is done, and whoever shares this home needs no copy
+    # a warning is enough: the work is done, and workers that share this home need no copy
     upload_or_warn([file], MANY)
     return {"file": _place(file)}
 
 
 def results_of(returned: Any) -> list[dict[str, Any]]:
-    """Returns what a verb found, of what its task returned; nothing while it has not ended.
+    """Returns a verb's results from what its task returned; empty while the task has not ended.
 
     Raises:
         AirflowFailException: its file is neither in this machine's home nor on S3.
@@ -90,7 +90,7 @@ def _written(kind: str, dag: str, run: str, name: str, value: Any) -> Path:
 
     folder = default_home() / kind / f"{file_name(dag, dots=False)}.{file_name(run)}"
     text = json.dumps(value)
-    # a worker without a common disk may have what an earlier try left, and must not take it for this
+    # the digest tells apart what an earlier try left on the disk of a worker that shares no home
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     file = folder / f"{file_name(name)}.{digest}.json"
     replace_file(file, text)

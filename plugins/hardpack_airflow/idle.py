@@ -1,4 +1,4 @@
-"""Work that turns out to be none: what metadata alone decides is done in Airflow's own process and starts no Java."""
+"""Does in Airflow's own process, without Java, what metadata alone decides, as where no row has to be read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ log = logging.getLogger(__name__)
 
 
 class NeedsSpark(Exception):
-    """Rows have to be read."""
+    """Rows have to be read, which needs Spark."""
 
 
 def _phase_two_by_metadata(hp: Hardpack, work: Plan | TableRequest) -> BaseModel:
-    """Phase two after which no tombstone and no marker is due."""
+    """Returns phase two's report where no tombstone and no marker is due; elsewhere `NeedsSpark` is raised."""
     from hardpack.cli.spark_submit import expire
 
     return expire(hp, work)
 
 
 def _verify_by_metadata(hp: Hardpack, work: Plan | TableRequest) -> BaseModel:
-    """The check of logs of which the gate has read every row; who asks for a whole table wants it read."""
+    """Returns verify's report for logs of which the gate has read every row.
+
+    A request for a whole table raises `NeedsSpark`: who asks for one wants its rows read.
+    """
     from hardpack.compaction.plan import Plan
 
     if not isinstance(work, Plan):
@@ -39,18 +42,18 @@ DECIDED_BY_METADATA: dict[str, Callable[[Hardpack, Plan | TableRequest], BaseMod
     "phase_two": _phase_two_by_metadata,
     "verify": _verify_by_metadata,
 }
-"""Verbs that may have nothing to read, and how they are then done."""
+"""The verbs that may need no rows, each with the function that then does it."""
 
 
 def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[dict[str, Any] | None]:
-    """Returns for each plan what the Spark application would have left.
+    """Returns for each plan the result that the Spark application would have left, or None where Spark is needed.
 
-    None where that has to be asked: rows have to be read, or the metadata cannot be, which it then tells in its own
-    words.
+    Spark is needed when rows have to be read. It is also asked when the metadata cannot be read, because the
+    application then reports that error in its own words.
 
     Args:
         verb: a verb of the DAG.
-        plans: or requests, as JSON text; the verbs before have ended.
+        plans: plans or requests as JSON text. The verbs before this one have ended.
         catalog: its name in pyiceberg's configuration.
     """
     from hardpack import Hardpack
@@ -85,7 +88,7 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
 
 
 def _work(text: str) -> Plan | TableRequest | None:
-    """Returns a plan or a request, None of what is neither, of which the application tells."""
+    """Returns the plan or request of a JSON text; None when it is neither, which the application then reports."""
     from hardpack.cli.spark_submit import TableRequest
     from hardpack.compaction.plan import Plan
     from hardpack.errors import BadInput

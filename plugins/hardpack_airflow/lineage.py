@@ -1,6 +1,6 @@
-"""What OpenLineage is told of a task: the tables it read and wrote, and how much it wrote.
+"""What a task reports to OpenLineage: the tables it read and wrote, and how much it wrote.
 
-Nothing is told without Airflow's OpenLineage provider, which calls this.
+Airflow's OpenLineage provider calls this; where it is not installed, nothing is reported.
 """
 
 from __future__ import annotations

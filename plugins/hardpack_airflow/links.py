@@ -15,23 +15,26 @@ from hardpack_airflow.stored import path_in_docs
 
 
 class DataDocsLink(BaseOperatorLink):
-    """Made when the task has ended: its page, of several the list of the newest; empty while there is none."""
+    """The page of Data Docs that an ended task wrote, or the list of the newest when it wrote several.
+
+    The link is empty while there is no page.
+    """
 
     name = "Data Docs"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Address of the page on Airflow's own server."""
+        """Returns the address of the page on Airflow's own server."""
         pages = [page for result in _results(ti_key) for page in pages_of(result)]
         return framed_path("/reports") if len(pages) > 1 else docs_address(str(next(iter(pages), "")))
 
 
 class TableLink(BaseOperatorLink):
-    """The page of the table that the task worked on, of several that of all; made when the task has ended."""
+    """The page of the table that an ended task worked on, or the overview of all when it worked on several."""
 
     name = "Table"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Address on Airflow's own server."""
+        """Returns the address on Airflow's own server; empty while the task has not ended."""
         tables = {result["table"]: result.get("catalog", "") for result in _results(ti_key) if result["table"]}
         paths = [f"/tables/{quote(name)}{catalog_query(at, '?')}" for name, at in tables.items()]
         return framed_path("/") if len(paths) > 1 else "".join(map(framed_path, paths))
@@ -43,13 +46,13 @@ class ReportLink(BaseOperatorLink):
     name = "Report"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Address on Airflow's own server."""
+        """Returns the address on Airflow's own server; empty while there is no report."""
         file = _result(ti_key)
         return framed_path(f"/reports/{quote(Path(file).stem)}") if file else ""
 
 
 class SparkLink(BaseOperatorLink):
-    """The task's Spark application where `[hardpack] spark_ui` says, such as a history server; empty without it."""
+    """The task's Spark application at `[hardpack] spark_ui`, such as a history server; empty when that is not set."""
 
     name = "Spark UI"
 
@@ -77,6 +80,6 @@ def _result(ti_key: Any) -> Any:
 
 
 def docs_address(page: str) -> str:
-    """Address of a page given as a path inside a folder `data_docs`."""
+    """Returns the address of a page of Data Docs, given its path; empty when the page lies outside `data_docs`."""
     inside = path_in_docs(page)
     return framed_path(f"/docs/{quote(inside)}") if inside else ""

@@ -11,9 +11,10 @@ log = logging.getLogger(__name__)
 
 
 def send(policy: str, gauges: Mapping[str, float]) -> None:
-    """Set gauges, named `hardpack.NAME`, of a policy with another name `hardpack.POLICY.NAME`, and tagged by policy.
+    """Sends a policy's gauges, each tagged with the policy.
 
-    What goes wrong is logged: a run does not fail for want of a metric.
+    A gauge is named `hardpack.NAME`, or `hardpack.POLICY.NAME` when the policy is not called `hardpack`. An error is
+    only logged: a run does not fail for want of a metric.
     """
     prefix = "hardpack" if policy == "hardpack" else f"hardpack.{policy}"
     try:

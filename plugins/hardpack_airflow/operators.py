@@ -27,33 +27,33 @@ from hardpack_airflow.s3_copy import pages_of, upload_or_warn
 VERIFY = VERBS[-1]
 MAINTAIN = "maintain"
 LEAVES_THE_REST = (UNFORESEEN, 5)
-"""Exit codes of errors after which an application leaves what it has not begun to another."""
+"""Exit codes of errors after which an application begins no further plan, and leaves those to another one."""
 OVER = (
     "its Spark application took longer than it may, and was ended; that is unit.timeout.ms of its policy, or "
     "unit_timeout_ms of [hardpack] where no policy's run is it"
 )
 MOST_FRUITLESS = 2
-"""Spark applications in a row in which nothing went well, after which no other is begun."""
+"""Spark applications in a row in which no plan went well; after so many no other is started."""
 
 
 class HardpackOperator(SparkSubmitOperator):
     """Runs `hardpack/jobs/<verb>.py` on the plans of one unit in one Spark application; the driver dies with the task.
 
-    A broken guarantee or bad input fails at once; a conflict or a service that does not answer is retried. Of several
-    tables those that cannot be cleaned do not stop the others: the task fails when all is done, and the verb after it,
-    with trigger rule `all_done`, goes on with the others.
+    A broken guarantee or bad input fails at once; a conflict or a service that does not answer is retried. A table of
+    the unit that cannot be cleaned does not stop the others: the task fails when all are done, and the next verb, with
+    trigger rule `all_done`, goes on with the others.
 
     In a DAG of your own name a table: `HardpackOperator(task_id="clean", table="db.orders", verb="phase_one")`. What
     there is to do is then planned when the task runs, and the task does nothing when nothing is due.
 
     :param verb: phase_one, phase_two, verify or maintain
-    :param unit: `label`, `plans` or the `file` that holds them, as `hardpack_airflow.handover` has it, and perhaps the
-        `catalog` of its tables, or the `error` for which there are none (templated)
-    :param table: in the place of a unit, a table (templated)
+    :param unit: `label`, and `plans` or the `file` that holds them (see `hardpack_airflow.handover`); perhaps the
+        `catalog` of its tables, or the `error` that is why there are no plans (templated)
+    :param table: a table, in place of a unit (templated)
     :param catalog: where the tables are, as pyiceberg's configuration names it; empty: the usual one (templated)
-    :param partitions: of the table only these logs; none for all
+    :param partitions: only these logs of the table; empty for all
     :param force: clean whatever is cleanable of the table, whatever the dirty ratio
-    :param fails_in_report: of several tables that some cannot be worked on is left to a later task to say, which fails
+    :param fails_in_report: when some of several tables cannot be worked on, a later task fails in place of this one
     :param conn_id: Airflow's Spark connection; empty: as `[hardpack] spark_conn_id` says
     :param driver_memory: memory of the driver, as 4g; empty: as `[hardpack] driver_memory` says
     """
@@ -81,7 +81,7 @@ class HardpackOperator(SparkSubmitOperator):
             raise ValueError("maintain is of a whole table; leave partitions out.")
         if (unit is None) == (not table):
             raise ValueError("HardpackOperator works on a unit or on a table; give it one of these.")
-        # named above, so that a DAG's default_args count
+        # both are parameters of their own above, so that a DAG's default_args apply to them
         kwargs |= {"conn_id": conn_id or setting("spark_conn_id")}
         kwargs |= {"driver_memory": driver_memory or setting("driver_memory")}
         kwargs.setdefault("name", f"hardpack-{verb}")
@@ -97,9 +97,9 @@ class HardpackOperator(SparkSubmitOperator):
         self.plans: list[str] = []
         self.results: list[dict[str, Any]] = []
 
-    # the operator it builds on returns nothing
+    # the type differs from the base operator's, whose execute returns nothing
     def execute(self, context: Context) -> Any:
-        """Submits, waits, and reads for each plan the report or what ended the work on it."""
+        """Submits the verb and waits; returns for each plan its report, or the error that ended the work on it."""
         if self.unit is None:
             self.unit = self._planned(planning_time(context))
         if "error" in self.unit:
@@ -124,10 +124,10 @@ class HardpackOperator(SparkSubmitOperator):
             for number, result in enumerate(results):
                 if self.verb == VERIFY and "error" not in result:
                     self._tell(context, number, result["table"])
-        # where it failed Airflow would drop the events of the tables whose guarantees hold; the report fails then
+        # if this task failed, Airflow would drop the events of tables whose guarantees hold; so the report fails
         left_to_report = self.fails_in_report and not again
         if (failures and not left_to_report) or all("error" in result for result in results):
-            # the next verb goes on with the others, and the run's report wants what was done
+            # a task that fails returns nothing, but the next verb and the run's report need the results
             context["ti"].xcom_push(key="return_value", value=self._handed_on(context, results))
             raise (AirflowException if again else AirflowFailException)(_said(failures or results))
         for failure in failures:
@@ -135,7 +135,7 @@ class HardpackOperator(SparkSubmitOperator):
         return self._handed_on(context, results)
 
     def _warn_of_what_was_left(self, results: Sequence[dict[str, Any]]) -> None:
-        """Logs why maintenance left files or snapshots; of passes the run's report says such things."""
+        """Logs why maintenance left files or snapshots; what passes left is in the run's report."""
         for result in results if self.verb == MAINTAIN else ():
             for note in result.get("notes", ()):
                 self.log.warning("%s: %s", result["table"], note)
@@ -157,7 +157,13 @@ class HardpackOperator(SparkSubmitOperator):
             raise task_failure(error) from error
 
     def _before(self, context: Context, verb: str | None = None) -> list[dict[str, Any]]:
-        """Returns what a verb, else the one before this, returned for the unit; empty when there is nothing."""
+        """Returns a verb's results for the unit, by default those of the verb before this one.
+
+        Returns an empty list when there are none, or when they are of other tables than the plans.
+
+        Raises:
+            AirflowFailException: the verb's task, on which this one waits, ended without a result.
+        """
         verb = verb or dict(zip(VERBS[1:], VERBS, strict=False)).get(self.verb)
         if not verb:
             return []
@@ -166,37 +172,37 @@ class HardpackOperator(SparkSubmitOperator):
         returned = ti.xcom_pull(task_ids=task, map_indexes=ti.map_index)
         if returned is None and task in self.upstream_task_ids:
             raise AirflowFailException(f"{task} was ended before it left a result; see its log, then clear it.")
-        # of a unit planned anew since, other tables may be told of
+        # the unit may have been planned anew since, and then these are of other tables
         results = results_of(returned)
         fits = [result["table"] for result in results] == [table_of(plan) for plan in self.plans]
         return results if fits else []
 
     @staticmethod
     def _may_help(context: Context, failures: Sequence[dict[str, Any]]) -> bool:
-        """Returns whether to try again.
+        """Returns whether another try may help.
 
-        After a refusal it would not help: the log is marked, and the next try would pass over it.
+        After a refusal it does not: the log is marked, and the next try would pass over it.
         """
         codes = {failure["exit_code"] for failure in failures}
         ti = context["ti"]
         return bool(codes.intersection(WORTH_ANOTHER_TRY)) and REFUSED not in codes and ti.try_number <= ti.max_tries
 
     def _work_on(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns a result for each plan; Spark is started for those of which rows have to be read."""
-        # a home that the driver alone is given may hold expectations that are not seen here
+        """Returns a result for each plan; starts Spark for those plans whose rows have to be read."""
+        # a home that only the driver is given may hold expectations that this process does not see
         elsewhere = self.verb == VERIFY and {"HARDPACK_HOME", "HOME"} & (self.env_vars or {}).keys()
         idle = [None for _ in plans] if elsewhere else done_without_spark(self.verb, plans, self.catalog)
         busy = [plan for plan, nothing in zip(plans, idle, strict=True) if nothing is None]
         if len(busy) < len(plans):
             self.log.info("of %d tables no row has to be read, as their metadata tells", len(plans) - len(busy))
         done = iter(self._submit_all(context, busy))
-        # links of tasks ask where a table is, also of one that could not be worked on
+        # each result names its catalog, also that of a failed table, as the task's links need it
         return [{"catalog": self.catalog, **(nothing or next(done))} for nothing in idle]
 
     def _submit_all(self, context: Context, plans: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns a result for each plan: what an application that died leaves undone, another goes on with.
+        """Returns a result for each plan. When an application dies, another one goes on with the plans that are left.
 
-        Of several plans nobody can tell which one it died of, so the next application works on one after the other.
+        Which of several plans it died of is unknown, so the next application works on one after the other.
         """
         done: dict[int, dict[str, Any]] = {}
         fruitless, one_by_one, died = 0, False, ""
@@ -223,9 +229,9 @@ class HardpackOperator(SparkSubmitOperator):
     def _submit(
         self, context: Context, plans: Sequence[str], one_by_one: bool
     ) -> tuple[list[dict[str, Any] | None], str]:
-        """Returns the results that one application left, by the places of the plans, and how it died if it did.
+        """Runs one application; returns its results in the order of the plans, and how it died, or an empty string.
 
-        `OVER` is how it died whose time was over; what it did before that is done.
+        An application whose time was over died of `OVER`; the results that it left before count.
         """
         from hardpack.spark.java_start import driver_class_path, java_options
         from hardpack.spark.session import jar_paths
@@ -243,27 +249,27 @@ class HardpackOperator(SparkSubmitOperator):
                 *(["--one-by-one"] if one_by_one else []), "--plan", *map(str, files),
             ]  # fmt: skip
             died, done = "", list[dict[str, Any] | None]()
-            # one that is kept would start the next application with the arguments of the last
+            # a hook that is kept would start the next application with the arguments of the last
             self._hook = None
             try:
                 with within("unit.timeout.ms"):
                     super().execute(context)
             except AirflowException as error:
-                # it names the command line with all jars first
+                # the message names the command line with all jars before its reason, which is its last sentence
                 self.log.warning("%s", error)
                 died = str(error).rpartition(". ")[2].rstrip(".")
             except AirflowTaskTimeout:
                 died, done = OVER, _results_in(result)
-                # of its end it would tell as an error of the table that it was at
+                # the results are read before: an application that is ended reports an error of the table it is at
                 self.on_kill()
             results = done if died == OVER else _results_in(result)
-        # one that ends by itself tells of every plan, or of an error for which it left some to another
+        # an application that ends by itself leaves a result of every plan, or an error that leaves plans to another
         left = any(one and one.get("exit_code") in LEAVES_THE_REST for one in results)
         ended = all(results) and (left or len(results) == len(plans))
         return results, "" if results and ended and died != OVER else died or "no result"
 
     def _tell(self, context: Context, number: int, table: str) -> None:
-        """Adds an event of the table's asset: what the passes of one of the unit's plans did, log by log."""
+        """Adds an event of the table's asset with what one plan's passes did, log by log; none if none published."""
         results = {verb: self._before(context, verb) for verb in VERBS[:-1]}
         passes = {verb: reports[number] for verb, reports in results.items() if reports}
         done = {verb: report for verb, report in passes.items() if report.get("snapshot")}
@@ -273,7 +279,7 @@ class HardpackOperator(SparkSubmitOperator):
 
 
 def _results_in(file: Path) -> list[dict[str, Any] | None]:
-    """Returns what an application has left so far."""
+    """Returns the results that an application has written so far."""
     return list(json.loads(file.read_text())) if file.is_file() else []
 
 

@@ -1,4 +1,7 @@
-"""Questions to what may hang, a few at a time and in threads of our own, so that Airflow's server goes on."""
+"""Blocking questions to a service or disk that may hang; they run in threads of their own, a few at a time.
+
+So Airflow's server goes on while one of them hangs.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 AT_ONCE = 4
-"""Questions that one of those asked works on at the same time, in one process."""
+"""Questions that one `Asked` works on at the same time, in one process."""
 IN_LINE_SECONDS = 2.0
 """How long a question waits for its turn."""
 PATIENCE_SECONDS = 20.0
-"""How long somebody waits for the answer. The thread goes on until who was asked gives up, and keeps its place."""
+"""How long a page waits for an answer. The question's thread goes on until its call ends, and keeps its place."""
 
 
 class Asked:
-    """One who is asked by pages, and who does not hold up what asks another.
+    """A service or disk that pages ask. When it hangs, it holds up no question to another one.
 
     Args:
-        name: as messages say it.
+        name: its name in messages.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,11 +36,11 @@ class Asked:
     async def answer(self, question: Callable[[], T], seconds: float | None = None) -> T:
         """Returns what a blocking function returns, or raises what it raises.
 
-        The threads are daemons, so that the server ends although one of them waits.
+        The threads are daemons, so that the server can end while one of them waits.
 
         Args:
-            question: asks.
-            seconds: how long to wait for the answer; None for as long as usual.
+            question: the blocking function.
+            seconds: how long to wait for the answer; None for `PATIENCE_SECONDS`.
 
         Raises:
             Unavailable: too many questions are under way, or the answer does not come.
@@ -51,7 +54,7 @@ class Asked:
                 raise Unavailable(f"{AT_ONCE} pages wait for {self.name} already; see that it answers, then try again.")
             await asyncio.sleep(0.05)
         answer: Future[T] = Future()
-        # from here on it cannot be cancelled, as its thread cannot
+        # from here on the future cannot be cancelled, as its thread cannot
         answer.set_running_or_notify_cancel()
         threading.Thread(target=self._work, args=(question, answer), daemon=True, name="hardpack-question").start()
         try:
@@ -64,7 +67,7 @@ class Asked:
     def _work(self, question: Callable[[], T], answer: Future[T]) -> None:
         try:
             answer.set_result(question())
-        except BaseException as error:  # whatever it is, who asked gets it
+        except BaseException as error:  # whatever it is, the caller of `answer` gets it
             answer.set_exception(error)
         finally:
             self._places.release()
@@ -72,10 +75,10 @@ class Asked:
 
 @cache
 def catalog_of(name: str) -> Asked:
-    """Returns a catalog, by its name in the policies, and the storage of its tables."""
+    """Returns the `Asked` for a catalog and the storage of its tables, by the catalog's name in the policies."""
     return Asked(f"catalog {name}")
 
 
 POLICIES = Asked("the disk of the policy file")
 REPORTS = Asked("the place of the reports")
-"""This disk, and S3 where `[hardpack] reports_s3` names it."""
+"""The `Asked` for this disk, and for S3 where `[hardpack] reports_s3` names a place there."""

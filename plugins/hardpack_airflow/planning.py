@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from hardpack.operations.units import Unit
 
 FORMS = ("tables", "partitions", "force", "dry_run", "action", "table", "catalog", "trust_late_rows")
-"""What the forms of our DAGs ask."""
+"""The fields that forms of hardpack's DAGs have."""
 POLICY_FORM = frozenset(("tables", "partitions", "force", "dry_run"))
-"""What the form of a policy's DAG asks; an author's own DAG, which our tasks may be in, asks no such four."""
+"""The fields of the form of a policy's DAG. A user's own DAG with hardpack's tasks does not have all four."""
 CARRIED = frozenset(("openlineage",))
-"""What Airflow's own providers add to a run that a task of another DAG starts."""
+"""Fields that Airflow's own providers add to the `conf` of a run that a task of another DAG starts."""
 LONGEST_LABEL, MOST_REASONS, MOST_HELD, MOST_ERRORS = 200, 20, 100, 300
 _LOOKING: dict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
-"""By catalog and policy, so that a look that hangs holds up no other policy's."""
+"""A lock by catalog and policy, so that a look that hangs holds up no other policy's look."""
 _PLAN_CACHES: dict[tuple[str, str], PlanCache] = {}
-"""What this process saw of each catalog's tables, by policy."""
+"""What this process has read of tables, by catalog and policy."""
 
 
 def run_time(context: Mapping[str, Any]) -> int:
-    """Returns the run's `now` in ms: of a scheduled run or a backfill the end of its data interval.
+    """Returns the run's `now` in ms: for a scheduled run or a backfill, the end of its data interval.
 
-    Any other counts from when it was to run: Airflow gives it the last interval that has ended, which may lie before
-    the last pass.
+    For any other run it is the time at which the run was to start. Airflow gives such a run the last interval that has
+    ended, which may lie before the last pass.
     """
     run = context["dag_run"]
     by_interval = kind_of(run) in ("scheduled", "backfill")
@@ -37,9 +37,10 @@ def run_time(context: Mapping[str, Any]) -> int:
 
 
 def planning_time(context: Mapping[str, Any]) -> int:
-    """Returns the time by which a task of an author's own DAG plans, ms: in a run of an interval the run's, else now.
+    """Returns the time in ms by which a task of a user's own DAG plans.
 
-    What a sensor before it has waited for may have become due since the run began.
+    In a scheduled run or a backfill it is the run's time. In any other run it is the clock's: a sensor before the task
+    may have waited for something that became due since the run began.
     """
     from hardpack.clock import clock
 
@@ -57,21 +58,21 @@ def is_by_hand(run: Any) -> bool:
 
 
 def see_that_the_form_counts(context: Mapping[str, Any], all_ours: bool = False) -> None:
-    """See that a run does what it was asked for.
+    """Raises unless what a run was started with reaches its tasks.
 
     Args:
         context: the task's, with its run, its DAG and the values of the form.
-        all_ours: whether the DAG is known to be hardpack's; else that of a policy is known by its form.
+        all_ours: whether the DAG is known to be hardpack's; else a policy's DAG is recognised by its form.
 
     Raises:
-        AirflowFailException: Airflow hands on another value of the form, so that a dry run would be none; or the run
-            was started with something that the form does not ask, which would count for nothing.
+        AirflowFailException: Airflow gives the tasks another value of the form, so that a dry run would change tables;
+            or the run was started with a field that the form does not have, which would be ignored.
     """
     from hardpack_airflow.airflow_names import AirflowFailException
 
     asked_for, params = getattr(context["dag_run"], "conf", None) or {}, context.get("params") or {}
     form = context["dag"].params if "dag" in context else {}
-    # an author's own DAG may be handed what concerns other tasks
+    # a user's own DAG may be started with fields that concern other tasks
     ours = all_ours or set(form) >= POLICY_FORM
     if ours and (unknown := [name for name in asked_for if name not in form and name not in CARRIED]):
         raise AirflowFailException(
@@ -87,7 +88,7 @@ def see_that_the_form_counts(context: Mapping[str, Any], all_ours: bool = False)
 
 
 def run_interval(context: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Returns the data interval of a backfill in ms, the time whose rows it is about; None for other runs."""
+    """Returns the data interval in ms whose rows a backfill is about; None for other runs."""
     run = context["dag_run"]
     start, end = context.get("data_interval_start"), context.get("data_interval_end")
     if kind_of(run) != "backfill" or start is None or end is None:
@@ -106,9 +107,9 @@ def plan_units(
     previous: int | None = None,
     only: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Plan every adopted table of a policy that one of some globs matches.
+    """Plans every adopted table of a policy that one of the globs matches.
 
-    What was seen is remembered, by this process and in hardpack's home, so that the next look reads only what is new.
+    This process and hardpack's home keep what the look read, so that the next look reads only what is new.
 
     Args:
         catalog: name in pyiceberg's configuration.
@@ -118,15 +119,15 @@ def plan_units(
         force: clean whatever is cleanable.
         now: ms.
         interval: only logs whose cleanable head has rows of this time, `(start, end)` in ms.
-        previous: when the last run began that ended well, ms.
+        previous: when the last successful run began, ms.
         only: names of the only tables to look at, which an earlier look has found; None for all that match.
 
     Returns:
-        `units` (each a label and plans as JSON text), `tables` (those with a unit, and the refused), `reasons`
-        (why logs are cleaned or not, and which tables were passed over), `errors` (one per refused table, which is
-        adopted or named plainly), `lasting` (whether one of these stays until somebody does something), `held` (the
-        first logs that somebody has to do something about), `gauges` (by name, those of
-        `hardpack.operations.gauges`; none unless all of the policy's tables were looked at).
+        `units` (each a label and plans as JSON text), `tables` (those with work, and those refused), `reasons`
+        (why logs are cleaned or not, and which tables were passed over), `errors` (a sentence for each refused table,
+        and for each that is asked for by its name and is another policy's), `lasting` (whether an error stays until
+        somebody mends a table or asks for another), `held` (the first logs that somebody has to do something about),
+        `gauges` (those of `hardpack.operations.gauges` by name; empty unless the look was over all of the policy).
     """
     from hardpack import Hardpack
     from hardpack.clock import clock
@@ -144,7 +145,7 @@ def plan_units(
             file = ".".join(file_name(part, dots=False) for part in which)
             _PLAN_CACHES[which] = PlanCache(default_home() / "looks" / f"{file}.jsonl")
         cache = _PLAN_CACHES[which]
-        # a policy that was made in code stands in no file
+        # a policy that was made in code stands in no file, so it is added to those of the file
         in_force = policies_in_force()
         policies = in_force.with_own(own) if in_force else Policies(policies=(own,))
         hp = Hardpack.connect(catalog, memory=cache.memory, policies=policies)
@@ -152,7 +153,7 @@ def plan_units(
             look = Look(tables, now, partitions, force, span, set(only) if only else None)
             work = find_work(hp, cache, own, look)
         finally:
-            # a look that is cut off has seen some, so that the next one comes further
+            # a look that is cut off keeps the tables it has read, so that the next one comes further
             cache.keep()
     again = work.refused + [plan.table for plan in work.plans if plan.has_work]
     whole = not (partitions or interval or only) and set(tables) == set(own.tables)
@@ -160,13 +161,13 @@ def plan_units(
     since = None if previous is None else looked - previous
     gauges = dict(sensed(work.plans, looked, len(work.refused), since)) if whole else {}
     if whole and not again:
-        # a run with nothing to do has no report that would say so
+        # a run with nothing to do skips its report, which would send this gauge
         gauges |= died(0)
     units, waiting = work.units(own)
     reasons = [*work.reasons, waiting] if waiting else work.reasons
     errors = work.errors[:MOST_ERRORS]
     if more := len(work.errors) - len(errors):
-        # they go through Airflow's database
+        # the list is short, as it goes through Airflow's database
         errors.append(f"and {more} more tables that could not be read or planned")
     mapped = [_mapped(unit) for unit in units]
     held = [log.model_dump() for log in work.held[:MOST_HELD]]
@@ -179,7 +180,7 @@ def plan_units(
 def unit_of_table(
     catalog: str, table: str, verb: str, now: int, partitions: Sequence[str] | None = None, force: bool = False
 ) -> dict[str, Any]:
-    """Returns a table's work as an operator takes it: `label`, `plans` as JSON text, and `reasons` where there is none.
+    """Returns a table's work as an operator takes it: `label`, `plans` as JSON text, and the `reasons` of the plan.
 
     Args:
         catalog: its name in pyiceberg's configuration.
@@ -197,7 +198,7 @@ def unit_of_table(
     from hardpack.cli.spark_submit import TableRequest
 
     if verb != "phase_one":
-        # what phase two removes was due before, whether or not a log is due for phase one
+        # what phase two removes may be due when no log is due for phase one, so no plan is asked
         request = TableRequest(table=table, now=now, partitions=[str(p) for p in partitions or ()] or None)
         return {"label": table, "plans": [request.model_dump_json()], "reasons": []}
     plan = Hardpack.connect(catalog).plan(table, now, partitions, force)
@@ -212,5 +213,5 @@ def _mapped(unit: Unit) -> dict[str, Any]:
 
 
 def shortened(label: str, most: int = LONGEST_LABEL) -> str:
-    """Returns a label that fits Airflow's column for it, or so many characters."""
+    """Returns a label of at most so many characters; by default it fits Airflow's column for labels."""
     return label if len(label) <= most else label[: most - 2] + " …"

@@ -11,16 +11,16 @@ from hardpack_airflow.links import DataDocsLink, ReportLink, SparkLink, TableLin
 
 
 async def pages(scope: Any, receive: Any, send: Any) -> None:
-    """Answers for our pages, which are imported when somebody first opens one.
+    """Serves hardpack's pages as an ASGI application, and imports them at the first request.
 
-    Every task of every DAG imports the plugin, and has no use for them.
+    Every task of every DAG imports this plugin, and no task needs the pages.
     """
     web = await asyncio.to_thread(import_module, "hardpack_airflow.web")
     await web.app(scope, receive, send)
 
 
 class HardpackPlugin(AirflowPlugin):
-    """The pages in Airflow's menu, and the links from a task to its table and to its page of Data Docs."""
+    """The pages in Airflow's menu, and the links from a task: Data Docs, table, Spark application and report."""
 
     name = "hardpack"
     fastapi_apps = [{"app": pages, "url_prefix": MOUNT, "name": "hardpack"}]

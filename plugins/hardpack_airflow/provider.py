@@ -1,6 +1,6 @@
 """What Airflow asks an installed provider: its name, its parts, and its section of the configuration.
 
-It imports nothing, as Airflow asks before it is ready itself.
+It imports the standard library alone: Airflow reads this module before Airflow itself can be imported.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def ask_readers_task(policy: Policy) -> Any:
-    """Returns the task; it fails when one of the readers cannot be asked, after all others were."""
+    """Returns the task that asks all readers of a policy, and then fails when one of them could not be asked."""
     sources = json.dumps([source.model_dump(mode="json", by_alias=True) for source in policy.readers])
     catalog = policy.catalog
 
@@ -37,7 +37,7 @@ def ask_readers_task(policy: Policy) -> Any:
 
 
 def fail_if_not_asked_task() -> Any:
-    """Returns the task by which a run fails whose readers could not be asked; no other waits for it."""
+    """Returns the task that fails a run whose readers could not be asked; no other task waits for it."""
 
     @task(task_id="readers_asked", trigger_rule="one_failed", retries=0)
     def told() -> None:
@@ -52,7 +52,7 @@ def ask(catalog: str, sources: str) -> None:
 
     Args:
         catalog: its name in pyiceberg's configuration.
-        sources: the readers and who tells of each, as JSON.
+        sources: JSON list of `ReaderSource`: the readers, and where the position of each is asked for.
 
     Raises:
         AirflowException: a broker or storage does not answer.

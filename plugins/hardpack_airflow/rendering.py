@@ -29,7 +29,7 @@ def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
 
 
 async def said_of(name: str, asked: Asked, shown: Callable[[], HTMLResponse]) -> HTMLResponse:
-    """Returns a page, or one that says why there is none."""
+    """Returns the page that `shown` makes in a thread of `asked`, or a page that says why it cannot be made."""
     from hardpack.failures import of_table
 
     try:
@@ -46,7 +46,7 @@ def status_of(error: Exception) -> int:
 
 
 def part(whole: Sequence[T], at: int, length: int) -> tuple[Sequence[T], int, int]:
-    """Returns one part of a long list, its number as far as there are so many, and the number of the last."""
+    """Returns one part of a long list, the part's number, which is at most the last's, and the number of the last."""
     last = max(1, math.ceil(len(whole) / length))
     at = min(at, last)
     return whole[(at - 1) * length : at * length], at, last
@@ -86,8 +86,8 @@ def when(ms: int | None, now: int) -> Any:
 
 
 def _next_run(at: int | str | None, now: int) -> Any:
-    """Returns when a run starts again, of a paused DAG that it starts none."""
-    # Airflow may have begun to start what is due
+    """Returns when a DAG starts its next run, for people; a text, such as `paused`, is returned as it is."""
+    # the time of a due run is past while Airflow starts it; the page then says now
     return at if isinstance(at, str) else when(at and max(at, now), now)
 
 
@@ -110,7 +110,7 @@ def _size(size: int) -> str:
 
 
 def _price() -> float | None:
-    """Returns what a gigabyte costs a month; None when nobody said, or not as a number."""
+    """Returns what a gigabyte costs a month; None when the setting is empty or is no number."""
     try:
         return float(setting("price_per_gb_month"))
     except ValueError:

@@ -22,7 +22,7 @@ def write_report(
     plans: Iterable[str] = (),
     held: Sequence[dict[str, Any]] = (),
 ) -> Path:
-    """Write what a run did; the schema is `hardpack.compaction.report.RunReport`'s, `docs/run_report.schema.json`.
+    """Writes what a run did as JSON of `hardpack.compaction.report.RunReport`, see `docs/run_report.schema.json`.
 
     Args:
         dag: Airflow's id of the DAG.
@@ -31,7 +31,7 @@ def write_report(
         now: the run's time, ms.
         results: per verb the reports of the tables.
         errors: one sentence per table that could not be cleaned.
-        plans: those of its units, as JSON text.
+        plans: the plans of the run's units, as JSON text.
         held: logs that somebody has to do something about, each a `PlannedLog`.
 
     Returns:
@@ -46,7 +46,7 @@ def write_report(
 
     plans_read = list[Plan]()
     for plan in plans:
-        with suppress(BadInput):  # it is of another version, which ran when the plan was made
+        with suppress(BadInput):  # the plan is of another version of hardpack, which was installed when it was made
             plans_read.append(Plan.from_json(plan))
     about = {"run": run, "dag": dag, "catalog": catalog, "now": now, "errors": list(errors), "held": list(held)}
     report = RunReport.model_validate(about | {"planned": planned_logs(plans_read), **results})
@@ -56,15 +56,16 @@ def write_report(
 
 
 def forget_reports(home: Path, before: float, runs_before: float) -> int:
-    """Remove what was last written before a time, in seconds since the epoch.
+    """Removes files of runs that were last written before a time; times are seconds since the epoch.
 
     Args:
-        home: hardpack's.
-        before: reports and pages of Data Docs from before it go.
-        runs_before: and plans and results of runs, which a run that goes on may still need.
+        home: hardpack's home.
+        before: reports, pages of Data Docs and their results are removed when they are older than this.
+        runs_before: plans and results of runs are removed when they are older than both times, as a run that goes on
+            may still need them.
 
     Returns:
-        How many files went.
+        How many files were removed.
     """
     last = dict.fromkeys(("reports", "validations", "data_docs/validations"), before)
     last |= dict.fromkeys(("plans", "results"), min(before, runs_before))
@@ -72,13 +73,16 @@ def forget_reports(home: Path, before: float, runs_before: float) -> int:
 
 
 def _forget(folder: Path, before: float) -> int:
-    """Removes old files of a folder as it comes by them, so that a sweep that is cut off has done its part."""
+    """Removes old files of a folder and of those inside it, and returns how many.
+
+    It removes each as it finds it, so that a sweep that is cut off has done its part.
+    """
     gone = 0
-    # another run may be at the same
+    # another run may remove the same files
     with suppress(OSError):
         for path in list(folder.iterdir()):
             with suppress(OSError):
-                # that of a folder is asked for before something in it goes; another run may be filling a new one
+                # a folder's age is read before files in it are removed; another run may be filling a new one
                 is_old = path.lstat().st_mtime < before
                 if path.is_dir() and not path.is_symlink():
                     gone += _forget(path, before)
@@ -98,7 +102,7 @@ def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> lis
             table a report or its error. Each verb hands on the errors of those before it.
     """
     errors = [one["error"] for verbs in _by_unit(pulled) for one in _last(verbs) if "error" in one]
-    # of the others each table has its sentence
+    # units that left nothing are counted; in the others each failed table has its sentence
     if stopped := sum(map(_left_nothing, _by_unit(pulled))):
         of = len(next(iter(pulled.values())))
         errors.append(f"{stopped} of {of} units did not reach the end, see their tasks")
@@ -108,7 +112,7 @@ def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> lis
 def units_that_died(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> int:
     """Returns how many of a run's units did not reach the end, or had an application that did not.
 
-    A unit ends early when there is an error for each of its tables; it did not die.
+    A unit that ends early because each of its tables has an error did not die.
 
     Args:
         pulled: see `unit_errors`.
@@ -117,7 +121,7 @@ def units_that_died(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) ->
 
 
 Found = Sequence[dict[str, Any]]
-"""What a task returned for a unit: for each table a report or its error, which says `died` of an application's end."""
+"""What a task returned for a unit: for each table a report or its error, with `died` where its application died."""
 
 
 def _left_nothing(verbs: Sequence[Found]) -> bool:
@@ -131,7 +135,7 @@ def _by_unit(pulled: Mapping[str, Sequence[Found]]) -> Iterator[tuple[Found, ...
 
 
 def _last(verbs: Sequence[Found]) -> Found:
-    """Returns what the last verb of a unit returned that returned something."""
+    """Returns the results of the last verb of a unit that returned any; empty when none did."""
     return next((results for results in reversed(verbs) if results), ())
 
 
@@ -178,5 +182,5 @@ def lines(results: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
 
 
 def as_gates_read(logs: int) -> str:
-    """Returns what is said behind a verdict of logs that were not read again, empty for none."""
+    """Returns the words behind a verdict for logs that verify did not read again; empty when it read all."""
     return f"; {logs} {'log stands' if logs == 1 else 'logs stand'} as the gate has read" if logs else ""

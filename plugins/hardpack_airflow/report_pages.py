@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 router = APIRouter()
 KEPT_SECONDS = 5.0
-"""How long the page of a table waits for what is kept of it; the table itself can be shown without."""
+"""How long a table's page waits for its reports and pages of Data Docs; it can be shown without them."""
 BRIEFS = 500
-"""Runs of which a server remembers what lists say, some kilobytes for each that cleaned a hundred tables."""
+"""Most runs that a server remembers in brief; a run that cleaned a hundred tables takes some kilobytes."""
 
 
 @router.get("/reports")
@@ -46,12 +46,12 @@ async def report(request: Request, name: str) -> HTMLResponse:
 
 
 async def kept_of(catalog: str, table: str) -> dict[str, Any]:
-    """Returns what is kept of a table, as its page shows it; of a place that does not answer, why.
+    """Returns the runs and the pages of Data Docs of a table, or why they cannot be read.
 
     Returns:
-        `runs`: of each run that worked on it the report's name, the report in brief, and in words why it did and what
-        became of the table; `validations`: title and path of its pages of Data Docs; `problem`: why there is neither,
-        else empty.
+        `runs`: for each run that worked on the table, the report's name, the report in brief, and in words why the run
+        worked on it and what became of it; `validations`: title and path of the table's pages of Data Docs; `problem`:
+        why there is neither, else empty.
     """
     try:
         return await REPORTS.answer(
@@ -78,7 +78,7 @@ def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunI
 
 
 def _in_brief(name: str, written: float) -> RunInBrief | None:
-    """Returns what lists say of a run, None where it is no report of ours or cannot be read now."""
+    """Returns a run's report in brief; None when there is no such file, or it is no report of hardpack's."""
     try:
         return _brief(name, written)
     except LookupError:
@@ -87,10 +87,10 @@ def _in_brief(name: str, written: float) -> RunInBrief | None:
 
 @lru_cache(BRIEFS)
 def _brief(name: str, _written: float) -> RunInBrief:
-    """Reads a report once, and again when it was written again.
+    """Returns a report in brief. Reads it once, and again when it was written again, which `_written` tells.
 
     Raises:
-        LookupError: there is none; it is asked for again.
+        LookupError: there is no report. An error is not remembered, so the next call reads again.
     """
     report = _report(name)
     if not report:
@@ -125,7 +125,11 @@ async def docs(path: str) -> Response:
 
 
 async def _answer(folder: str, path: str) -> bytes:
-    """Returns one file as it is; where it cannot be read now, the answer says so."""
+    """Returns the bytes of one file.
+
+    Raises:
+        HTTPException: there is no such file, or it cannot be read now, which the answer then says.
+    """
     try:
         return await REPORTS.answer(lambda: _file(folder, path))
     except HTTPException:
@@ -142,10 +146,10 @@ def _file(folder: str, path: str) -> bytes:
 
 
 def _report(name: str) -> RunReport | None:
-    """Returns a run's report; None of one that is not there, or was not written by us.
+    """Returns a run's report; None when it is not there, or hardpack did not write it.
 
     Args:
-        name: its file's, without the suffix.
+        name: the name of its file without `.json`.
     """
     from hardpack.compaction.report import RunReport
 

@@ -29,10 +29,10 @@ from hardpack_airflow.s3_copy import upload_or_warn
 
 
 class ReportOperator(BaseOperator):
-    """Writes what the run did, also when all failed, and returns the file's path.
+    """Writes the run's report, also when every unit failed, and returns the file's path.
 
-    :param policy: whose run it is
-    :param tables: those that the policy names
+    :param policy: the name of the run's policy
+    :param tables: the tables and globs that the policy names
     :param catalog: where its tables are; empty: the usual one
     """
 
@@ -66,19 +66,19 @@ class ReportOperator(BaseOperator):
         for line in lines(results):
             self.log.info("%s", line)
         sent = gauges(results, units_that_died(pulled))
-        # units of a run over some tables tell nothing of the others', nor does a run that could not even look
+        # a run that did not look at the whole policy does not know how many units died on the other tables
         whole = units is not None and self._is_whole(context)
         send(self.policy, sent if whole else {k: v for k, v in sent.items() if k not in died(0)})
         upload_or_warn([path])
         self._forget(default_home())
         if errors:
-            # a task that fails returns nothing, and its link leads there
+            # a task that fails returns nothing, but its link needs the path
             ti.xcom_push(key="return_value", value=str(path))
             raise AirflowFailException("; ".join(errors))
         return str(path)
 
     def _plans_of(self, units: Sequence[dict[str, Any]]) -> list[str]:
-        """Returns the plans of a run's units; without those that cannot be read the report says less, and is there."""
+        """Returns the plans of a run's units, without those that cannot be read: the report then says less."""
         plans: list[str] = []
         for unit in units:
             try:
@@ -88,7 +88,7 @@ class ReportOperator(BaseOperator):
         return plans
 
     def _is_whole(self, context: Context) -> bool:
-        """Returns whether a run was over all that the policy is for."""
+        """Returns whether a run was over all tables and logs of the policy, and was no backfill."""
         form = context["params"]
         everything = set(globs(form["tables"])) == set(self.tables) and not form["partitions"]
         return everything and kind_of(context["dag_run"]) != "backfill"
@@ -96,7 +96,7 @@ class ReportOperator(BaseOperator):
     def _forget(self, home: Path) -> None:
         given = setting("report_days")
         try:
-            # of at least a day, so that no run takes its own report away
+            # a day at least, so that no run removes its own report
             days = max(1.0, float(given))
         except ValueError:
             self.log.error("[hardpack] report_days is %r, expected a number of days; no old report is removed", given)
@@ -107,7 +107,7 @@ class ReportOperator(BaseOperator):
 
 
 def _results(returned: Any) -> list[dict[str, Any]]:
-    """Returns what a verb found, or of a file that cannot be read why: the other units have their report."""
+    """Returns a verb's results for a unit, or the error why their file cannot be read, so that the report goes on."""
     try:
         return results_of(returned)
     except AirflowException as error:
@@ -123,6 +123,6 @@ def _longest_run_seconds() -> float:
     usual = int(Policy.model_fields["run_timeout_ms"].default)
     try:
         policies = policies_in_force()
-    except BadInput:  # its DAGs say so
+    except BadInput:  # Airflow shows it as an import error of the DAG file
         policies = None
     return max([usual, *(policy.run_timeout_ms for policy in (policies.policies if policies else ()))]) / 1000

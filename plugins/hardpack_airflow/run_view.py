@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from hardpack.rules.causes import Cause
 
 MOST_DOCS = 50
-"""Pages of Data Docs that lists of runs know of each."""
+"""Most pages of Data Docs that a list of runs keeps of each run."""
 MOST_REASONS = 3
-"""Logs of a table of which a page says why they were cleaned."""
+"""Most logs of a table for which a page says why they were cleaned."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TableOfRun:
         return [log for one in self.passes for log in one.logs]
 
     def _first_less_last(self, field: str) -> tuple[int, int]:
-        """Returns the sums over the logs of a number before each log's first pass, and after its last."""
+        """Returns two sums of a field over all logs: before each log's first pass, and after each log's last."""
         first = {log.partition: getattr(log, f"{field}_before") for log in reversed(self._logs)}
         last = {log.partition: getattr(log, f"{field}_after") for log in self._logs}
         return sum(first.values()), sum(last.values())
@@ -70,14 +70,14 @@ class TableOfRun:
 
     @property
     def causes(self) -> dict[Cause, int]:
-        """Rows that went, by why."""
+        """Rows that were removed, by cause."""
         from hardpack.rules.causes import removed_by_cause
 
         return removed_by_cause(self._logs)
 
     @property
     def removed(self) -> int:
-        """Rows that went, whatever the cause."""
+        """Rows that were removed, whatever the cause."""
         return sum(self.causes.values())
 
     @property
@@ -117,7 +117,7 @@ class TableOfRun:
 
     @property
     def docs(self) -> list[str]:
-        """Its pages inside Data Docs."""
+        """The paths of the table's pages inside Data Docs."""
         pages = [one.data_docs for one in self.passes] + [page for one in self.verified for page in one.data_docs]
         return [path for page in pages if (path := path_in_docs(page))]
 
@@ -130,7 +130,7 @@ def tables_of(report: RunReport) -> list[TableOfRun]:
     for checked in report.verify:
         tables.setdefault(checked.table, TableOfRun(checked.table, [], [], [])).verified.append(checked)
     for log in report.planned:
-        # of a table on which no pass came to its end there is an error
+        # a table on which no pass ended has an error in the report instead
         if log.table in tables:
             tables[log.table].planned.append(log)
     return sorted(tables.values(), key=lambda table: -table.saved)
@@ -153,7 +153,7 @@ def verdict(report: RunReport, tables: Sequence[TableOfRun]) -> str:
 
 @dataclass(frozen=True)
 class RunInBrief:
-    """What lists say of a run. Its report has each log of each table, and may take hundreds of megabytes."""
+    """What lists say of a run, in place of its report, which has all logs and may take hundreds of megabytes."""
 
     run: str
     dag: str
@@ -164,15 +164,15 @@ class RunInBrief:
     verdict: str
     went_well: bool
     removed: int
-    """Rows that went."""
+    """Rows that were removed."""
     saved: int
     """Bytes that left the tables."""
     seconds: float
     """How long all passes and verifications took together."""
     tables: Mapping[str, tuple[str, str]]
-    """By table why the run worked on it, and what became of it, in words."""
+    """For each table, in words, why the run worked on it and what became of it."""
     docs: tuple[str, ...]
-    """The first of its pages inside Data Docs."""
+    """The paths of its first `MOST_DOCS` pages inside Data Docs."""
 
     @classmethod
     def of(cls, report: RunReport) -> RunInBrief:

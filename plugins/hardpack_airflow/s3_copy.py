@@ -13,18 +13,18 @@ from hardpack_airflow.config import setting
 
 log = logging.getLogger(__name__)
 FEW, MANY = 2, 5
-"""Tries of a request: of one that somebody waits for, or that can be done without, and of one that a run needs."""
+"""Tries of a request: `FEW` when somebody waits for it or it can be done without, `MANY` when a run needs it."""
 NOT_THERE = ("404", "NoSuchKey")
 
 
 def pages_of(report: dict[str, Any]) -> list[Path]:
-    """Returns the pages of Data Docs that a report, or what stands in its place, names."""
+    """Returns the pages of Data Docs that a result of a verb names."""
     pages = report.get("data_docs") or ()
     return [Path(page) for page in ([pages] if isinstance(pages, str) else pages)]
 
 
 def upload(files: Iterable[Path], tries: int = MANY) -> list[str]:
-    """Copy files to S3, each at its path within the home; nothing when no place is set.
+    """Copies files to S3, each at its path within the home; does nothing when no place is set.
 
     Credentials, region and endpoint are those that boto3 finds by itself (environment, profile, role).
 
@@ -33,7 +33,7 @@ def upload(files: Iterable[Path], tries: int = MANY) -> list[str]:
         tries: of each request.
 
     Returns:
-        Where they are now.
+        The files' addresses on S3.
 
     Raises:
         ValueError: the setting is not an address on S3.
@@ -52,10 +52,10 @@ def upload(files: Iterable[Path], tries: int = MANY) -> list[str]:
 
 
 def download(file: Path) -> bool:
-    """Bring a file of the home back from S3, where another machine has copied it.
+    """Brings a file of the home back from S3, where another machine has copied it.
 
     Returns:
-        Whether it is here now; not where no place is set, or S3 has it not.
+        Whether the file is here now; False when no place is set, or S3 does not have it.
 
     Raises:
         ValueError: the setting is not an address on S3.
@@ -103,10 +103,10 @@ def read(name: str) -> bytes | None:
 
 
 def uploaded(beginning: str) -> dict[str, float]:
-    """Returns the files of the home that S3 has, with when each was copied, in seconds since the epoch.
+    """Returns when each file of the home that S3 has was copied, in seconds since the epoch, by path within the home.
 
     Args:
-        beginning: of their paths within the home.
+        beginning: how the paths of the files begin.
 
     Raises:
         Unavailable: S3 refuses, or does not answer.
@@ -127,7 +127,19 @@ def folders(beginning: str) -> list[str]:
 
 
 def _listed(beginning: str, what: str, name: str, **options: str) -> list[tuple[str, Any]]:
-    """Returns what S3 lists by its name within the home, with all that it says of each; nothing where none is set."""
+    """Returns each entry that S3 lists: its name within the home, and all that S3 says of it.
+
+    Empty when no place is set.
+
+    Args:
+        beginning: how the names begin.
+        what: the list in S3's answer, `Contents` or `CommonPrefixes`.
+        name: the field of an entry that has its name on S3.
+        options: further arguments of `list_objects_v2`.
+
+    Raises:
+        Unavailable: S3 refuses, or does not answer.
+    """
     place = _place()
     if not place:
         return []
@@ -145,7 +157,7 @@ def _listed(beginning: str, what: str, name: str, **options: str) -> list[tuple[
 
 @cache
 def _client(tries: int) -> Any:
-    """Returns a client; boto3's serve many threads, but making them does not."""
+    """Returns a client of S3. Many threads may share one of boto3's, but making one in several at once is not safe."""
     import boto3
     from botocore.config import Config
 
@@ -159,7 +171,7 @@ def _unavailable(error: Exception) -> Exception:
 
 
 def _place() -> tuple[str, str] | None:
-    """Returns bucket and prefix, None when nothing is copied."""
+    """Returns bucket and prefix; None when no place is set, so that nothing is copied."""
     place = setting("reports_s3")
     if not place:
         return None
@@ -180,7 +192,7 @@ def _joined(prefix: str, name: str) -> str:
 
 
 def upload_or_warn(files: Iterable[Path], tries: int = FEW) -> None:
-    """Copy files to S3; that they cannot be copied is no reason to stop or to do the work again.
+    """Copies files to S3. A file that cannot be copied is only warned of: the work is done, and is not repeated.
 
     Args:
         files: inside the home.
@@ -192,5 +204,5 @@ def upload_or_warn(files: Iterable[Path], tries: int = FEW) -> None:
         except Exception as error:  # whatever it is, the work is done
             log.warning("%s was not copied: %s: %s", file.name, type(error).__name__, error)
             if not isinstance(error, (OSError, ValueError)):
-                # S3 does not answer for the others either, and the task keeps its place in the pool
+                # S3 would not answer for the others either, and the task holds its slot of the pool meanwhile
                 return

@@ -1,4 +1,4 @@
-"""The sensor: is any log due? Looks inside its task; only a wait goes to the triggerer. Starts no JVM."""
+"""The sensor that asks whether a log is due. It looks inside its task, starts no JVM, and waits in the triggerer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hardpack_airflow.planning import is_by_hand, kind_of, plan_units, run_inter
 from hardpack_airflow.trigger import DirtyLogsTrigger, event_of, failed, patient
 
 MOST_SAID = 20
-"""Reasons in the sentence of a task that is skipped."""
+"""Most reasons in the sentence of a task that is skipped."""
 
 
 class DirtyLogsSensor(BaseSensorOperator):
@@ -77,7 +77,7 @@ class DirtyLogsSensor(BaseSensorOperator):
         if not event["due"]:
             first = "; ".join(event["reasons"][:MOST_SAID]) or "no adopted table matches"
             raise AirflowSkipException(f"no log is due: {first}")
-        # what was said is in the log, and Airflow keeps what is returned in its database
+        # the reasons are in the log alone, as Airflow keeps what is returned in its database
         return {"due": True, "tables": event["tables"], "held": event["held"]}
 
 
@@ -85,7 +85,7 @@ def asked(policy: str, tables: str, partitions: str, force: str, context: Mappin
     """Returns the arguments of `plan_units` from a DAG's rendered parameters and its run."""
     see_that_the_form_counts(context)
     given = _read(policy)
-    # Airflow's is a proxy, which is not None when it stands for None
+    # Airflow gives a proxy, which is not None even when it stands for None, but is then false
     previous = context.get("prev_start_date_success")
     return {
         "catalog": given.get("catalog") or usual_catalog(),

@@ -16,7 +16,7 @@ REPORTS, DOCS, VALIDATIONS = "reports", "data_docs", "validations"
 
 
 def read(folder: str, path: str) -> bytes | None:
-    """Returns a file inside one of the two folders, None when there is none, or when the path leads out of it."""
+    """Returns the content of a file of `REPORTS` or `DOCS`; None when it is not there, or lies outside the folder."""
     root = (_home() / folder).resolve()
     try:
         file = (root / path).resolve()
@@ -33,7 +33,7 @@ def newest_reports() -> dict[str, float]:
     """Returns when each run's report was written, in seconds, by its name without `.json`, the newest first."""
     times = s3_copy.uploaded(f"{REPORTS}/")
     for file in (_home() / REPORTS).glob("*.json"):
-        with suppress(FileNotFoundError):  # old reports go while this looks
+        with suppress(FileNotFoundError):  # a run may remove old reports meanwhile
             times[f"{REPORTS}/{file.name}"] = file.stat().st_mtime
     return {Path(name).stem: times[name] for name in sorted(times, key=lambda name: times[name], reverse=True)}
 
@@ -41,13 +41,13 @@ def newest_reports() -> dict[str, float]:
 def newest_docs(number: int, table: str = "", told: Collection[str] = ()) -> list[tuple[str, str]]:
     """Returns the title and the path inside Data Docs of the newest pages.
 
-    There may be hundreds of thousands, of which S3 lists a thousand at a time: only those of a table are looked for
-    there.
+    There may be hundreds of thousands of pages, and S3 lists a thousand at a time. So S3 is searched only when a table
+    is given.
 
     Args:
-        number: so many at most.
-        table: its pages alone; empty for all.
-        told: paths of pages that reports tell of; where there is no S3 the newest lie here.
+        number: most pages to return.
+        table: only this table's pages; empty for all.
+        told: paths of pages that reports name. They are used with S3 alone; without it this disk has the newest.
     """
     from hardpack.compaction.data_docs import beginning_of, is_of, newest_first, newest_pages
 
@@ -63,8 +63,8 @@ def newest_docs(number: int, table: str = "", told: Collection[str] = ()) -> lis
 
 
 def path_in_docs(page: str) -> str:
-    """Returns where a page lies inside Data Docs, of which a report names the whole path; empty when outside."""
-    # a home may lie below a folder of that name
+    """Returns the path of a page inside Data Docs, given the whole path in a report; empty when it lies outside."""
+    # both names are looked for, as the home itself may lie below a folder named data_docs
     inside = page.partition(f"/{DOCS}/{VALIDATIONS}/")[2]
     return f"{VALIDATIONS}/{inside}" if inside else ""
 

@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 FRESH_SECONDS = 30
 """Age up to which the overview is shown without looking at the catalog again."""
 STALE_SECONDS = 600
-"""Age at which a table that did not change is read again, as a lag may have passed."""
+"""Age at which a table that did not change is read again, as a compaction lag may have passed since."""
 PATIENCE_SECONDS = 3
 """How long a page waits for a look at the tables before it shows what there is."""
 
 
 @dataclass(frozen=True)
 class TablePage:
-    """One table in full."""
+    """What the page of one table shows."""
 
     summary: TableSummary
     logs: list[LogStatus]
@@ -46,13 +46,13 @@ class _Seen:
     location: str
     at: float
     summary: TableSummary | None
-    """None of a table that is no topic, as far as is known."""
+    """None for a table that is not known to be a topic."""
     read: bool = True
-    """Whether it could be read."""
+    """Whether the table could be read."""
 
 
 def summaries_of(caches: Iterable[TableCache]) -> list[TableSummary]:
-    """Returns all topics of some catalogs as far as they were read; looks that are begun are waited for a while."""
+    """Begins the looks that are due and waits for them a while; returns the summaries of all topics read so far."""
     all_caches = list(caches)
     until = time.monotonic() + PATIENCE_SECONDS
     for looking in [cache.begin_look() for cache in all_caches]:
@@ -63,7 +63,7 @@ def summaries_of(caches: Iterable[TableCache]) -> list[TableSummary]:
 
 @dataclass
 class TableCache:
-    """Looks at all tables of a catalog when somebody asks and the last look is old."""
+    """Summaries of a catalog's tables; it looks at all of them anew when a page asks and the last look is old."""
 
     catalog: str
     seen: dict[str, _Seen] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class TableCache:
     problem: str = ""
     """Why the last look failed."""
     looked: float = 0.0
-    """When the last look ended that came to its end, by `time.time`."""
+    """When the last look that did not fail ended, by `time.time`."""
     tried: float = 0.0
-    """When the last look ended, however it did."""
+    """When the last look ended, whether or not it failed."""
 
     def __post_init__(self) -> None:
         from hardpack.table.manifest_cache import ManifestCache
@@ -86,19 +86,19 @@ class TableCache:
         self._catalog: Catalog | None = None
 
     def _open(self) -> Hardpack:
-        """Returns the library with its one catalog for all pages, and the policies as they are now."""
+        """Returns the library over the catalog that all pages share, with the policies as they are now."""
         from hardpack import Hardpack
         from hardpack.policy.file import policies_in_force
         from hardpack.table.catalog import open_catalog
 
-        # a file that cannot be read leaves open which catalogs there are, and says so itself
+        # first, as it is unknown which catalogs there are while the policy file cannot be read; its error says so
         policies = policies_in_force()
         with self._opening:
             self._catalog = self._catalog or open_catalog(self.catalog)
         return Hardpack(self._catalog, memory=self._memory, policies=policies)
 
     def begin_look(self) -> threading.Thread | None:
-        """Begins a look when the last one is long ago and none goes on; returns what to wait for."""
+        """Begins a look when the last one is old and none goes on; returns its thread, or None when it begins none."""
         if time.time() - self.tried <= FRESH_SECONDS or not self._busy.acquire(blocking=False):
             return None
         looking = threading.Thread(target=self._look, daemon=True, name="hardpack-lookout")
@@ -107,7 +107,7 @@ class TableCache:
 
     @property
     def summaries(self) -> list[TableSummary]:
-        """All topics as far as they were read."""
+        """The summaries of all topics that were read so far."""
         return [seen.summary for seen in list(self.seen.values()) if seen.summary]
 
     @property
@@ -152,21 +152,21 @@ class TableCache:
             try:
                 table = opened.result()
                 location = table.metadata_location
-                if self._is_fresh(name, location):  # a catalog of REST tells it of no table before it is loaded
+                if self._is_fresh(name, location):  # a REST catalog tells the location of no table before it is loaded
                     continue
                 self.seen[name] = _Seen(location, time.time(), self._summary(hp, table))
             except Exception as error:  # one broken table must not hide the others
                 failed = TableSummary(table=name, catalog=self.catalog, error=of_table(name, error))
                 before = self.seen.get(name)
                 known = table is not None or name in adopted or (before and before.summary)
-                # where nobody noted which tables are adopted, each may be
+                # when no list of adopted tables was kept, each table may be adopted
                 if isinstance(error, Unreadable) and adopted and not known:
                     strangers[name] = failed
                     self.seen[name] = _Seen(locations.get(name) or "", time.time(), None, read=False)
                 else:
                     self.seen[name] = _Seen(location, time.time(), failed, read=False)
         if not any(seen.read for seen in self.seen.values()):
-            # then the fault is not the tables'
+            # when no table can be read, the fault is not the tables', and pages show it at all of them
             for name, failed in strangers.items():
                 self.seen[name] = _Seen("", time.time(), failed, read=False)
 
@@ -174,7 +174,7 @@ class TableCache:
         seen = self.seen.get(name)
         if not seen or seen.location != location:
             return False
-        # the same metadata makes no topic of what is none
+        # a table that is no topic stays none while its metadata is the same
         return (seen.read and not seen.summary) or time.time() - seen.at < STALE_SECONDS
 
     def _summary(self, hp: Hardpack, table: Table) -> TableSummary | None:
@@ -186,7 +186,7 @@ class TableCache:
         from hardpack.clock import clock
         from hardpack.operations.summary import history, summarize
 
-        # of each table by itself, as one whose storage hangs is not to hold up the others' pages
+        # each table has its own lock, so that one whose storage hangs does not hold up the pages of others
         name = ".".join(table.name())
         with self._reading[name]:
             logs = hp.status_of(table, clock())
@@ -197,7 +197,7 @@ class TableCache:
         """Returns one table, read now.
 
         Raises:
-            HardpackError: it is not there, or not a topic.
+            HardpackError: the table is not there, or is no topic.
         """
         from hardpack.rules.settings import origins
         from hardpack.table.catalog import open_table

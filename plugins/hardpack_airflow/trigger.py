@@ -17,7 +17,7 @@ SHORTEST_PAUSE = 15.0
 """Seconds before a trigger may fire. The scheduler learns up to 5 seconds late that the worker has ended, and fails a
 task that was resumed before that."""
 MOST_TOLD = 300
-"""Reasons that an event has."""
+"""Most reasons in an event."""
 TRIES = 6
 """Tries to plan while the catalog does not answer, in half a minute or more."""
 patient = retry(
@@ -28,9 +28,9 @@ patient = retry(
 
 
 def event_of(seen: dict[str, Any]) -> dict[str, Any]:
-    """Returns the event of a look. It says what is due and why; plans are made anew by the next task.
+    """Returns the event of a look, which says what is due and why; the next task makes the plans anew.
 
-    It goes through Airflow's database, so of very many reasons it has the first.
+    It goes through Airflow's database, so it has the first `MOST_TOLD` reasons.
     """
     reasons = seen["reasons"][:MOST_TOLD]
     if more := len(seen["reasons"]) - len(reasons):
@@ -52,9 +52,9 @@ class DirtyLogsTrigger(BaseTrigger):
     :param question: what `plan_units` is asked, as keyword arguments.
     :param wait: seconds to go on looking.
     :param poke_interval: seconds between two looks.
-    :param by_clock: whether each look is at its own time; a run of an interval acts at the interval's end.
-    :param until: in place of `wait`, until when to go on looking, in seconds since the epoch; so the time goes on
-        while a triggerer starts anew.
+    :param by_clock: whether each look plans for the time at which it is made. A run of an interval plans for its end.
+    :param until: in place of `wait`, when to stop looking, in seconds since the epoch; so a triggerer that starts anew
+        does not begin the wait again.
     """
 
     def __init__(

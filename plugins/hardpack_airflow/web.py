@@ -60,10 +60,10 @@ SAFE = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
-    # without any, a browser would not tell by Origin that a form is ours
+    # without a referrer, a browser would send no Origin that shows a form to be hardpack's
     "Referrer-Policy": "same-origin",
 }
-"""What a browser may fetch for a page: nothing that is not ours."""
+"""The headers of every answer; by them a browser fetches for a page only what this server has."""
 
 app = FastAPI(
     title="hardpack", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], redirect_slashes=False,
@@ -76,14 +76,14 @@ app.include_router(report_pages.router)
 
 @app.middleware("http")
 async def safe(request: Request, call_next: Any) -> Response:
-    """Say with every answer what a browser may do with it."""
+    """Adds to every answer the headers that limit what a browser may do with it."""
     answer: Response = await call_next(request)
     answer.headers.update(SAFE)
     return answer
 
 
 def table_cache(catalog: str = "") -> TableCache:
-    """Returns a catalog's, one for the whole server process; the usual one's where an address names none.
+    """Returns the cache of a catalog's tables, one for the whole server process; empty means the usual catalog.
 
     Raises:
         HTTPException: no policy names the catalog.
@@ -94,7 +94,7 @@ def table_cache(catalog: str = "") -> TableCache:
 
 
 def _caches() -> list[TableCache]:
-    """Returns those of all catalogs that pages show."""
+    """Returns the table caches of all catalogs that pages show."""
     return [table_cache(catalog) for catalog in shown_catalogs()]
 
 
@@ -160,7 +160,7 @@ async def tables() -> JSONResponse:
 
 
 def _summaries(caches: Sequence[TableCache]) -> list[dict[str, Any]]:
-    """Returns all topics.
+    """Returns the summaries of all topics as JSON objects.
 
     Raises:
         HTTPException: no catalog was ever read to the end.
@@ -194,13 +194,13 @@ async def table(
 
 
 async def _from_policies(question: Callable[[], T]) -> T:
-    """Returns what the policy file tells, whose disk may hang.
+    """Returns the answer to a question that reads the policy file, whose disk may hang.
 
     Args:
-        question: reads it.
+        question: the function that reads the file.
 
     Raises:
-        HTTPException: of the question, or the disk does not answer.
+        HTTPException: the question raised it, or the file's disk does not answer.
     """
     try:
         return await POLICIES.answer(question)
@@ -254,12 +254,18 @@ async def act(request: Request, name: str, action: str, catalog: str = "") -> Re
 
 
 def _asked_of(catalog: str, name: str, action: str) -> tuple[str, str]:
-    """Returns the catalog that an address means, and the DAG that cleans a table, empty where none is asked for."""
+    """Returns the catalog that an address means, and the id of the DAG that cleans a table.
+
+    The id is empty for an action by hand, and for a table that no policy names.
+
+    Raises:
+        HTTPException: no policy names the catalog, or the policy file or the configuration is wrong.
+    """
     from hardpack.failures import as_hardpack_error
 
     where = _meant(catalog)
     try:
-        # what is done by hand asks no policy
+        # an action by hand needs no policy
         return where, "" if action in BY_HAND else _dag_of(where, name)
     except Exception as error:  # a wrong policy file, or section of Airflow's configuration
         raise HTTPException(409, f"{as_hardpack_error(error)}") from None
@@ -295,7 +301,10 @@ def style() -> FileResponse:
 
 
 def _sorted(rows: list[T], by: dict[str, Callable[[T], Any]], asked: str, usual: str) -> str:
-    """Sorts as asked, a minus before the name for the other way; returns by what, as it may be asked again."""
+    """Sorts rows in place by the column that was asked for, or by the usual one when there is no such column.
+
+    A minus before the name reverses the order. Returns the name by which it sorted, with its minus.
+    """
     name = asked.removeprefix("-")
     if name not in by:
         asked = name = usual
@@ -326,13 +335,13 @@ def _dag_of(catalog: str, table: str) -> str:
 async def _next_runs(request: Request, tables: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int | str | None]:
     """Returns when the DAG of each table's policy starts a run again; see `actions.next_runs`.
 
-    None too where no policy names it, and where the policy file is wrong, which Airflow shows at its DAGs.
+    A table that no policy names has None. So have all when the policy file is wrong, which Airflow shows at its DAGs.
     """
 
     def dags() -> dict[tuple[str, str], str]:
         try:
             return {table: _dag_of(*table) for table in tables}
-        except Exception as error:  # the page has more to say than this
+        except Exception as error:  # the page is of use without next runs
             log.warning("no next run can be told: %s", error)
             return {}
 

@@ -40,7 +40,7 @@ out = terminal()
 
 
 def lakehouse(given: bool = False) -> Hardpack:
-    """Returns the catalog, with its files made unless it is given."""
+    """Returns the library over a catalog that is given, or else over the demo's own, whose files it makes."""
     if given:
         return Hardpack.connect(home=HOME)
     return Hardpack.connect(properties=make_lakehouse(HOME, CONFIG), home=HOME)

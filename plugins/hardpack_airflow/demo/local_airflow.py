@@ -34,8 +34,8 @@ class LocalAirflow:
         port: on loopback.
         settings: `[hardpack]` settings, as `schedule` or `tables`.
         config_folder: where `.pyiceberg.yaml` lies.
-        roles: of the users there are, by name.
-        master: Spark's, for the tasks.
+        roles: each user's role, by the user's name.
+        master: Spark's master for the tasks.
     """
 
     def __init__(
@@ -159,14 +159,14 @@ class LocalAirflow:
             return []
 
     def token(self, user: str) -> str:
-        """Returns a login of one of the users."""
+        """Returns an access token for one of the users."""
         login = {"username": user, "password": self.passwords[user]}
         reply = httpx.post(f"{self.url}/auth/token", json=login, timeout=30)
         return str(reply.raise_for_status().json()["access_token"])
 
     @retry(retry=retry_if_exception_type(httpx.TransportError), stop=stop_after_delay(60), wait=wait_fixed(1))
     def call(self, method: str, path: str, **kwargs: Any) -> Any:
-        """Returns one REST call with a login.
+        """Returns the JSON answer of one REST call, made as the user `admin`; None when the answer is empty.
 
         Raises:
             httpx.HTTPStatusError: the server refused it.
@@ -191,11 +191,11 @@ class LocalAirflow:
         self.call("GET", f"dags/{dag}")
 
     def trigger(self, dag: str, conf: dict[str, Any]) -> str:
-        """Start a run; gives its id."""
+        """Starts a run and returns its id."""
         return str(self.call("POST", f"dags/{dag}/dagRuns", json={"logical_date": None, "conf": conf})["dag_run_id"])
 
     def watch(self, dag: str, run: str, timeout: float = 900) -> Iterator[tuple[str, str]]:
-        """Changes of the run's tasks as they happen, `(task with map index, state)`, then `("", state of the run)`."""
+        """Yields each change of a run's tasks, `(task with map index, state)`, and at last `("", state of the run)`."""
         seen: dict[str, str] = {}
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
