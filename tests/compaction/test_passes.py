@@ -7,6 +7,7 @@ from hardpack import Conflict
 from hardpack.compaction.verify import must_hold
 from hardpack.rules.model import SeenCommits, SnapshotRef
 from hardpack.rules.settings import BYTES_PER_KEY, read_settings
+from hardpack.table.history import Commit
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import made_by, read_state
 
@@ -213,6 +214,18 @@ def test_what_stands_at_any_time_is_verified_when_the_snapshot_before_has_expire
     report = hp.verify(name, now=T0)
     assert report.success
     assert f"snapshot {base} before the last pass has expired" in report.note
+
+
+def test_a_pass_whose_report_is_lost_is_not_held_against_the_one_before(hp, catalog, monkeypatch):
+    """Orphan removal of others may delete the file of a long report."""
+    table = three_segments(catalog)
+    name = name_of(table)
+    hp.clean(hp.plan(name, now=T0))
+    append(table, {0: [row(11, "e"), row(12, "f")]})
+    lost, report = hp.clean(hp.plan(name, now=T0 + 1, force=True)).snapshot, Commit.report
+    assert 5 not in offsets(table), "the second pass removed a row"
+    monkeypatch.setattr(Commit, "report", property(lambda self: "" if self.snapshot == lost else report.func(self)))
+    assert hp.verify(name, now=T0 + 1).success
 
 
 def test_a_log_that_no_pass_touched_has_nothing_to_verify(hp, catalog):

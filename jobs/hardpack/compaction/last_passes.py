@@ -97,7 +97,7 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
     for snapshot, report in _newest_first(table):
         parent, made = snapshot.parent_snapshot_id, snapshot.snapshot_id
         if report is None:
-            # no report tells what this portion removed, so what passes did before it is looked at apart
+            # no report tells what this commit removed, so what passes did before it is looked at apart
             died, cleaned = [parent], later | cleaned
             until |= dict.fromkeys(until.keys() - cleaned.keys(), parent)
             continue
@@ -128,16 +128,19 @@ def last_passes(table: Table, wanted: Collection[str] | None) -> LastPasses:
 
 
 def _newest_first(table: Table) -> Iterator[tuple[Snapshot, PassReport | None]]:
-    """Yields, newest first, snapshots that ended a pass with its report, and portions of passes that died with None."""
+    """Yields the snapshots of passes with their reports, newest first.
+
+    The report is None for a portion of a pass that died, and for a pass whose report cannot be used: the file of a long
+    one is gone, or it tells of logs by other columns than the table's settings name now.
+    """
     reports, ended = {commit.snapshot: commit for commit in commits(table)}, set[int]()
     for snapshot in ancestors(table):
         commit = reports.get(snapshot.snapshot_id)
-        # a report may be missing, as the file of a long one is gone, or may tell of logs by other names or keys
         if commit and commit.report and commit.as_mapped:
             report = PassReport.from_summary(commit.report, commit.snapshot)
             ended |= set(report.portions)
             yield snapshot, report
-        elif is_earlier_portion(snapshot) and snapshot.snapshot_id not in ended:
+        elif commit or (is_earlier_portion(snapshot) and snapshot.snapshot_id not in ended):
             yield snapshot, None
 
 
