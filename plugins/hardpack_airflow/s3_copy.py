@@ -157,11 +157,14 @@ def _listed(beginning: str, what: str, name: str, **options: str) -> list[tuple[
 
 @cache
 def _client(tries: int) -> Any:
-    """Returns a client of S3. Many threads may share one of boto3's, but making one in several at once is not safe."""
+    """Returns a client of S3, which many threads may share."""
     import boto3
     from botocore.config import Config
 
-    return boto3.client("s3", config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": tries}))
+    # two threads may be here at once, and must not make clients of one session together
+    return boto3.session.Session().client(
+        "s3", config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": tries})
+    )
 
 
 def _unavailable(error: Exception) -> Exception:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from hardpack.clock import clock
 from hardpack.rules.model import LogState
 from hardpack.table.state import STATE_PROPERTY, write_state
 
@@ -54,6 +55,16 @@ def test_a_table_is_compacted_up_to_a_time_when_all_older_rows_are_covered(looks
     assert look(up_to=str(T0 + 120_000))
     assert not look(up_to=str(T0 + 120_001))
     assert look(up_to="2020-09-13T12:29:40+00:00", partitions=["1"])
+
+
+def test_a_row_that_is_stamped_in_the_future_is_not_covered(looks):
+    """As where the clock of a producer is ahead."""
+    covered, look = looks
+    ahead = clock() + 3_600_000
+    covered(4, 4)
+    assert look(up_to=str(ahead + 1))
+    append(look.table.refresh(), {0: [row(4, "a")]}, at=ahead)
+    assert not look(up_to=str(ahead + 1))
 
 
 def test_a_time_may_come_as_one_and_a_catalog_may_be_away_for_a_while(looks, monkeypatch):
