@@ -14,7 +14,7 @@ from fastapi import HTTPException, Request
 from httpx import ASGITransport, AsyncClient, Response
 
 from hardpack_airflow.by_hand import ACTIONS, DAG_ID
-from hardpack_airflow.config import base_url, plainly
+from hardpack_airflow.config import base_url, glob_of
 
 log = logging.getLogger(__name__)
 CLEAN, DRY_RUN = "clean", "dry_run"
@@ -49,7 +49,7 @@ def run_of(action: str, catalog: str, table: str, cleaning_dag: str) -> tuple[st
         raise HTTPException(404)
     if not cleaning_dag:
         raise HTTPException(409, f"No policy names {table}, so no DAG cleans it; give it one in the policy file.")
-    return cleaning_dag, {"tables": plainly(table), "force": True, "dry_run": action == DRY_RUN}
+    return cleaning_dag, {"tables": glob_of(table), "force": True, "dry_run": action == DRY_RUN}
 
 
 async def start(request: Request, dag: str, form: dict[str, Any]) -> str:

@@ -130,6 +130,6 @@ def globs(text: str) -> list[str]:
     return [name for part in re.findall(r"(?:\[[^\]]*\]|[^,])+", text) if (name := part.strip())]
 
 
-def plainly(table: str) -> str:
+def glob_of(table: str) -> str:
     """Returns a glob that matches this table alone: its name, with `[`, `*`, `?` and commas put in brackets."""
     return re.sub(r"[\[*?,]", r"[\g<0>]", table)

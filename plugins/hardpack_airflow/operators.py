@@ -123,7 +123,7 @@ class HardpackOperator(SparkSubmitOperator):
         if not again:
             for number, result in enumerate(results):
                 if self.verb == VERIFY and "error" not in result:
-                    self._tell(context, number, result["table"])
+                    self._add_asset_event(context, number, result["table"])
         # if this task failed, Airflow would drop the events of tables whose guarantees hold; so the report fails
         left_to_report = self.fails_in_report and not again
         if (failures and not left_to_report) or all("error" in result for result in results):
@@ -268,7 +268,7 @@ class HardpackOperator(SparkSubmitOperator):
         ended = all(results) and (left or len(results) == len(plans))
         return results, "" if results and ended and died != OVER else died or "no result"
 
-    def _tell(self, context: Context, number: int, table: str) -> None:
+    def _add_asset_event(self, context: Context, number: int, table: str) -> None:
         """Adds an event of the table's asset with what one plan's passes did, log by log; none if none published."""
         results = {verb: self._before(context, verb) for verb in VERBS[:-1]}
         passes = {verb: reports[number] for verb, reports in results.items() if reports}

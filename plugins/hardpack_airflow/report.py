@@ -103,7 +103,7 @@ def unit_errors(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) -> lis
     """
     errors = [one["error"] for verbs in _by_unit(pulled) for one in _last(verbs) if "error" in one]
     # units that left nothing are counted; in the others each failed table has its sentence
-    if stopped := sum(map(_left_nothing, _by_unit(pulled))):
+    if stopped := sum(map(_stopped_early, _by_unit(pulled))):
         of = len(next(iter(pulled.values())))
         errors.append(f"{stopped} of {of} units did not reach the end, see their tasks")
     return errors
@@ -117,14 +117,14 @@ def units_that_died(pulled: Mapping[str, Sequence[Sequence[dict[str, Any]]]]) ->
     Args:
         pulled: see `unit_errors`.
     """
-    return sum(_left_nothing(verbs) or any(one.get("died") for one in _last(verbs)) for verbs in _by_unit(pulled))
+    return sum(_stopped_early(verbs) or any(one.get("died") for one in _last(verbs)) for verbs in _by_unit(pulled))
 
 
 Found = Sequence[dict[str, Any]]
 """What a task returned for a unit: for each table a report or its error, with `died` where its application died."""
 
 
-def _left_nothing(verbs: Sequence[Found]) -> bool:
+def _stopped_early(verbs: Sequence[Found]) -> bool:
     """Returns whether a unit's last task left nothing, though the work on some table had not ended."""
     last = _last(verbs)
     return not verbs[-1] and not (last and all("error" in one for one in last))

@@ -35,8 +35,8 @@ async def reports(at: Annotated[int, Query(ge=1)] = 1) -> HTMLResponse:
 def _reports_page(at: int) -> HTMLResponse:
     reports, at, last = part(list(stored.newest_reports().items()), at, PER_PAGE)
     runs = [(name, _in_brief(name, written)) for name, written in reports]
-    told = {path for _, run in runs if run for path in run.docs}
-    return page("reports.html", runs=runs, number=at, last=last, validations=stored.newest_docs(PER_PAGE, told=told))
+    named = {path for _, run in runs if run for path in run.docs}
+    return page("reports.html", runs=runs, number=at, last=last, validations=stored.newest_docs(PER_PAGE, named=named))
 
 
 @router.get("/reports/{name}")

@@ -42,7 +42,7 @@ class TableOfRun:
     def _logs(self) -> list[LogReport]:
         return [log for one in self.passes for log in one.logs]
 
-    def _first_less_last(self, field: str) -> tuple[int, int]:
+    def _before_and_after(self, field: str) -> tuple[int, int]:
         """Returns two sums of a field over all logs: before each log's first pass, and after each log's last."""
         first = {log.partition: getattr(log, f"{field}_before") for log in reversed(self._logs)}
         last = {log.partition: getattr(log, f"{field}_after") for log in self._logs}
@@ -51,12 +51,12 @@ class TableOfRun:
     @cached_property
     def rows(self) -> tuple[int, int]:
         """Rows before and after."""
-        return self._first_less_last("rows")
+        return self._before_and_after("rows")
 
     @cached_property
     def bytes(self) -> tuple[int, int]:
         """Size before and after."""
-        return self._first_less_last("bytes")
+        return self._before_and_after("bytes")
 
     @property
     def saved(self) -> int:

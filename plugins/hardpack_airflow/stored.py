@@ -38,7 +38,7 @@ def newest_reports() -> dict[str, float]:
     return {Path(name).stem: times[name] for name in sorted(times, key=lambda name: times[name], reverse=True)}
 
 
-def newest_docs(number: int, table: str = "", told: Collection[str] = ()) -> list[tuple[str, str]]:
+def newest_docs(number: int, table: str = "", named: Collection[str] = ()) -> list[tuple[str, str]]:
     """Returns the title and the path inside Data Docs of the newest pages.
 
     There may be hundreds of thousands of pages, and S3 lists a thousand at a time. So S3 is searched only when a table
@@ -47,12 +47,12 @@ def newest_docs(number: int, table: str = "", told: Collection[str] = ()) -> lis
     Args:
         number: most pages to return.
         table: only this table's pages; empty for all.
-        told: paths of pages that reports name. They are used with S3 alone; without it this disk has the newest.
+        named: paths of pages that reports name. They are used with S3 alone; without it this disk has the newest.
     """
     from hardpack.compaction.data_docs import beginning_of, is_of, newest_first, newest_pages
 
     paths = {
-        *(told if setting("reports_s3") else ()),
+        *(named if setting("reports_s3") else ()),
         *(path for _, path in newest_pages(_home() / DOCS, number, table)),
     }
     suites = s3_copy.folders(f"{DOCS}/{VALIDATIONS}/") if table else ()

@@ -141,7 +141,7 @@ async def overview(
         return sorted(tables, key=SORTS["table"])
 
     tables = await run_in_threadpool(found)
-    sort = _sorted(tables, SORTS, sort, "due")
+    sort = _sort(tables, SORTS, sort, "due")
     shown, number, last = part(tables, at, PER_PAGE)
     next_runs = await _next_runs(request, [(s.catalog, s.table) for s in shown])
     return await run_in_threadpool(
@@ -230,7 +230,7 @@ def _table_page(
          str(field.description).replace("`", ""))
         for at, field in type(table_page.settings).model_fields.items()
     ]  # fmt: skip
-    sort = _sorted(table_page.logs, LOG_SORTS, sort, "")
+    sort = _sort(table_page.logs, LOG_SORTS, sort, "")
     logs, at, last = part(table_page.logs, at, LOGS_PER_PAGE)
     passes = [m for m in reversed(table_page.moments) if m.ended][:PER_PAGE]
     causes = list(removed_by_cause(m.ended.removed for m in passes if m.ended))
@@ -300,7 +300,7 @@ def style() -> FileResponse:
     return FileResponse(PAGES / "style.css", media_type="text/css")
 
 
-def _sorted(rows: list[T], by: dict[str, Callable[[T], Any]], asked: str, usual: str) -> str:
+def _sort(rows: list[T], by: dict[str, Callable[[T], Any]], asked: str, usual: str) -> str:
     """Sorts rows in place by the column that was asked for, or by the usual one when there is no such column.
 
     A minus before the name reverses the order. Returns the name by which it sorted, with its minus.

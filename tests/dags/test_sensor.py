@@ -173,11 +173,11 @@ def test_native_objects_are_taken_too():
 def test_a_name_may_have_signs_of_globs(name):
     from fnmatch import fnmatchcase
 
-    from hardpack_airflow.config import globs, plainly
+    from hardpack_airflow.config import glob_of, globs
 
-    assert globs(f"x.y, {plainly(name)}") == ["x.y", plainly(name)]
-    assert fnmatchcase(name, plainly(name))
-    assert not fnmatchcase("db.t1", plainly(name)) or name == "db.t1"
+    assert globs(f"x.y, {glob_of(name)}") == ["x.y", glob_of(name)]
+    assert fnmatchcase(name, glob_of(name))
+    assert not fnmatchcase("db.t1", glob_of(name)) or name == "db.t1"
 
 
 def test_by_hand_a_name_that_matches_nothing_is_a_mistake(looks, monkeypatch):

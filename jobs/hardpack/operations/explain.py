@@ -66,7 +66,7 @@ def explain(session: TableSession, key: bytes, now: int, partitions: Sequence[Pa
     logs = with_last_stable(session, settings, base, [LogToClean(view, settings, now) for view in views])
     scan = log_rows(jvm.spark, jvm.name, base, columns, [view.partition for view in views])
     o, control = F.col("o"), F.col("control")
-    is_key = _is_key(table, columns, key) & control.isNull()
+    is_key = _has_key(table, columns, key) & control.isNull()
     newest = [row["o"] for row in scan.where(is_key).select(o).orderBy(o.desc()).limit(ROWS + 1).collect()]
     if not newest:
         return report
@@ -118,7 +118,7 @@ def _places(rows: DataFrame) -> set[Place]:
     return {(row["file"], row["pos"]) for row in rows.select("file", "pos").collect()}
 
 
-def _is_key(table: Table, columns: LogColumns, key: bytes) -> Column:
+def _has_key(table: Table, columns: LogColumns, key: bytes) -> Column:
     """Returns a Spark condition that is true for the rows of a key.
 
     Raises:
