@@ -36,15 +36,15 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
-"""What a catalog or storage raises that does not answer, as far as it can be told from a wrong name."""
+"""Errors of a catalog or storage that does not answer, as far as they differ from those of a wrong name."""
 MISTAKES = (SQLAlchemyError, ValueError, ice.NoSuchNamespaceError, ice.NotInstalledError)
 NO_ADDRESS = (NoRegionError, InvalidURL, InvalidSchema, MissingSchema)
-"""What is among the outages by its class, and stays so however long one waits."""
+"""Errors that are outages by their class, but of a wrong or missing address: waiting does not help."""
 ABSENT = (ice.NoSuchTableError, ice.NoSuchNamespaceError, ice.NoSuchIdentifierError, ice.NoSuchPropertyException)
 BROKEN = (
     ValueError, TypeError, KeyError, AttributeError, EOFError, zlib.error, RecursionError, ice.ValidationError,
 )  # fmt: skip
-"""What reading metadata raises that is no metadata, or has types that pyiceberg does not know."""
+"""Errors of reading metadata that is damaged, or has types that pyiceberg does not know."""
 DENIED = ("ACCESS_DENIED", "AccessDenied", "Access Denied", "Forbidden", "HTTP status 403")
 METADATA = "/metadata"
 """The folder of a table in which its metadata files lie, unless the table says otherwise."""
@@ -54,9 +54,9 @@ MOST_PLACES = 100_000
 LONGEST_PART = 200
 """Bytes of a name between its dots, which is a folder's name too."""
 NO_PLACE = "/\\?#%*["
-"""Signs that make another place of a name where a catalog puts it into a table's location, or a glob."""
+"""Characters of a name that would lead to another place when it is part of a table's location, or make it a glob."""
 OPENED_AT_ONCE = 8
-"""Tables of a catalog that are asked for side by side, where many of them are."""
+"""How many tables of a catalog are asked for side by side at most."""
 SIDE_BY_SIDE: tuple[type, ...] = (SqlCatalog, RestCatalog)
 """Catalogs whose clients serve many threads; Glue's does too."""
 _places: dict[tuple[str, str, str], str] = {}
@@ -67,7 +67,7 @@ def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Cata
     """Open the catalog as pyiceberg's configuration (file or environment) names it.
 
     Raises:
-        BadInput: not configured.
+        BadInput: it is not configured, or wrongly.
         Unavailable: it does not answer.
     """
     try:
@@ -86,8 +86,8 @@ def open_table(catalog: Catalog, name: str) -> Table:
     """Open one table by its name `namespace.table`. Its own properties choose neither code nor endpoints.
 
     Raises:
-        Unreadable: there is no such table, or what there is is a view, may not be read, lacks its metadata file, or
-            has metadata that is broken or of types that are not known here. Nobody can read it before it is mended.
+        Unreadable: there is no such table, or it is a view, or it may not be read. Or its metadata file is missing or
+            broken, or has types that are not known here. Nobody can read it before it is mended.
         Unavailable: the catalog or the storage does not answer now.
     """
     try:
@@ -115,10 +115,10 @@ def open_table(catalog: Catalog, name: str) -> Table:
 
 
 def expect_new_name(table: str) -> None:
-    """See that a table that is to be made has a name that catalogs, folders and globs take.
+    """Checks that catalogs, folders and globs can take the name of a table that is to be made.
 
     Raises:
-        BadInput: it has not.
+        BadInput: they cannot.
     """
     if "" in (parts := table.split(".")) or len(parts) < 2:
         raise BadInput(f"{table!r} names no table; write it as namespace.table.")
@@ -134,10 +134,13 @@ def is_configured(name: str) -> bool:
 
 
 def check_metadata_log(table: Table) -> None:
-    """See that a commit would delete no file of others: each may delete the oldest of the table's metadata files.
+    """Checks that no commit would delete metadata files outside the table's location.
+
+    With `write.metadata.delete-after-commit.enabled` each commit may delete the oldest metadata files that the table
+    names.
 
     Raises:
-        BadInput: the table has it so, and its metadata names older files that do not lie under its location.
+        BadInput: the table has that property, and names older metadata files that do not lie under its location.
     """
     if table.properties.get("write.metadata.delete-after-commit.enabled", "").strip().lower() != "true":
         return
@@ -206,7 +209,7 @@ def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:
     waiting = list(catalog.list_namespaces())
     while waiting:
         yield (namespace := waiting.pop())
-        # what cannot nest them says so in one of these ways, or repeats what it said
+        # a catalog that cannot nest namespaces raises one of these, or lists the same namespaces again
         with suppress(ice.NoSuchNamespaceError, ice.BadRequestError, ice.ForbiddenError, NotImplementedError):
             inside = catalog.list_namespaces(namespace)
             waiting += [n for n in inside if len(n) > len(namespace) and n[: len(namespace)] == namespace]
@@ -215,8 +218,8 @@ def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:
 def metadata_locations(catalog: Catalog) -> dict[str, str]:
     """Return where the current metadata of every table lies, by its name, in one question to the catalog.
 
-    Metadata never changes, so a table whose location is the same is the same. Empty when the catalog tells it only
-    table by table, as those of REST do.
+    A metadata file never changes, so a table has not changed while it names the same file. The result is empty when the
+    catalog tells it only table by table, as a REST catalog does.
 
     Raises:
         Unavailable: it does not answer.
@@ -263,12 +266,12 @@ def _in_glue(catalog: GlueCatalog) -> Iterator[tuple[str, str]]:
 
 
 def table_places(catalog: Catalog) -> dict[str, str]:
-    """Return where each table of the catalog lies, by name, as far as it can be read.
+    """Return the location of each table of the catalog, by name, as far as it can be read.
 
     A catalog of SQL or Glue tells where all metadata files lie: in the table's folder `metadata`, unless the table
-    says otherwise. Where one lies elsewhere, and with other catalogs, a process loads each table once and remembers
-    its location, of up to 100,000 tables; one that moves afterwards is seen where it was until the process loads it
-    again. The location of a table opened by `open_table` is remembered too.
+    says otherwise. Where one lies elsewhere, and with other catalogs, a process loads each table once. It remembers
+    the locations of up to 100,000 tables, also of those that `open_table` opened. A table that moves afterwards is
+    seen at its old location until the process loads it again.
 
     Raises:
         Unavailable: the catalog does not answer.
@@ -284,11 +287,11 @@ def table_places(catalog: Catalog) -> dict[str, str]:
 def asked_ahead(catalog: Catalog, question: Callable[[str], T], names: Iterable[str]) -> Iterator[Future[T]]:
     """Yields the answers about some tables in order, while the next ones are asked for.
 
-    Several are asked for at once where the catalog's client serves many threads; Hive's does not. Who stops waiting
-    leaves the threads behind, and they keep no process from ending.
+    Several tables are asked for at once where the catalog's client serves many threads; Hive's does not. A caller that
+    stops waiting leaves the threads behind, which do not keep the process from ending.
 
     Args:
-        catalog: that of the tables.
+        catalog: the tables' catalog.
         question: asks catalog or storage about a table, by its name.
         names: of the tables.
     """
@@ -307,7 +310,7 @@ def _begun(question: Callable[[], T]) -> Future[T]:
     def work() -> None:
         try:
             answer.set_result(question())
-        except BaseException as error:  # whatever it is, who asked gets it
+        except BaseException as error:  # whatever it is, the one who asked gets it
             answer.set_exception(error)
 
     threading.Thread(target=work, daemon=True, name="hardpack-ahead").start()
@@ -315,7 +318,7 @@ def _begun(question: Callable[[], T]) -> Future[T]:
 
 
 def _place(catalog: Catalog, name: str) -> str:
-    """Returns where a table lies, by what is remembered or by loading it; empty when nobody can read it."""
+    """Returns a table's location, remembered or by loading the table; empty when nobody can read it."""
     if remembered := _places.get(_key(catalog, name)):
         return remembered
     try:
@@ -339,8 +342,8 @@ def _remember(catalog: Catalog, name: str, location: str) -> None:
 def allowed_places(catalog: Catalog, table: str) -> list[str]:
     """Return the folders under which maintenance may delete files of a table.
 
-    These are the catalog's warehouse and its property `hardpack.locations`; where the warehouse is only a name, as
-    with REST, the location of the table's namespace, which is the catalog's to say.
+    These are the catalog's warehouse and the folders of its property `hardpack.locations`. Where the warehouse is only
+    a name, as with REST, the location that the catalog has for the table's namespace stands for it.
 
     Raises:
         Unavailable: the catalog does not answer.
@@ -357,7 +360,7 @@ def allowed_places(catalog: Catalog, table: str) -> list[str]:
 
 @contextmanager
 def _answering(catalog: Catalog) -> Iterator[None]:
-    """Turn what a catalog raises that does not answer into `Unavailable`."""
+    """Turn the errors of a catalog that does not answer into `Unavailable`."""
     try:
         yield
     except (*OUTAGES, SQLAlchemyError) as error:

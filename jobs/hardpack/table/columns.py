@@ -1,4 +1,4 @@
-"""The columns of a topic by role, and the log that a data file belongs to."""
+"""The columns of a topic by role, as the settings map them to a table's schema."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ POLICY = PREFIX + "cleanup.policy"
 REQUIRED = ("partition", "offset", "timestamp", "key")
 """Roles that each topic has a column for."""
 SENSED = (*REQUIRED, "value")
-"""Roles by which a file is known from its metadata."""
+"""Roles whose columns are looked up in the metadata of data files: null counts and bounds."""
 TRANSACTIONS = ("producer_id", "transactional", "control")
-"""Roles without one of which the others tell nothing."""
+"""Roles that describe transactions. They have a meaning only where all three have a column."""
 ONE = ("offset", "timestamp", "value", "producer_id", "transactional", "control", "leader_epoch", "batch")
-"""Roles of one column."""
+"""Roles that are mapped to a single column; `partition` and `key` may have several."""
 OPTIONAL = ("value", "producer_id", "transactional", "control", "leader_epoch", "batch")
-"""Roles that a column may be mapped to but need not."""
+"""Roles that a topic may leave without a column."""
 NO_LOG = "null"
-"""Stands for the log of rows that name none."""
+"""Stands for the log of rows that name no log, as where the partition column is null."""
 
 
 def table_name(table: Table) -> str:
@@ -45,27 +45,27 @@ def is_topic(table: Table) -> bool:
 
 
 def settings_of(table: Table, policy: Mapping[str, str] = NONE) -> Settings:
-    """Returns the settings in force, of a table that was adopted.
+    """Returns the settings in force for an adopted table.
 
     Args:
         table: as pyiceberg loaded it.
-        policy: what its policy sets, where the table does not.
+        policy: settings of the table's policy; each counts where the table does not set it.
 
     Raises:
-        BadInput: not adopted, or a wrong setting.
+        BadInput: the table was not adopted, or a setting is wrong.
     """
     check_adopted(table)
     return read_settings(table_name(table), table.properties, policy)
 
 
 def check_adopted(table: Table) -> None:
-    """Refuses a table that nobody has given to hardpack.
+    """Refuses a table that was not adopted.
 
     Args:
         table: as pyiceberg loaded it.
 
     Raises:
-        BadInput: not adopted.
+        BadInput: the table was not adopted.
     """
     if not is_topic(table):
         name = table_name(table)
@@ -74,16 +74,16 @@ def check_adopted(table: Table) -> None:
 
 @dataclass(frozen=True)
 class LogColumns:
-    """The columns of a topic by role: field ids, which never change their meaning, under the names of one schema."""
+    """The columns of a topic by role. Each has its name in one schema and its field id, which never changes meaning."""
 
     log: LogName
-    """What names a row's log."""
+    """The columns whose values name a row's log."""
     offset: LogColumn
     timestamp: LogColumn
     keys: tuple[LogColumn, ...]
     """The columns that make up the key, in order."""
     value: LogColumn | None = None
-    """The one that tells tombstones, None where there are none."""
+    """The column by which the tombstone rule decides; None where the topic has no tombstones."""
     producer_id: LogColumn | None = None
     transactional: LogColumn | None = None
     control: LogColumn | None = None
@@ -92,21 +92,21 @@ class LogColumns:
     tombstone: TombstoneRule = field(default_factory=TombstoneRule)
     """What makes a row a tombstone."""
     empty_key_is_absent: bool = False
-    """Whether a row with an empty key has none."""
+    """Whether a row with an empty key counts as a row without a key."""
     ignored: tuple[str, ...] = ()
     """Names of columns in which rows of one offset may differ."""
 
     @classmethod
     def of(cls, schema: Schema, settings: Settings, roles: Collection[str] = (*REQUIRED, *OPTIONAL)) -> LogColumns:
-        """Finds the columns that settings map in a schema that has them.
+        """Returns the columns of a schema to which the settings map roles.
 
         Args:
             schema: the table's.
             settings: the table's.
-            roles: those that are asked for; the columns of others may be gone.
+            roles: which to look up, besides `partition` and `key`; the columns of other roles may be missing.
 
         Raises:
-            ValueError: there is no such column.
+            ValueError: the schema lacks one of these columns.
         """
         mapped = mapped_columns(settings)
         return cls(
@@ -120,7 +120,7 @@ class LogColumns:
 
     @property
     def by_role(self) -> dict[str, LogColumn]:
-        """The mapped columns; those after the first of a key, or of a log's name, are roles of their own."""
+        """The mapped columns; further columns of a key have the roles `key 2`, `key 3` …, of a log `partition 2`."""
         several = {"partition": self.log.columns, "key": self.keys}
         named = {role: several[role][0] if role in several else getattr(self, role) for role in (*REQUIRED, *OPTIONAL)}
         mapped = {role: column for role, column in named.items() if column is not None}
@@ -128,13 +128,13 @@ class LogColumns:
 
     @property
     def plain_key(self) -> LogColumn | None:
-        """The one column of text or bytes that the key is; None where it is several or of another type."""
+        """The key's column where the key is a single column of text or bytes; None where it is any other."""
         first, *others = self.keys
         return first if not others and isinstance(first.field_type, StringType | BinaryType) else None
 
     @property
     def transactions(self) -> bool:
-        """Whether rows tell of transactions."""
+        """Whether the topic has the columns that describe transactions."""
         return self.control is not None
 
     def tombstones(self, rows: int, nulls: int | None, low: bytes | None, high: bytes | None) -> int | None:
@@ -142,8 +142,8 @@ class LogColumns:
 
         Args:
             rows: of the file.
-            nulls: rows in which the column that tells is null, None where they are not counted.
-            low: lower bound of that column, as Iceberg writes a single value; None where there is none.
+            nulls: rows in which the tombstone rule's column is null, None where they are not counted.
+            low: lower bound of that column, in Iceberg's single-value serialization; None where there is none.
             high: its upper bound.
         """
         if self.value is None or self.tombstone.kind == "null":
@@ -151,7 +151,7 @@ class LogColumns:
         return self.tombstone.count(rows, nulls, _text(self.value, low), _text(self.value, high))
 
     def under(self, schema: Schema) -> LogColumns:
-        """Returns the columns as a schema calls them; an optional one that it lacks is mapped to nothing.
+        """Returns the same columns under the names of another schema; a role whose optional column it lacks has None.
 
         Args:
             schema: one that has all required columns.
@@ -166,11 +166,11 @@ class LogColumns:
 
 
 def key_columns(schema: Schema, names: str) -> tuple[LogColumn, ...]:
-    """Returns the columns that make up a key: those of some names with commas between, and the fields of structs.
+    """Returns the columns that make up the key. A struct among them counts as the fields in it.
 
     Args:
         schema: the table's.
-        names: as the setting `column.key` has them.
+        names: the value of setting `column.key`: names of columns with commas between.
 
     Raises:
         ValueError: there is no such column.
@@ -185,7 +185,7 @@ def _value(column: LogColumn, bound: bytes) -> Any:
 
 
 def _text(column: LogColumn, bound: bytes | None) -> str | bytes | None:
-    """Returns a bound as the tombstone rule compares it; None for one that may have been cut."""
+    """Returns a bound as the tombstone rule compares it; None for one that its writer may have truncated."""
     value = None if bound is None else _value(column, bound)
     if isinstance(value, bytes | str):
         return value if len(value) < SURE_LENGTH else None
@@ -193,7 +193,7 @@ def _text(column: LogColumn, bound: bytes | None) -> str | bytes | None:
 
 
 def mapped_columns(settings: Settings) -> dict[str, str]:
-    """Returns the column by role, of the roles that are mapped."""
+    """Returns for each mapped role the name of its column, as the setting has it."""
     names = {role: getattr(settings, f"column_{role}") for role in (*REQUIRED, *OPTIONAL)}
     names["value"] = settings.tombstone_column
     return {role: name for role, name in names.items() if name}
@@ -202,7 +202,8 @@ def mapped_columns(settings: Settings) -> dict[str, str]:
 def columns_at(table: Table, settings: Settings, snapshot_id: int) -> LogColumns:
     """Returns the mapped columns as they were called in a snapshot's schema.
 
-    An optional column that was added later is null in all of the snapshot's rows, so its role is mapped to nothing.
+    An optional column that was added later is null in all of the snapshot's rows, so its role is mapped to nothing. The
+    value's column is refused all the same.
 
     Args:
         table: as pyiceberg loaded it.
@@ -210,7 +211,8 @@ def columns_at(table: Table, settings: Settings, snapshot_id: int) -> LogColumns
         snapshot_id: the snapshot.
 
     Raises:
-        BadInput: a column was renamed since; Iceberg cannot filter an older snapshot by it.
+        BadInput: a column was renamed since, or one that is not optional was added; Iceberg cannot filter an older
+            snapshot by it.
     """
     snapshot, now = table.snapshot_by_id(snapshot_id), table.schema()
     schema_id = now.schema_id if snapshot is None else snapshot.schema_id
@@ -228,12 +230,12 @@ def columns_at(table: Table, settings: Settings, snapshot_id: int) -> LogColumns
 
 
 def by_offset(table: Table, settings: Settings) -> bool:
-    """Returns whether rows of one log by rising offset are in the table's sort order."""
+    """Returns whether the table's sort order sorts the rows of one log by rising offset."""
     schema, order = table.schema(), table.sort_order()
     columns = LogColumns.of(schema, settings)
     if order.is_unsorted or not all(isinstance(f.transform, IdentityTransform) for f in order.fields):
         return False
     *before, last = order.fields
-    # in a file the column of the log has one value
+    # a file holds one log, so that sorting by the log's columns first does not change the order in it
     by_log = all(f.source_id in columns.log.field_ids for f in before)
     return by_log and last.source_id == columns.offset.field_id and last.direction == SortDirection.ASC

@@ -1,8 +1,8 @@
-"""What Parquet footers tell of a column where a manifest is silent: nulls and bounds, read once per data file.
+"""Null counts and bounds of columns from Parquet footers, where a manifest has none. Each footer is read once.
 
 A manifest has no bounds of nested columns that pyiceberg wrote, of columns past the hundredth, and of files that some
-sinks wrote. What footers told is kept beside the table, a file for each manifest that was silent. Such a file may be
-lost or damaged at any time: the footers are read again. A manifest that speaks is believed.
+sinks wrote. What footers told is kept beside the table, in a file for each such manifest. That file may be lost or
+damaged at any time: the footers are then read again. What a manifest has is believed.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ColumnFacts = tuple[int | None, bytes | None, bytes | None]
-"""Rows in which a column is null, and its lower and upper bound as Iceberg writes a single value; None if not told."""
+"""A column's null count, lower and upper bound; bounds in Iceberg's single-value serialization. None where unknown."""
 Schemas = list[tuple[Any, list[int | None]]]
-"""Parquet schemas that were met, each with the field ids of its columns: a sink's files have few."""
+"""The Parquet schemas met so far, each with the field ids of its columns. A sink's files have few different ones."""
 SILENT: ColumnFacts = (None, None, None)
 FOLDER = "metadata/hardpack-footers"
-"""Under the table's location."""
+"""Folder under the table's location for what footers told."""
 VERSION = 3
 FOOTERS_AT_ONCE = 16
-"""How many are read; on object storage each is a request or two of its own."""
+"""Footers that are read in parallel; on object storage each takes a request or two."""
 MICROS = {"milliseconds": 1000, "microseconds": 1}
 
 
@@ -54,16 +54,18 @@ def footers_name(manifest: str) -> str:
 
 @dataclass(frozen=True)
 class Footers:
-    """The footers of one table's data files, as far as some columns are asked for."""
+    """The footers of one table's data files, which are asked for a few columns."""
 
     io: FileIO
     location: str
-    """The table's."""
+    """The table's location."""
     names: NameMapping | None
     columns: tuple[LogColumn, ...]
 
     def of(self, manifest: str, paths: Iterable[str]) -> dict[str, dict[int, ColumnFacts]]:
-        """Returns by path what footers tell, by field id; files whose footer cannot be read are missing.
+        """Returns by path and field id what the footers of data files tell, and keeps it beside the table.
+
+        Files whose footer cannot be read are missing.
 
         Args:
             manifest: path of the manifest that lists the files.
@@ -96,7 +98,7 @@ class Footers:
                 }
                 for path, columns in stored["files"].items()
             }
-        except Exception:  # none, damaged or another's: the footers tell
+        except Exception:  # it is missing, damaged or foreign: the footers are read instead
             return {}
 
     def _keep(self, manifest: str, by_file: Mapping[str, Mapping[int, ColumnFacts]]) -> None:
@@ -112,7 +114,9 @@ class Footers:
             log.info("what footers told is not kept beside %s: %s", self.location, type(error).__name__)
 
     def look(self, paths: Iterable[str]) -> dict[str, dict[int, ColumnFacts]]:
-        """Returns what footers tell, as `of` does, and keeps nothing.
+        """Returns by path and field id what the footers of data files tell, without keeping it.
+
+        A file whose footer cannot be read has an empty result.
 
         Args:
             paths: of data files.
@@ -129,18 +133,19 @@ class Footers:
                 footer = pq.read_metadata(stream)
             numbers = self._numbers(footer, schemas)
             places = {number: at for at, number in enumerate(numbers) if number is not None}
-            # a column that came into the table later is null in all rows; of structs and lists `places` never tells
+            # a column that came into the table later is null in all rows of the file. `places` has primitive columns
+            # alone, so that it does not tell whether structs and lists are there
             absent = [c for c in self.columns if places and c.field_type.is_primitive and not c.has_default]
             all_null = {c.field_id: (footer.num_rows, None, None) for c in absent}
             return all_null | {
                 c.field_id: _column_facts(footer, places[c.field_id], c) for c in self.columns if c.field_id in places
             }
-        except Exception as error:  # what is wrong with a file is said where it is read
+        except Exception as error:  # a damaged file is reported where its rows are read
             log.info("the footer of %s cannot be read: %s", os.path.basename(path), type(error).__name__)
             return {}
 
     def _numbers(self, footer: pq.FileMetaData, schemas: Schemas) -> list[int | None]:
-        """Returns the field id of each Parquet column, None for what the table has not; `schemas` are those known."""
+        """Returns the result of `field_numbers` for a footer's schema, which it keeps in `schemas` for like files."""
         for schema, known_numbers in schemas:
             if schema.equals(footer.schema):
                 return known_numbers
@@ -150,11 +155,11 @@ class Footers:
 
 
 def field_numbers(schema: pq.ParquetSchema, names: NameMapping | None) -> list[int | None]:
-    """Returns the field id of each Parquet column, None for what the table has not or what is in lists and maps.
+    """Returns the field id of each Parquet column; None for one that the table lacks or that is in a list or map.
 
     Args:
         schema: of a data file.
-        names: how the table's columns without ids are called.
+        names: the table's name mapping, for files without field ids.
     """
     arrow = schema.to_arrow_schema()
     # as Iceberg has it, names count only where no field has an id
@@ -169,7 +174,7 @@ def has_id(field: pa.Field) -> bool:
 
 
 def has_ids(fields: Iterable[pa.Field]) -> bool:
-    """Returns whether one of some fields, or of those that lie in them, has a field id (ParquetSchemaUtil.hasIds)."""
+    """Returns whether one of the fields, or of the fields nested in them, has a field id (ParquetSchemaUtil.hasIds)."""
     return any(has_id(field) or has_ids(inner_fields(field.type)) for field in fields)
 
 
@@ -191,13 +196,13 @@ def _number(path: tuple[str, ...], field: pa.Field, names: NameMapping | None) -
     mapped, number = names.root if names else [], None
     for name in path:
         named = next((entry for entry in mapped if name in entry.names), None)
-        # a field without fields of its own counts as false
+        # compared with None, because a mapped field without fields of its own counts as false
         mapped, number = ([], None) if named is None else (named.fields, named.field_id)
     return number
 
 
 def _leaves(fields: Iterable[pa.Field], around: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
-    """Yields the columns, and the fields of structs, with their paths; what is in lists and maps has no role."""
+    """Yields the columns, and the fields of structs, with their paths; no role lies inside lists and maps."""
     import pyarrow as pa
 
     for field in fields:
@@ -209,7 +214,7 @@ def _leaves(fields: Iterable[pa.Field], around: tuple[str, ...] = ()) -> Iterato
 
 
 def _column_facts(footer: pq.FileMetaData, at: int, column: LogColumn) -> ColumnFacts:
-    """Returns what the row groups tell of one column; bounds only where each tells them."""
+    """Returns null count and bounds of one column over all row groups; no bounds where one with values lacks them."""
     nulls: int | None = 0
     values: list[Any] = []
     bounded, unit = True, _unit(footer, at)
@@ -230,7 +235,7 @@ def _column_facts(footer: pq.FileMetaData, at: int, column: LogColumn) -> Column
 
 
 def _unit(footer: pq.FileMetaData, at: int) -> int | None:
-    """Returns how many microseconds one of a time column's numbers stands for, 1 for others; None if nobody can say."""
+    """Returns the microseconds in a timestamp column's unit, 1 for other columns; None where bounds are of no use."""
     kind = json.loads(footer.schema.column(at).logical_type.to_json())
     if kind.get("Type") == "Timestamp":
         return MICROS.get(kind["timeUnit"])

@@ -1,4 +1,4 @@
-"""A key as people give one, for a table's key columns: bytes, text, or JSON with a value for each of several."""
+"""Reads a key as people give it: bytes or text for one column, JSON with a value for each of several columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def given_values(table: Table, columns: LogColumns, key: bytes) -> dict[LogColumn, Any]:
-    """Returns by column what a key has: bytes, a whole number, text for all else, None where there is no value.
+    """Returns the value of each key column in a given key: bytes, a whole number, text for all else, or None.
 
     Args:
         table: for messages.
@@ -75,7 +75,7 @@ def _of_json(table: Table, columns: LogColumns, key: bytes) -> dict[LogColumn, A
 
 
 def _value(table: Table, column: LogColumn, value: Any) -> Any:
-    """Returns a value of a column's type; what is none of that type is said nowhere."""
+    """Returns a given value as one of the column's type. An error does not quote the value, as it is part of a key."""
     kind = column.field_type
     if value is None:
         return None
@@ -91,7 +91,7 @@ def _value(table: Table, column: LogColumn, value: Any) -> Any:
         elif not isinstance(value, str):
             raise ValueError
         elif isinstance(kind, TimestamptzType):
-            # Iceberg knows no letter for UTC
+            # Iceberg does not read `Z` as UTC
             value = f"{value[:-1]}+00:00" if value.endswith("Z") else value
             literal(value).to(kind)
         elif isinstance(kind, StringType):
@@ -107,10 +107,10 @@ def _value(table: Table, column: LogColumn, value: Any) -> Any:
 
 
 def _decimal(value: Any, kind: DecimalType) -> str:
-    """Returns a number, or its text, with as many digits behind the point as the column has.
+    """Returns a number, given as such or as text, as text with the column's digits behind the point.
 
     Raises:
-        ValueError: it has more.
+        ValueError: it is neither number nor text, or has more digits than the column.
     """
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError
@@ -122,7 +122,7 @@ def _decimal(value: Any, kind: DecimalType) -> str:
 
 
 def arrow_values(values: dict[LogColumn, Any]) -> dict[LogColumn, pa.Scalar]:
-    """Returns the values that columns have as Arrow compares them.
+    """Returns the values of a key as Arrow's scalars, to compare columns with.
 
     Args:
         values: as `given_values` returns them.
@@ -136,7 +136,7 @@ def arrow_values(values: dict[LogColumn, Any]) -> dict[LogColumn, pa.Scalar]:
             inner: Any = literal(value).to(kind).value
             if isinstance(kind, UUIDType):
                 return pa.scalar(inner if isinstance(inner, bytes) else inner.bytes, pa.binary(16))
-            # dates and times are numbers in Iceberg, which Arrow takes as such
+            # Iceberg's literals have dates and times as numbers, which Arrow takes
             return pa.scalar(inner, to)
         return pa.scalar(value, to)
 

@@ -1,8 +1,8 @@
-"""Catalogs of pyiceberg's whose tables choose neither code nor endpoints, and which do not wait for ever.
+"""pyiceberg's catalogs, guarded: their tables choose neither code nor endpoints, and no request waits for ever.
 
 pyiceberg merges a table's own properties into those of its FileIO, and imports the class that `py-io-impl` or
-`write.py-location-provider.impl` names there: who may set a property could run code here, or be sent our credentials.
-Here a FileIO is made of the catalog's configuration and, from a REST catalog, of what the server vends with the table.
+`write.py-location-provider.impl` names there. Whoever may set a property could run code here, or be sent credentials.
+A guarded catalog makes a FileIO of its configuration and, where it is REST, of what the server vends with the table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TIMEOUT = "hardpack.timeout-seconds"
 TIMEOUT_SECONDS = 30.0
 PROVIDER = TableProperties.WRITE_PY_LOCATION_PROVIDER_IMPL
 CODE = (PY_IO_IMPL, "auth")
-"""Properties by which pyiceberg imports what they name."""
+"""Properties that name code, which pyiceberg imports."""
 
 
 def timeout_of(properties: Mapping[str, object]) -> float:
@@ -59,7 +59,7 @@ def timeout_of(properties: Mapping[str, object]) -> float:
 
 
 class _DeletesOwn(Catalog, ABC):
-    """A catalog where a commit deletes older metadata files only under the table's location, whatever the log names."""
+    """A catalog whose commits delete older metadata files only under the table's location, whatever the log names."""
 
     @staticmethod
     def _delete_old_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:
@@ -68,16 +68,16 @@ class _DeletesOwn(Catalog, ABC):
 
 
 def _bound_requests(session: Session, seconds: float) -> None:
-    """Give every request of a session a time-out, as requests has none by itself."""
-    # on the session and not on its class, as others in the process have sessions too
+    """Give every request of a session a time-out, as the library requests has none by itself."""
+    # on the session and not on its class, as other code in the process has sessions too
     session.request = partial(session.request, timeout=seconds)  # type: ignore[method-assign]
 
 
 class GuardedRestCatalog(_DeletesOwn, RestCatalog):
-    """A REST catalog: what it vends with a table counts for the table's FileIO, what the table itself says does not."""
+    """A REST catalog, guarded: what it vends with a table counts for the FileIO, the table's own properties do not."""
 
     def _config_headers(self, session: Session) -> None:
-        # the first thing that is done with a new session, before a token is asked for through it
+        # pyiceberg does this first with a new session, before it asks for a token through it
         _bound_requests(session, timeout_of(self.properties))
         super()._config_headers(session)
 
@@ -98,7 +98,7 @@ class GuardedRestCatalog(_DeletesOwn, RestCatalog):
 
 
 class GuardedMetastore(_DeletesOwn, MetastoreCatalog):
-    """A catalog that stores where a table's metadata lies: SQL, Glue, Hive and such."""
+    """A catalog that stores where a table's metadata lies, guarded: SQL, Glue, Hive and such."""
 
     def _load_file_io(self, properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
         return load_file_io(self.properties, location)
@@ -137,7 +137,7 @@ def load_guarded(name: str, properties: Mapping[str, str]) -> Catalog:
         return GuardedRestCatalog(name, **conf)
     if kind == CatalogType.SQL and isinstance(conf.get("uri"), str):
         properties = {**properties, "uri": bounded_uri(conf["uri"], seconds)}
-    # pyiceberg adds what is configured, and takes no code to run from there
+    # load_catalog adds the configured properties, and takes no catalog class from them
     return guarded(load_catalog(name, **properties))
 
 
@@ -148,7 +148,7 @@ def _guarded_kind(kind: type[Catalog]) -> type[Catalog]:
 
 
 def guarded(catalog: Catalog) -> Catalog:
-    """Guard a catalog that somebody else opened; the same object, so that tables loaded by it are guarded too."""
+    """Guard a catalog that the caller opened. It stays the same object, so that tables loaded by it are guarded too."""
     unguarded = not isinstance(catalog, GuardedRestCatalog | GuardedMetastore)
     if isinstance(catalog, RestCatalog | MetastoreCatalog) and unguarded:
         remember_secrets(catalog.properties)
@@ -162,7 +162,7 @@ def guarded(catalog: Catalog) -> Catalog:
 
 
 def bounded_uri(uri: str, seconds: float) -> str:
-    """Return SQLAlchemy's address with time-outs of connecting, and of SQLite's lock, where it names none itself."""
+    """Return an address for SQLAlchemy with time-outs, as of connecting and of SQLite's lock, where it names none."""
     url = make_url(uri)
     whole = str(max(2, round(seconds)))
     bounds = {
@@ -175,7 +175,7 @@ def bounded_uri(uri: str, seconds: float) -> str:
 
 
 def _bound_statements(engine: Engine, seconds: float) -> None:
-    """Bound what PostgreSQL may take for a statement of ours, waiting for locks included."""
+    """Bound the time that PostgreSQL may take for a statement of the engine, waits for locks included."""
     if engine.dialect.name != "postgresql":
         return
 
@@ -185,5 +185,5 @@ def _bound_statements(engine: Engine, seconds: float) -> None:
         connection.commit()
 
     event.listen(engine, "connect", connected)
-    # those that are open know nothing of it
+    # closes connections that are open, as they know nothing of the bound
     engine.dispose()

@@ -19,17 +19,17 @@ from hardpack.table.packing import Lost, PassFolder
 from hardpack.table.state import PASS_SUMMARY, PLAN_SUMMARY, STATE_PROPERTY, made_by, read_state, state_of
 
 CARRIED = frozenset({"automq.commit.id"})
-"""Names in summaries by which a writer looks up in the current snapshot how far it is, so that ours have them too."""
+"""Summary entries by which a writer looks up in the current snapshot how far it is; hardpack's snapshots copy them."""
 CONTROL = "control:"
-"""How the plan's name begins in commits that change nothing but states."""
+"""How `hardpack.plan` begins in the summary of a commit that changes nothing but states."""
 
 
 SPLIT_SUMMARY = "hardpack.split"
-"""Names the split that made a snapshot; begins with `WHOLE` where its files had all rows that appends had brought."""
+"""Names the split that made a snapshot. It begins with `WHOLE` where its files had all rows that appends brought."""
 PORTION_SUMMARY = "hardpack.portion"
-"""Which commit of how many of one pass made a snapshot, and a name of its files, as `2/15:960a7d50dbf0`.
+"""Entry of a portion: its number, how many there are in the pass, and a name of its files, as `2/15:960a7d50dbf0`.
 
-The last one has the pass's report instead.
+The last portion has the pass's report instead.
 """
 WHOLE = "whole:"
 
@@ -42,8 +42,9 @@ class Commit:
     parent: int | None
     plan: str
     as_mapped: bool
-    """Whether it tells of logs, offsets and keys that the table's settings still name so."""
+    """Whether the table's settings still map partition, offset and key to the fields that the pass went by."""
     kept: str
+    """What the summary has for the report; see `PassFolder`."""
     folder: PassFolder
 
     @cached_property
@@ -65,7 +66,7 @@ def ancestors(table: Table) -> Iterator[Snapshot]:
 
 
 def commits(table: Table) -> Iterator[Commit]:
-    """Our commits among the current snapshot's ancestors, newest first."""
+    """Yields the commits with the report of a pass among the current snapshot's ancestors, newest first."""
     folder = PassFolder.of(table)
     for snapshot in ancestors(table):
         summary = summary_of(snapshot)
@@ -83,22 +84,23 @@ def commits(table: Table) -> Iterator[Commit]:
 def trusted_states(table: Table) -> dict[str, LogState]:
     """Returns the state of every log, as it belongs to the current snapshot.
 
-    A property stays when the table is rolled back, and when it is rolled forward again. So it is believed when it is
-    what the newest of our commits in the current snapshot's past has left; else each log's state is that of the newest
-    commit there that tells of it. Pauses and marks hold whatever the table was rolled to.
+    A table property stays as it is when the table is rolled back or forward. So `hardpack.state` is believed only when
+    the newest of hardpack's commits in the current snapshot's past has left it. Else each log's state is that of the
+    newest commit there that tells of the log. Pauses and marks hold whatever the table was rolled to.
     """
     return dict(Record.of(table).trusted)
 
 
 def horizons_at(table: Table, now: int) -> dict[str, frozenset[int]]:
-    """Returns by log the delete horizons, ms, that its last pass left which was no later than a time.
+    """Returns by log the delete horizons, ms, that stood after the last of its passes whose time was not after `now`.
 
     Args:
         table: as pyiceberg loaded it.
         now: ms since the epoch.
 
     Returns:
-        Nothing of a log of which no snapshot tells such a pass any more; no horizons of one that had none before.
+        The horizons by log. A log is missing where no snapshot tells of such a pass any more. It has an empty set where
+        history is whole and has no such pass, or the pass left no horizon.
     """
     name, folder, past = table_name(table), PassFolder.of(table), _Past(table)
     logs, horizons = read_state(name, table.properties).keys(), dict[str, frozenset[int]]()
@@ -122,12 +124,12 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
         if states.keys() <= earlier.keys():
             break
         if (recorded := _states_left_by(name, folder, snapshot)) is None:
-            # what it told of must not come from an older one
+            # the logs that it told of must not get their states from an older commit
             lost = True
             break
         earlier = past.as_dated(snapshot, recorded) | earlier
     for log in undone | (states.keys() & earlier.keys()):
-        # what nobody tells any more may have expired tombstones too
+        # passes of which no snapshot tells any more may have removed tombstones too
         certain = past.whole and not lost
         unknown = LogState() if certain else untold(states[log], past.lacks_commit)
         states[log] = replace(earlier.get(log, unknown), paused=states[log].paused, uncleanable=states[log].uncleanable)
@@ -136,25 +138,25 @@ def _trusted(table: Table, states: dict[str, LogState], past: _Past) -> dict[str
 
 @dataclass(frozen=True)
 class Record:
-    """The states of a table's logs as a pass finds them: as the property says, and as belongs to its snapshot."""
+    """The states of a table's logs as a pass reads them: as the property has them, and as its snapshot's past does."""
 
     stated: Mapping[str, LogState]
     trusted: Mapping[str, LogState]
     undone: frozenset[int]
-    """Commits of ours that a rollback has taken."""
+    """Ids of snapshots with states that are not in the current snapshot's past, as after a rollback."""
 
     @classmethod
     def of(cls, table: Table) -> Record:
-        """Returns what a table as it was loaded has on record."""
+        """Returns the record of a table as pyiceberg loaded it."""
         stated, past = read_state(table_name(table), table.properties), _Past(table)
         with_states = (s.snapshot_id for s in table.snapshots() if tells_states(s))
         undone = frozenset(number for number in with_states if number not in past.ids)
         return cls(stated, _trusted(table, dict(stated), past), undone)
 
     def why_moved(self, base: int | None, past: Container[int | None]) -> str:
-        """Returns why the table no longer stands where the states were read, else an empty text.
+        """Returns why the table's past no longer fits the states that were read; empty where it does.
 
-        Others may have gone on from there.
+        Commits that were made since, on top of the snapshot that was read, fit.
 
         Args:
             base: id of the snapshot that was read, None of a table without one.
@@ -172,13 +174,13 @@ class Record:
     def is_unchanged(self, log: str, state: LogState) -> bool:
         """Returns whether a log's state is still the one that was read.
 
-        What any commit of ours makes of that one counts as the same.
+        The trusted form of the state counts as the same, as every commit of hardpack writes it.
         """
         return state in (state_of(self.stated, log), state_of(self.trusted, log))
 
 
 def _states_left_by(table: str, folder: PassFolder, snapshot: Snapshot) -> dict[str, LogState] | None:
-    """Returns the states that a commit of ours left, of its logs; None when the file that they stood in is gone."""
+    """Returns the states that a commit of hardpack left for its logs; None when the file that they stood in is gone."""
     summary = summary_of(snapshot)
     try:
         then = read_state(table, {STATE_PROPERTY: folder.text(summary[STATE_PROPERTY])})
@@ -199,16 +201,18 @@ class _Past:
         telling = [s for s in self.lineage if tells_states(s)]
         self.with_states = [s for s in telling if as_mapped(table, s)]
         self.mapped_otherwise = {s.snapshot_id for s in telling} - {s.snapshot_id for s in self.with_states}
-        # of the commit that wrote the property last, on whatever line, as far as it has not expired
+        # sequence number of the commit that wrote the property last, on any line of history, if it has not expired
         self.written = max((s.sequence_number or 0 for s in table.snapshots() if tells_states(s)), default=0)
         self.ids = {s.snapshot_id for s in self.lineage}
         self.sequences = {s.sequence_number or 0 for s in self.lineage}
         self.newest, self.oldest = max(self.sequences, default=-1), min(self.sequences, default=None)
+        # where the table's first commit is gone, some of the past has expired
         self.whole = not self.lineage or (self.lineage[-1].sequence_number or 0) <= 1
+        # a past that began empty is complete, so every other snapshot lies outside of it
         self.elsewhere = {s.snapshot_id for s in table.snapshots()} - self.ids if _began_empty(self.lineage) else set()
 
     def left_by_newest(self, table: str, folder: PassFolder, states: Mapping[str, LogState]) -> bool:
-        """Returns whether states are what the newest commit of ours has left, as far as that tells of them."""
+        """Returns whether hardpack's newest commit in the past has left these states, for the logs it tells of."""
         if not self.with_states:
             return False
         newest = self.with_states[0].sequence_number or 0
@@ -219,28 +223,28 @@ class _Past:
             return False
         recorded = _states_left_by(table, folder, self.with_states[0])
         if recorded is None:
-            # nobody wrote the property since, and what it names is in the past
+            # the commit's states are lost, but none wrote the property since: it holds if what it names is in the past
             return not any(self.lacks(state) for state in states.values())
         return bool(recorded) and all(
             log in states and states[log].snapshot == recorded[log].snapshot for log in recorded
         )
 
     def lacks(self, state: LogState) -> bool:
-        """Returns whether the commit that left this state is not in the past, or told of other logs or keys."""
+        """Returns whether the commit that left a state is not in the past, or told of other logs or keys."""
         if state.snapshot is None:
             return False
         return state.snapshot.id in self.elsewhere | self.mapped_otherwise or self._lacks(*state.snapshot)
 
     def as_dated(self, snapshot: Snapshot, states: dict[str, LogState]) -> dict[str, LogState]:
-        """Returns the states that a commit left, without horizons where other rows were tombstones then."""
+        """Returns the states that a commit left; all horizons are `UNDATED` where other rows were tombstones then."""
         if not mean_other_rows(summary_of(snapshot).get(FIELDS, ""), self.fields, TOMBSTONES):
             return states
         return {log: dated_anew(state, UNDATED) for log, state in states.items()}
 
     def within_past(self, states: Mapping[str, LogState]) -> dict[str, LogState]:
-        """Returns the states without what was recorded of rows that are not in the past.
+        """Returns the states without records of unseen rows that were made at a snapshot which is not in the past.
 
-        History is asked for these again.
+        History is asked for such rows again.
         """
         return {
             log: replace(state, unseen=None)
@@ -261,14 +265,16 @@ class _Past:
     def _is_elsewhere(self, sequence: int) -> bool:
         if self.whole or sequence > self.newest:
             return True
-        # behind what has expired a commit lies in the past, though a tag may keep it; else the history steps over it
+        # a commit before the oldest one left counts as in the past, though a tag may keep it; a later one that the past
+        # lacks lies on another line
         return self.oldest is None or self.oldest < sequence
 
 
 def _began_empty(lineage: Sequence[Snapshot]) -> bool:
-    """Returns whether a table was empty when the oldest snapshot of its past was made, which has no parent.
+    """Returns whether the oldest snapshot of a table's past has no parent, and began with an empty table.
 
-    CREATE OR REPLACE TABLE keeps a table's old snapshots, in no past any more, and goes on in their numbers.
+    CREATE OR REPLACE TABLE makes such a snapshot too. It keeps the old snapshots, which are in no past any more, and
+    goes on in their sequence numbers.
     """
     if not lineage or lineage[-1].parent_snapshot_id is not None:
         return False
@@ -279,19 +285,19 @@ def _began_empty(lineage: Sequence[Snapshot]) -> bool:
 
 
 def summary_of(snapshot: Snapshot) -> dict[str, str]:
-    """Returns what the snapshot's summary says beside the operation."""
-    # an empty summary is false, and asking costs a count of all its entries
+    """Returns the entries of a snapshot's summary beside the operation."""
+    # compared with None: an empty summary is false, and its truth value costs a count of all entries
     return {} if snapshot.summary is None else snapshot.summary.additional_properties
 
 
 def bytes_in(summary: Mapping[str, str], name: str) -> int:
-    """Returns a number of bytes that a summary tells, 0 where it tells none; anybody may have written it."""
+    """Returns the bytes that a summary has under a name, 0 where they are no number: anybody may have written them."""
     text = summary.get(name, "")
     return min(int(text), LONG_MAX) if text.isdecimal() and len(text) < 100 else 0
 
 
 def data_bytes(table: Table) -> int:
-    """Returns the size of the table's files, as its current snapshot tells it; 0 where it does not."""
+    """Returns the size of the table's files in bytes by its current snapshot's summary; 0 where that has none."""
     snapshot = table.current_snapshot()
     return bytes_in(summary_of(snapshot), "total-files-size") if snapshot else 0
 
@@ -302,30 +308,30 @@ def tells_states(snapshot: Snapshot) -> bool:
 
 
 def is_hardpacks(snapshot: Snapshot) -> bool:
-    """Returns whether the snapshot names a request to hardpack that made it; that of a split names none."""
+    """Returns whether a pass, a portion or a change of states by hardpack made the snapshot; a split does not count."""
     return PLAN_SUMMARY in summary_of(snapshot)
 
 
 def as_mapped(table: Table, snapshot: Snapshot) -> bool:
-    """Returns whether a commit of ours tells of logs, offsets and keys that the table's settings still name so.
+    """Returns whether the table's settings still map partition, offset and key as when hardpack made a commit.
 
-    One that does not tell by which fields it went, as older versions made, is believed.
+    A commit of an older version, which does not tell by which fields it went, is believed.
     """
     return not mean_other_rows(summary_of(snapshot).get(FIELDS, ""), table.properties.get(FIELDS, ""))
 
 
 def is_earlier_portion(snapshot: Snapshot) -> bool:
-    """Returns whether a pass made the snapshot that was to go on with another commit; the last one tells of all."""
+    """Returns whether the snapshot is a portion of a pass but not its last one, which has the report of all."""
     return PORTION_SUMMARY in summary_of(snapshot)
 
 
 def is_split(snapshot: Snapshot) -> bool:
-    """Returns whether hardpack took files of several logs apart in a snapshot; it is no pass, and changes no row."""
+    """Returns whether a split made the snapshot: it takes mixed files apart, is no pass, and changes no row."""
     return SPLIT_SUMMARY in summary_of(snapshot)
 
 
 def split_all_rows(snapshot: Snapshot) -> bool:
-    """Returns whether a snapshot split files that had all rows of the appends which had brought them."""
+    """Returns whether a split made the snapshot from files that still had all rows of the appends that brought them."""
     return summary_of(snapshot).get(SPLIT_SUMMARY, "").startswith(WHOLE)
 
 
@@ -335,7 +341,7 @@ def is_append(snapshot: Snapshot) -> bool:
 
 
 def carried(summary: Mapping[str, str]) -> dict[str, str]:
-    """Returns what a snapshot of ours takes over from the one before it.
+    """Returns the entries of the current snapshot's summary that hardpack's next snapshot copies.
 
     Args:
         summary: of the current snapshot.

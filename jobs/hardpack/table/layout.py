@@ -1,4 +1,4 @@
-"""Does a table fit its settings: are the mapped columns there, of usable types, and the ones that were bound?"""
+"""Checks that a table fits its settings: the mapped columns are there, have usable types, and are those once bound."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from hardpack.table.columns import LogColumns, key_columns, mapped_columns, tabl
 from hardpack.table.schema_columns import find_column, separate_names
 
 FIELDS = PREFIX + "fields"
-"""Property that binds each role to the field id of its column, since a name may come to mean another; and the rule by
-which rows are tombstones."""
+"""Table property that binds each role to the field id of its column, since a name may come to mean another column. It
+also holds the rule of tombstones."""
 RULE = "tombstone"
-"""Stands for that rule among the roles."""
+"""Stands for the rule of tombstones among the roles in table property `hardpack.fields`."""
 
 EXPECTED: dict[str, tuple[type[PrimitiveType], ...]] = {
     "partition": (IntegerType, LongType, StringType),
@@ -61,11 +61,11 @@ TOMBSTONE_TYPES: dict[str, tuple[type[PrimitiveType], ...]] = {
     "equals": (StringType, BooleanType, IntegerType, LongType),
     "empty": (BinaryType, StringType),
 }
-"""Types of the column by which a rule of tombstones goes."""
+"""Types that the column of a rule of tombstones may have, by the kind of the rule."""
 
 
 def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -> None:
-    """See that the mapped columns exist, each with one role and a usable type, and are those that were bound.
+    """Checks that the mapped columns exist, each with one role and a usable type, and are those that were bound.
 
     Args:
         table: as pyiceberg loaded it.
@@ -73,7 +73,7 @@ def check_layout(table: Table, settings: Settings, anew: Collection[str] = ()) -
         anew: roles whose columns need not be those that were bound when the table was adopted.
 
     Raises:
-        BadInput: naming the first thing that is wrong.
+        BadInput: the table does not fit; the message names the first thing that is wrong.
     """
     name = table_name(table)
     _check_format(table)
@@ -105,7 +105,7 @@ def _check_format(table: Table) -> None:
 
 
 def bound_fields(table: Table, settings: Settings) -> str:
-    """Returns what table property `hardpack.fields` holds.
+    """Returns the text of table property `hardpack.fields` for these settings.
 
     It has the field id of each role's column, in the order of roles, and then the rule of tombstones.
     """
@@ -118,7 +118,10 @@ def bound_fields(table: Table, settings: Settings) -> str:
 
 
 def fields_by_role(bound: str) -> dict[str, str]:
-    """Returns by role the field id of its column, or several with a plus between; and the rule, quoted as in URLs.
+    """Parses the text of table property `hardpack.fields`.
+
+    Returns by role the field id of its column, or several with a plus between. Under `tombstone` is the rule of
+    tombstones, quoted as in URLs.
 
     Args:
         bound: what table property `hardpack.fields` holds.
@@ -127,25 +130,27 @@ def fields_by_role(bound: str) -> dict[str, str]:
 
 
 OFFSETS = ("partition", "offset")
-"""Roles that say what a log and its order are."""
+"""Roles that say which log a row is in, and where."""
 TOMBSTONES = ("value", RULE)
-"""What says which rows are tombstones."""
+"""Entries of table property `hardpack.fields` that say which rows are tombstones."""
 
 
 def mean_other_rows(before: str, after: str, roles: Collection[str] = (*OFFSETS, "key")) -> bool:
-    """Returns whether a role has moved to another field, usually one that says what a log, its order or its keys are.
+    """Returns whether one of some roles is bound to another field than before.
+
+    A role that is missing before or after counts as unchanged.
 
     Args:
-        before: what table property `hardpack.fields` held; empty where nobody tells any more.
+        before: what table property `hardpack.fields` held; empty where that is not known any more.
         after: what it holds now.
-        roles: which of them.
+        roles: which to compare; by default those that say what a log, its order and its keys are.
     """
     old, new = fields_by_role(before), fields_by_role(after)
     return any(old.get(role) not in (None, new.get(role)) for role in roles if role in new)
 
 
 def _check_bound(table: Table, settings: Settings, anew: Collection[str]) -> None:
-    """See that the roles' columns are those that they were mapped to, whatever these are called now."""
+    """Checks that each role's column is the one bound when the table was adopted, whatever its name is now."""
     if not (bound := table.properties.get(FIELDS)):
         return
     name, schema = table_name(table), table.schema()
@@ -194,18 +199,18 @@ def _check_column(table: str, role: str, name: str, schema: Schema) -> None:
 
 
 def _setting(role: str) -> str:
-    """Returns how a role is mapped anew; where no column is a value, tombstones are told in another way."""
+    """Returns the options that map a role anew, for an error; a topic without a value's column needs another rule."""
     by_value = "column.value=NAME` or, where no column is the value, `--set tombstone=none"
     return by_value if role == "value" else f"column.{dotted(role)}=NAME"
 
 
 def _wish(kinds: tuple[type[PrimitiveType], ...]) -> str:
-    # a decimal has no name without its digits
+    # pyiceberg makes no decimal type without digits, which could give its name
     return " or ".join("decimal" if kind is DecimalType else str(kind()) for kind in kinds)
 
 
 def _named(schema: Schema) -> list[str]:
-    """Returns the columns, and of structs their fields."""
+    """Returns the names of the columns of primitive types, and of such fields of structs."""
     columns = [schema.find_column_name(number) or "" for number in schema.field_ids]
     return [name for name in columns if (column := find_column(schema, name)) and column.field_type.is_primitive]
 
@@ -218,7 +223,7 @@ def _list_or_map_around(schema: Schema, name: str) -> str | None:
 
 
 def _check_apart(table: str, columns: LogColumns) -> None:
-    """See that no column has two roles, and stands in the key once."""
+    """Checks that no column has two roles or stands in the key twice."""
     roles: dict[int, str] = {}
     for role, column in columns.by_role.items():
         if (other := roles.setdefault(column.field_id, role)) != role:
@@ -229,7 +234,7 @@ def _check_apart(table: str, columns: LogColumns) -> None:
 
 
 def _check_log(table: str, names: str, schema: Schema) -> None:
-    """See that a log is named by one column, or by a topic and its partition."""
+    """Checks that a log is named by one column, or by two: a text with the topic and a number with its partition."""
     parts = separate_names(schema, names)
     for name in parts:
         _check_column(table, "partition", name, schema)
@@ -245,7 +250,7 @@ def _check_log(table: str, names: str, schema: Schema) -> None:
 
 
 def _check_key(table: str, names: str, settings: Settings, schema: Schema) -> None:
-    """See that the key is columns whose values are equal or not, whatever an engine makes of them."""
+    """Checks that the key's columns have types whose values are equal, or not, in the same way in every engine."""
     for name in separate_names(schema, names):
         column = find_column(schema, name)
         if not column or not isinstance(column.field_type, StructType):
@@ -264,7 +269,7 @@ def _check_key(table: str, names: str, settings: Settings, schema: Schema) -> No
 
 
 def _check_tombstone_column(table: str, settings: Settings, schema: Schema) -> None:
-    """See that a column that is compared is of a type whose values have one text, or can be empty."""
+    """Checks that the rule of tombstones fits the type of its column: values have one text, or can be empty."""
     rule, column = settings.tombstone_rule, find_column(schema, settings.tombstone_column or "")
     if column is None:
         return
@@ -283,7 +288,7 @@ def _check_tombstone_column(table: str, settings: Settings, schema: Schema) -> N
 
 
 def _may_be(value: str, kind: IcebergType) -> bool:
-    """Returns whether a value of a type has this text."""
+    """Returns whether a value of a column's type can have this text."""
     if isinstance(kind, BooleanType):
         return value in ("true", "false")
     if isinstance(kind, IntegerType | LongType):

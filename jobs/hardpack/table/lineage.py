@@ -1,9 +1,9 @@
-"""How the rows of a log's files came to be: seen by its last pass, put there since, or rewritten by others.
+"""How the rows of a log's files came to be: seen by its last pass, added since, or rewritten by another writer.
 
-A row's offset does not tell when it came; the sequence number of the commit that brought its file does. What another
-writer rewrote is looked up in the snapshot that did it: the files that left and the files that came are compared, so
-that a bin-pack of seen rows brings nothing new, and late rows stay late through it. What no snapshot tells any more
-counts as new: to clean rows again is safe, to pass over them is not.
+A row's offset does not tell when the row came; the sequence number of the commit that brought its file does. A rewrite
+by another writer is looked up in the snapshot that made it: its removed and its added files are compared. So a bin-pack
+of seen rows brings nothing new, and late rows stay late through it. What no snapshot tells any more counts as new: to
+clean rows again is safe, to pass over them is not.
 """
 
 from __future__ import annotations
@@ -23,52 +23,56 @@ from hardpack.table.history import ancestors, is_append, is_hardpacks, split_all
 from hardpack.table.snapshot_change import Change
 
 Changes = Callable[[Snapshot], Mapping[Partition | None, Change]]
-"""What a snapshot did to each log, under None to those that it does not name; as it never changes, it may be kept."""
+"""Tells what a snapshot did to each log; under None, to every log not named. As it never changes, it may be kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is known of a file's rows. Offsets; None where there is no such row."""
+    """What is known of how a data file's rows came to be. An offset is None where the file has no such row."""
 
     known: bool | None = True
-    """Whether rows that the last pass knew are among them; None where no snapshot tells any more."""
+    """Whether the file holds rows that the last pass knew; None where no snapshot tells any more, and see `on_read`."""
     unseen_from: int | None = None
-    """The lowest that the pass has not seen as it is now."""
+    """Lowest offset of a row that the last pass has not seen as the row is now."""
     late_from: int | None = None
-    """The lowest of these that is no rewrite of a row that was there before."""
+    """Lowest offset of an unseen row that is no rewrite of a row that was there before."""
     fresh: bool = False
-    """Whether tombstones may be among them that no pass gave a horizon."""
+    """Whether the file may hold tombstones to which no pass has given a horizon."""
     since: int = 0
     """Sequence number of the commit since which rows of the file are in the log, 0 where passes have seen them."""
     on_read: bool = False
-    """Whether nothing but this hides that a pass knew them: they may be new versions of rows whose files had stayed, as
-    a merge-on-read UPDATE leaves them. `known` is None then."""
+    """Whether `known` is None for this reason alone: the rows may be new versions of rows whose files stayed, as after
+    a merge-on-read UPDATE."""
 
 
 SEEN = Origin()
+"""The origin of a file whose rows the last pass has all seen."""
 ON_READ = None, True
-"""`known` and `on_read` of what a merge-on-read UPDATE has put beside the files that it left."""
+"""`known` and `on_read` of a file that a merge-on-read UPDATE may have put beside the files of the old rows."""
 
 
 def was_seen(file: DataFile, state: LogState) -> bool:
-    """Returns whether the log's last pass read a file's commit or made it; what came while it ran it has not seen.
+    """Returns whether the log's last pass read or made the commit that brought a file.
+
+    Commits of other writers that came while the pass ran are unseen. Commits since that brought only seen rows, and
+    rows of the head, count as seen once the state records them.
 
     Args:
         file: one of the log's.
-        state: of the log; one that no pass has left has seen nothing.
+        state: of the log; a log that no pass has cleaned has no seen commits.
     """
     return state.seen_commits.holds(file.file_sequence_number)
 
 
 _Question = tuple[str, int, Partition, SeenCommits, int]
-"""Path of a file, its commit, its log, and of the log's state what an answer depends on."""
+"""What an origin depends on: a file's path and commit, its log, and of the state the seen and the recorded commits."""
 
 
 class _Late:
-    """Offsets between which late rows lie, of several files.
+    """The ranges of offsets in which late rows of several files lie.
 
     Args:
-        ranges: the first and the last of each.
+        ranges: first and last offset of each range.
     """
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -86,19 +90,28 @@ class _Late:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What is known of the rows that one commit took from a log; None where it took none."""
+    """What is known of the rows that one commit removed from a log. Origins are None where it removed none."""
 
     all: Origin | None
+    """The origin of all of them together."""
     late: _Late
-    """Where the late ones are among them, those of files of several logs left out."""
+    """Where the late rows among them lie, by the origin of each removed file."""
     apart: Origin | None
-    """What is known of them where a row that a file of several logs had counts as late from that file's first on."""
+    """Like `all`, but every row of a removed mixed file counts as unseen and late from the file's first offset on."""
     late_apart: _Late
+    """Where the late rows among them lie when they are counted as in `apart`."""
     fresh_below: bool
-    """Whether tombstones without a horizon may be among those that passes have seen."""
+    """Whether tombstones without a horizon may be among the rows that passes have seen."""
 
     def in_file(self, file: DataFile, apart: bool = False) -> Origin:
-        """Tells of a file whose rows are as they were in those that it was made of; a pass made one of none."""
+        """Returns the origin of an added file whose rows are unchanged from the removed files.
+
+        Where the commit removed none, a pass made it, and the file counts as seen.
+
+        Args:
+            file: one that the commit added.
+            apart: whether to count rows of mixed files as in `apart`.
+        """
         before, late = (self.apart, self.late_apart) if apart else (self.all, self.late)
         if before is None:
             return SEEN
@@ -108,11 +121,11 @@ class _Taken:
 
 
 class Lineage:
-    """The commits that led to the current snapshot, looked through for some logs.
+    """The commits that led to the current snapshot, and what they tell of how the rows of logs came to be.
 
     Args:
-        table: as it was loaded.
-        changes: what a snapshot did.
+        table: as pyiceberg loaded it.
+        changes: tells what a snapshot did to each log.
     """
 
     def __init__(self, table: Table, changes: Changes) -> None:
@@ -125,14 +138,14 @@ class Lineage:
         self._changed_no_row: dict[int, bool] = {}
 
     def origin(self, log: Partition, file: DataFile, state: LogState) -> Origin:
-        """Tells how a file's rows came to be.
+        """Returns how a file's rows came to be.
 
         Args:
             log: the file's.
             file: a data file of the current snapshot or of one before it.
-            state: of the log; one that no pass has left makes every row unseen.
+            state: of the log; where no pass has cleaned it, every row is unseen.
         """
-        # rewrites of rewrites may be many, so that each is looked up once the files that it took are known
+        # rewrites of rewrites may be many, so a loop looks up a file once the files that its commit removed are known
         asked = [file]
         while (origin := self._known(log, file, state)) is None:
             one = asked[-1]
@@ -147,12 +160,12 @@ class Lineage:
         return origin
 
     def _known(self, log: Partition, file: DataFile, state: LogState) -> Origin | None:
-        """Returns what the state tells of a file, or what was looked up before; None where it has to be looked up."""
+        """Returns a file's origin by the state or as it was looked up before; None where it has to be looked up."""
         if was_seen(file, state):
             return SEEN
         read, known_to = state.seen_commits.read, state.unseen.known_to if state.unseen else 0
         if file.file_sequence_number <= known_to and file.file_sequence_number not in self.commits:
-            # the state holds what there was to tell, but of all of the log's rows together
+            # the commit has expired; the state recorded what it told, but as one offset for all of the log's rows
             unseen_from, late_from = (
                 (state.unseen.unseen_from, state.unseen.late_from) if state.unseen else (None, None)
             )
@@ -161,16 +174,16 @@ class Lineage:
                 SEEN, unseen_from=_within(file, unseen_from), late_from=_within(file, late_from), fresh=fresh
             )
         if file.data_sequence_number < file.file_sequence_number and file.data_sequence_number <= read:
-            # a rewrite that says of itself that its rows were there by then
+            # a rewrite, whose older data sequence number says that its rows were there when the pass read
             return SEEN
         origin = self._looked_up.get(_question(file.path, file.file_sequence_number, log, state))
         if origin and file.file_sequence_number <= known_to:
-            # the log went on when that was recorded, so that passes count as having known the rows it had then
+            # the log had not started anew when that was recorded, so the rows it had then count as known to passes
             return replace(origin, known=True, since=0, on_read=False)
         return origin
 
     def _unknown_before(self, log: Partition, file: DataFile, state: LogState) -> list[DataFile]:
-        """Returns the files that left by the commit that brought one, as far as they have to be looked up first."""
+        """Returns the files of old rows that a file's commit may have rewritten, if they have to be looked up first."""
         snapshot = self.commits.get(file.file_sequence_number)
         if snapshot is None or snapshot.summary is None or is_append(snapshot):
             return []
@@ -180,12 +193,15 @@ class Lineage:
         return [gone for gone in older if self._known(log, gone, state) is None]
 
     def _older(self, log: Partition, snapshot: Snapshot) -> list[DataFile]:
-        """Returns the files that a snapshot took from a log; one that is no older is none that could be told of."""
+        """Returns those files removed by a snapshot from a log that older commits brought; nothing tells of others."""
         sequence = snapshot.sequence_number or 0
         return [gone for gone in self.changed(snapshot, log).removed if gone.file_sequence_number < sequence]
 
     def _older_that_left_later(self, log: Partition, snapshot: Snapshot) -> list[DataFile]:
-        """Returns the files of a log that a snapshot found, whether or not it hid rows of them, and later ones took."""
+        """Returns the files of a log that were there before a snapshot and that later snapshots removed.
+
+        The snapshot may have hidden rows of them by deletes.
+        """
         sequence = snapshot.sequence_number or 0
         if (log, sequence) not in self._left_later:
             later = [s for number, s in self.commits.items() if number > sequence and not is_append(s)]
@@ -194,7 +210,7 @@ class Lineage:
         return self._left_later[log, sequence]
 
     def packed(self, log: Partition, state: LogState) -> tuple[DataFile, ...]:
-        """Returns the files of a log that left since its last pass by commits of others that change no row."""
+        """Returns the files of a log that `replace` commits of other writers have removed since its last pass."""
         return tuple(
             file
             for sequence, snapshot in self.commits.items()
@@ -207,19 +223,19 @@ class Lineage:
         )
 
     def _left_behind(self, log: Partition, snapshot: Snapshot, state: LogState) -> Origin | None:
-        """Returns what is known of the files that a snapshot found and later ones took; None where there were none."""
+        """Returns the common origin of the files of `_older_that_left_later`; None where there are none."""
         gone = [(f, self.origin(log, f, state)) for f in self._older_that_left_later(log, snapshot)]
         return _together([replace(o, late_from=f.min_offset) if f.trouble else o for f, o in gone])
 
     def _taken_by(self, log: Partition, snapshot: Snapshot, state: LogState) -> _Taken:
-        """Returns what is known of the rows that a snapshot took, all together; a commit may have taken many files."""
+        """Returns what is known of all rows that a snapshot removed from a log; worked out once, for all files."""
         question = _question("", snapshot.sequence_number or 0, log, state)
         if question not in self._taken:
             left = [(gone, self.origin(log, gone, state)) for gone in self._older(log, snapshot)]
             emptied = self.changed(snapshot, log).emptied
-            # no row of a file of several logs lies before its first, whichever log it is of
+            # no row of a mixed file lies before the file's first offset, whichever log the row is in
             apart = [replace(o, unseen_from=f.min_offset, late_from=f.min_offset) if f.trouble else o for f, o in left]
-            # rows of which others had taken all before are in none of the files that came
+            # where deletes had taken all rows of a removed file before, none of these is in the added files
             ends = [-1 if f.path in emptied else LONG_MAX if f.trouble else f.max_offset for f, _ in left]
             self._taken[question] = _Taken(
                 _together([o for _, o in left]), _late_in([o for _, o in left], ends), _together(apart),
@@ -228,11 +244,11 @@ class Lineage:
         return self._taken[question]
 
     def _look_up(self, log: Partition, file: DataFile, state: LogState) -> Origin:
-        """Tells of a file of which the state says nothing, when those that it was made of are known."""
+        """Returns the origin of a file by the snapshot that brought it; those of its removed files must be known."""
         snapshot = self.commits.get(file.file_sequence_number)
         new = Origin(False, file.min_offset, file.min_offset, True, file.file_sequence_number)
         if snapshot is None:
-            # nobody tells any more, so the state is kept and the rows are cleaned again
+            # the snapshot has expired, so the log keeps its state and the rows are cleaned again
             return Origin(None, file.min_offset, file.min_offset, True)
         if snapshot.summary is None or is_append(snapshot):
             return new
@@ -242,26 +258,26 @@ class Lineage:
         if change is None:
             return SEEN if is_hardpacks(snapshot) else new
         if split_all_rows(snapshot):
-            # appends had brought them in files of several logs
+            # a split; appends had brought these rows in mixed files
             return replace(new, since=file.file_sequence_number if change.since is None else change.since)
         taken = self._taken_by(log, snapshot, state)
         before = taken.all
         if is_hardpacks(snapshot):
-            # phase two or a portion, which leave late rows to the end of a phase one
+            # phase two or a portion: both leave late rows to the end of a phase one
             return taken.in_file(file)
         if change.in_trouble or (not change.removed and change.deleted is None):
             return self._of_no_one_log(log, file, state, snapshot)
         if snapshot.summary.operation == Operation.REPLACE:
             return taken.in_file(file) if before and change.is_no_larger else new
         if not before and change.rewrites(file):
-            # the files in which the rows were may have left since, and with them whether they were late and since when
+            # the files of the old rows may have left since; they tell whether the rows were late, and since when
             known, on_read = ON_READ
             left = self._left_behind(log, snapshot, state) or Origin(since=file.file_sequence_number)
             return Origin(known, file.min_offset, _within(file, left.late_from), True, left.since, on_read)
         return (_of_update(file, change, before, taken.late) if before else None) or new
 
     def _of_no_one_log(self, log: Partition, file: DataFile, state: LogState, made_by: Snapshot) -> Origin:
-        """Tells how rows came to be of a file into which a rewrite may have put those of several logs."""
+        """Returns the origin of a file into which a rewrite may have put rows of several logs."""
         taken, deleted = self._taken_by(log, made_by, state), self.changed(made_by, log).deleted
         before = taken.all or Origin(False)
         known, on_read = before.known, before.on_read
@@ -273,11 +289,11 @@ class Lineage:
         if taken.apart and not file.trouble and self._changes_no_row(made_by):
             own = taken.in_file(file, apart=True)
             unseen_from, late_from = own.unseen_from, own.late_from
-        # of files that left passes may have known other rows than these
+        # passes may have known other rows of the removed files than those in this file
         return Origin(None if known else known, unseen_from, late_from, True, since, on_read)
 
     def _changes_no_row(self, snapshot: Snapshot) -> bool:
-        """Returns whether a snapshot says so of itself, and brings no more rows than it takes, whosever they are."""
+        """Returns whether a snapshot is a `replace` that adds no more rows than it removes, over all logs together."""
         if snapshot.summary is None or snapshot.summary.operation != Operation.REPLACE:
             return False
         if snapshot.snapshot_id not in self._changed_no_row:
@@ -288,25 +304,28 @@ class Lineage:
         return self._changed_no_row[snapshot.snapshot_id]
 
     def changed(self, snapshot: Snapshot, log: Partition) -> Change:
-        """Returns what a snapshot did to a log, whether or not one of its files names it."""
+        """Returns what a snapshot did to a log, also where none of its files names the log."""
         changes = self.changes(snapshot)
         return changes.get(log, changes[None])
 
     def replaced(
         self, log: Partition, files: Sequence[DataFile], state: LogState, waiting: Sequence[DataFile] = ()
     ) -> int | None:
-        """Returns since which commit a log that others replaced has the rows of now; None where they have not.
+        """Returns the commit since which a log has only new rows, if other writers replaced all old ones; else None.
 
-        They have when all rows that its last pass knew left before any of those came that are there now. Rows of
-        which nobody can tell keep the state while they are there, and prove nothing when they leave: others that came
-        before that may have stood beside known ones.
+        The rows are replaced when all that the log's last pass knew left before any of the present ones came. Present
+        rows of unknown origin keep the log as it is. Such rows prove nothing when they leave: rows that came before
+        that may have stood beside known ones.
 
         Args:
             log: the log.
-            files: its data files now.
+            files: its present data files.
             state: its state.
-            waiting: files that may hold rows of several logs, and of this one too, marked by `DataFile.of_no_one_log`;
-                there is at least one file in all.
+            waiting: mixed files, which may hold rows of this log too, marked by `DataFile.of_no_one_log`; there is at
+                least one file in `files` and `waiting` together.
+
+        Returns:
+            The commit's sequence number, or None.
         """
         since = LONG_MAX
         for file in chain(files, waiting):
@@ -319,22 +338,22 @@ class Lineage:
                 continue
             known = {self.origin(log, f, state).known for f in self.changed(snapshot, log).removed}
             if True in known or (None in known and since < sequence):
-                # the last commit that took known rows, as far as anybody can tell
+                # the last commit that removed known rows, as far as history tells
                 return since if since >= sequence else None
         return None
 
 
 def _question(path: str, file_sequence_number: int, log: Partition, state: LogState) -> _Question:
-    """Names a question: the answer depends on nothing else of the state."""
+    """Returns the key under which an origin is kept: it depends on nothing else of the state."""
     return path, file_sequence_number, log, state.seen_commits, state.unseen.known_to if state.unseen else 0
 
 
 def _together(origins: Sequence[Origin]) -> Origin | None:
-    """Returns what is known of the rows of several files as one; None of no file."""
+    """Returns the origins of several files as one origin; None for no files."""
     if not origins:
         return None
     kinds = {(o.known, o.on_read) for o in origins}
-    # what most keeps the state counts
+    # the answer counts that speaks most for keeping the log's state
     known, on_read = next((a for a in ((True, False), (None, False), ON_READ) if a in kinds), (False, False))
     unseen_from, late_from = (
         min((o for o in offsets if o is not None), default=None)
@@ -344,13 +363,13 @@ def _together(origins: Sequence[Origin]) -> Origin | None:
 
 
 def _late_in(origins: Iterable[Origin], ends: Iterable[int]) -> _Late:
-    """Returns where late rows are, given the last offset of each file; one that lies before them has none."""
+    """Returns where late rows lie, given each file's origin and last offset; a file that ends before them has none."""
     told = zip((o.late_from for o in origins), ends, strict=True)
     return _Late((first, end) for first, end in told if first is not None and first <= end)
 
 
 def _of_update(file: DataFile, change: Change, before: Origin, late: _Late) -> Origin | None:
-    """Tells of a file of a commit that changes rows; None where they are held to be others than were there."""
+    """Returns the origin of a file whose commit changed rows; None where the rows count as new ones."""
     if not change.rewrites(file):
         return _of_grown(file, change, before, late) if change.grows else None
     late_from = file.min_offset if change.may_bring_more else late.lowest_in(file)
@@ -358,16 +377,16 @@ def _of_update(file: DataFile, change: Change, before: Origin, late: _Late) -> O
 
 
 def _of_grown(file: DataFile, change: Change, before: Origin, late: _Late) -> Origin:
-    """Tells of a file into which others put new rows beside old ones."""
-    # where rows may lie between others, nobody can tell that they do not
+    """Returns the origin of a file into which another writer put new rows beside old ones."""
+    # new rows may lie among the old ones, so all rows count as late
     late_from: int | None = file.min_offset
     if change.grows_behind:
-        # behind these files, which need not be behind the log
+        # the new rows lie behind the removed files, but other files may reach further: then these rows are late
         froms = late.lowest_in(file), _within(file, change.last + 1)
         late_from = min((o for o in froms if o is not None), default=None)
     return replace(before, unseen_from=file.min_offset, late_from=late_from, fresh=True)
 
 
 def _within(file: DataFile, offset: int | None) -> int | None:
-    """Returns an offset, the lowest of some rows', as far as the file's rows can be those; None when they cannot."""
+    """Returns the lowest offset in a file's range that is not below an offset; None where there is none."""
     return None if offset is None or offset > file.max_offset else max(offset, file.min_offset)

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from hardpack.table.footers import ColumnFacts
 
 SURE_LENGTH = 16
-"""Bounds of texts that are shorter than this were not cut, whichever writer wrote them."""
+"""Bounds of texts with fewer characters than this were not truncated, whichever writer wrote them."""
 FOOTER_LENGTH = 64
-"""Texts in the statistics of a Parquet footer that are shorter than this were not cut, whichever writer wrote them."""
+"""Texts with fewer characters than this were not truncated in a Parquet footer, whichever writer wrote it."""
 TOPIC_PARTITION = re.compile(r"(?s)(.*)-(\d+)")
 
 Among = list[list[tuple[LogColumn, list[Any]]]]
-"""A row is of some logs if for one of these, each of the columns has one of its values."""
+"""A condition on rows: for one of the outer entries, each column there has one of the values beside it."""
 
 
 @dataclass(frozen=True)
 class LogName:
-    """The columns that name a row's log: the partition's, or the topic's and the partition's."""
+    """The columns that name a row's log: that of the partition, or those of the topic and of the partition."""
 
     columns: tuple[LogColumn, ...]
 
@@ -49,25 +49,25 @@ class LogName:
 
     @property
     def is_text(self) -> bool:
-        """Whether logs have names, else numbers."""
+        """Whether a log is named by a text; otherwise a number names it."""
         return len(self.columns) > 1 or isinstance(self.columns[0].field_type, StringType)
 
     def of(self, values: Sequence[Any]) -> Partition | None:
         """Returns the log of a row, None where it names none.
 
         Args:
-            values: of the columns, in order.
+            values: what the row has in the columns, in order.
         """
         if None in values:
             return None
         if len(values) == 1:
             value: Partition = values[0]
             return value
-        # Kafka numbers partitions from 0 on, which keeps names apart
+        # Kafka numbers partitions from 0 on; with negative numbers `a--1` could be of topic `a` or of topic `a-`
         return "-".join(map(str, values)) if values[-1] >= 0 else None
 
     def values(self, log: str) -> tuple[Any, ...] | None:
-        """Returns what the columns have in the rows of a log, None where no log can be named so.
+        """Returns the values that the columns have in the rows of a log; None where no log can have this name.
 
         Args:
             log: its name, or the text of its number.
@@ -83,7 +83,7 @@ class LogName:
         return None
 
     def among(self, logs: Iterable[Partition]) -> Among:
-        """Returns what rows of some logs have in the columns; nothing for logs that cannot be.
+        """Returns the condition that holds for the rows of the given logs. A name that no log can have is left out.
 
         Args:
             logs: their names or numbers.
@@ -97,7 +97,7 @@ class LogName:
         ]
 
     def expression(self, logs: Iterable[Partition]) -> BooleanExpression:
-        """Returns whether a row is of some logs, as pyiceberg takes it.
+        """Returns pyiceberg's filter for the rows of the given logs.
 
         Args:
             logs: their names or numbers.
@@ -111,7 +111,7 @@ class LogName:
         return in_any
 
     def places(self, spec: PartitionSpec) -> tuple[int | None, ...]:
-        """Returns which of a file's partition values is that of each column, None where none is.
+        """Returns for each column the place of its value among a file's partition values; None where it has none there.
 
         Args:
             spec: the partition spec of the file.
@@ -120,19 +120,19 @@ class LogName:
         return tuple(at.get(number) for number in self.field_ids)
 
     def in_spec(self, spec: PartitionSpec) -> bool:
-        """Returns whether a partition spec keeps logs apart."""
+        """Returns whether a partition spec keeps logs apart: it has an identity field for each of the columns."""
         return None not in self.places(spec)
 
 
 def value_by_bounds(column: LogColumn, metrics: ColumnFacts, longest: int | None = SURE_LENGTH - 1) -> Any:
     """Returns the value that all rows of a data file have in a column, None where its bounds prove none.
 
-    They do when they are equal, as every value lies between them, and no row is without one.
+    Equal bounds prove it when no row is null, because every value lies between them.
 
     Args:
         column: the column.
-        metrics: what is known of it.
-        longest: characters of a text that was not cut; None when none was.
+        metrics: its null count and bounds in the file.
+        longest: characters up to which a text was surely not truncated; None when no text was.
     """
     nulls, low, high = metrics
     if low is None or low != high or not (column.required or nulls == 0):
@@ -142,11 +142,11 @@ def value_by_bounds(column: LogColumn, metrics: ColumnFacts, longest: int | None
 
 
 def may_be_cut(column: LogColumn, metrics: ColumnFacts) -> bool:
-    """Returns whether bounds are of texts that their writer may have cut, so that they prove no value.
+    """Returns whether a column's bounds are texts that their writer may have truncated, so that they prove no value.
 
     Args:
         column: the column.
-        metrics: what is known of it.
+        metrics: its null count and bounds in the file.
     """
     return (
         isinstance(column.field_type, StringType) and len((metrics[1] or b"").decode(errors="replace")) >= SURE_LENGTH
@@ -158,7 +158,7 @@ def named_columns(schema: Schema, names: str) -> LogName:
 
     Args:
         schema: the table's.
-        names: as the setting `column.partition` has them.
+        names: the value of setting `column.partition`.
 
     Raises:
         ValueError: there is no such column.

@@ -32,9 +32,9 @@ class TableLogs:
     """What the metadata of a snapshot tells of a table's logs."""
 
     views: list[LogView]
-    """By partition value."""
+    """In the order of partition values."""
     mixed: list[DataFile]
-    """Files with rows of several logs. Their rows are in no view, as if they had not come yet: a split brings them."""
+    """Mixed files. Their rows are in no view, as if they had not come yet; a split brings them into their logs."""
 
 
 def read_logs(
@@ -44,7 +44,7 @@ def read_logs(
     memory: ManifestCache | None = None,
     partitions: Iterable[Partition] | None = None,
 ) -> list[LogView]:
-    """Returns the views of `table_logs`."""
+    """Returns the views of a table's logs at a snapshot; see `table_logs`."""
     return table_logs(table, settings, snapshot_id, memory, partitions).views
 
 
@@ -55,17 +55,17 @@ def table_logs(
     memory: ManifestCache | None = None,
     partitions: Iterable[Partition] | None = None,
 ) -> TableLogs:
-    """Returns every log of the table at a snapshot (default: the current one).
+    """Returns every log of the table at a snapshot (default: the current one), and the mixed files.
 
-    A log of which the state is known but no row is left is among them, without segments.
+    A log that has a state but no row left is among them, without segments.
 
     Args:
         table: as pyiceberg loaded it.
         settings: for the columns.
         snapshot_id: of the snapshot.
-        memory: what earlier looks at the current snapshot left; brought up to date.
-        partitions: only these logs, those there are of them; manifests that hold none of them are not read, unless the
-            memory knows the others already.
+        memory: what earlier looks at the table's current snapshots remembered; it is brought up to date.
+        partitions: the only logs to return, as far as they exist. Manifests that hold none of them are not read, where
+            every partition spec names the log and the memory knows nothing of the table yet.
 
     Raises:
         Conflict: the snapshot asked for is gone.
@@ -78,7 +78,7 @@ def table_logs(
     wanted = None if partitions is None else {str(p) for p in partitions}
     with (memory or ManifestCache()).lend(table, reader) as seen:
         if wanted is not None and not seen.manifests and keeps_logs_apart(table, settings):
-            # of the other logs only parts are found then, which nobody may remember
+            # only parts of the other logs are read, so this look must not be remembered
             seen, manifests = Remembered(reader.reads), reader.holding(manifests, wanted)
         with uncollected():
             lineage = _look(table, reader, seen, manifests, states)
@@ -87,7 +87,7 @@ def table_logs(
     with_rows = {v.name for v in views}
     text = reader.columns.log.is_text
     unseen = {name: name if text else _number(name) for name in sorted(states.keys() - with_rows)}
-    # no row can be of a log whose name is no number
+    # the partition column has numbers, so no row can be of a log whose name is none
     gone = [(log, states[name]) for name, log in unseen.items() if log is not None]
     views += [LogView(log, (), _of_no_row(log, state, mixed, lineage)) for log, state in gone]
     views = [v for v in views if wanted is None or v.name in wanted]
@@ -103,17 +103,17 @@ def _look(
     manifests: list[ManifestFile],
     states: Mapping[str, LogState],
 ) -> Lineage:
-    """Bring what is known to these manifests: read the new ones, make the views anew that they or the state change."""
+    """Brings what is remembered to these manifests: reads new ones, and makes those views anew that change."""
     listed = {m.manifest_path: m for m in manifests if m.content == ManifestContent.DATA}
     new = reader.files([m for path, m in listed.items() if path not in seen.manifests])
     flagged = reader.partitions_with_deletes(m for m in manifests if m.content == ManifestContent.DELETES)
-    # files left these logs, or what is known of their files changed
+    # from these logs files left, or their files stand in other manifests now
     gone = [by_log for path, by_log in seen.manifests.items() if path not in listed]
     stale = {p for by_log in gone for p in by_log if p is not None}
     seen.files += sum(len(f) for by_log in new.values() for f in by_log.values())
     seen.files -= sum(len(f) for by_log in gone for f in by_log.values())
     seen.manifests = {path: seen.manifests[path] for path in listed if path in seen.manifests} | new
-    # rows that passes knew may wait in files of several logs, or be back where such files left
+    # mixed files may hold rows that passes knew, and where such a file left they may be back in any log
     waiting = [file.of_no_one_log() for file in seen.waiting]
     moved = any(None in by_log for by_log in (*gone, *new.values()))
     stale.update(seen.views if flagged != seen.flagged or moved else ())
@@ -125,7 +125,7 @@ def _look(
                 added[partition].extend(files)
     lineage = Lineage(table, _changes(table, reader, seen.changes))
     if lineage.oldest != seen.oldest:
-        # what was told by snapshots that have expired must not be remembered by some and not by others
+        # what expired snapshots told must not count in some views, and in others no more
         stale.update(seen.views)
         seen.oldest = lineage.oldest
     for partition in {*stale, *added, *seen.views}:
@@ -155,9 +155,15 @@ def _view(
     before: LogView | None,
     waiting: Sequence[DataFile],
 ) -> LogView:
-    """Makes the view of a log of these files and, if there is a view of it with the same state, of those in that.
+    """Returns the view of a log.
 
-    Rows that passes knew may be in the files that wait to be split.
+    Args:
+        partition: of the log.
+        files: its data files; with `before`, only those that are not in it.
+        state: of the log.
+        lineage: of the table.
+        before: the earlier view with the same state, to which the files are added; None to begin with no file.
+        waiting: files that wait to be split, which may hold rows of the log that passes knew.
     """
     state = state if before is None else before.state
     files = [_no_younger(f, state) for f in files]
@@ -171,7 +177,7 @@ def _view(
     unseen_froms = [_below(o.unseen_from, passed) for o in origins] + [unseen.unseen_from if unseen else None]
     late_froms = [_below(o.late_from, passed) for o in origins]
     if unseen and unseen.known_at is None:
-        # what a pass has seen and left; what history told goes with its file
+        # late rows that a pass has seen and left over; what history had told is asked of each file instead
         late_froms.append(unseen.late_from)
     left_at = state.seen.last if state.seen else LONG_MAX
     if before is None:
@@ -197,7 +203,8 @@ def _passed(
     passed = max(state.checkpoint or 0, state.log_start or 0)
     if state.checkpoint is not None or state.expired_to < 0:
         return passed
-    # passes are undone, and what they removed may be gone: rows that come among those that are left may bring it back
+    # a rollback has undone the passes, but tombstones that they removed may be gone: rows that come among those that
+    # are left may bring deleted keys back
     there = chain(before.files if before else (), files)
     end = max((f.max_offset for f in there if lineage.origin(partition, f, state).known is not False), default=-1)
     return max(passed, min(state.expired_to, end) + 1)
@@ -206,7 +213,7 @@ def _passed(
 def _rewrites(
     partition: Partition, files: Iterable[DataFile], state: LogState, passed: int, lineage: Lineage
 ) -> tuple[int, ...]:
-    """Returns the commits since the last pass that brought seen rows, and no others but of the head.
+    """Returns the commits since the last pass that brought seen rows anew, and besides them only rows of the head.
 
     Args:
         partition: of the log.
@@ -222,7 +229,8 @@ def _rewrites(
 
     def is_told(sequence: int) -> bool:
         snapshot = lineage.commits.get(sequence)
-        # what history no longer tells of, others may bring back
+        # a recorded commit vouches for all files that it brought: without history nobody knows those that have left,
+        # and another writer may bring them back
         return (
             snapshot is not None and not is_append(snapshot) and not lineage.changed(snapshot, partition).brings_mixed
         )
@@ -236,7 +244,7 @@ def _rewrites(
 
 
 def _no_younger(file: DataFile, state: LogState) -> DataFile:
-    """Returns the file with the time by which it was there, where its commit has expired since that was recorded."""
+    """Returns a file dated no later than the time by which the state says it was there: its commit may have expired."""
     sequence, ms = state.there_by or (-1, 0)
     return replace(file, modified=min(file.modified, ms)) if file.file_sequence_number <= sequence else file
 
@@ -244,8 +252,8 @@ def _no_younger(file: DataFile, state: LogState) -> DataFile:
 def _of_no_row(log: Partition, state: LogState, mixed: Sequence[DataFile], lineage: Lineage) -> LogState:
     """Returns the state of a log that shows no row.
 
-    It is that of a log whose rows were taken, unless passes left it empty, or rows that they knew may wait in files of
-    several logs.
+    Such a log starts anew, as other writers have taken its rows. It keeps its state where passes left it empty, and
+    where mixed files may hold rows that passes knew.
     """
     if state.empty or state.snapshot is None:
         return state
@@ -274,13 +282,13 @@ def late_files(table: Table, settings: Settings, view: LogView) -> list[DataFile
 
 
 def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
-    """Returns the logs from which others may have deleted rows that no pass has copied yet, as far as history tells.
+    """Returns the logs from which other writers may have deleted rows before a pass copied them, as history tells.
 
     Args:
         table: as pyiceberg loaded it.
         views: the logs.
     """
-    # what a pass took, where a full offset map ends inside a segment that it copied, was judged by that pass
+    # where a full offset map ends inside a segment, the pass copied the rest too, and judged the rows that it took
     harmless = {s.sequence_number for s in ancestors(table) if is_append(s) or is_hardpacks(s) or split_all_rows(s)}
 
     def lacks(view: LogView) -> bool:
@@ -293,14 +301,14 @@ def may_lack_rows(table: Table, views: Iterable[LogView]) -> list[LogView]:
 def rewritten_unseen(table: Table, view: LogView) -> bool:
     """Returns whether files of a log were rewritten by commits of which its state knows nothing yet.
 
-    These are others' and such of phase two as left late rows to phase one.
+    Such commits are those of other writers, and those of a phase two that left late rows to phase one.
 
     Args:
         table: as pyiceberg loaded it.
         view: the log.
     """
     state = view.state
-    # what came while the pass ran it has not seen
+    # only up to the snapshot that the pass read: it has not seen what came while it ran
     seen = state.seen or SeenCommits(0)
     seen_to = max(seen.read, state.unseen.known_to if state.unseen else 0)
     commits = {s.sequence_number: s for s in ancestors(table) if (s.sequence_number or 0) > seen_to}
@@ -315,7 +323,7 @@ def rewritten_unseen(table: Table, view: LogView) -> bool:
 def _changes(
     table: Table, reader: ManifestReader, remembered: dict[int, Mapping[Partition | None, Change]] | None = None
 ) -> Changes:
-    """Returns what snapshots did to each log, each read once."""
+    """Returns a function that tells what a snapshot did to each log, and reads each snapshot once."""
     changes = {} if remembered is None else remembered
 
     def change(snapshot: Snapshot) -> Mapping[Partition | None, Change]:

@@ -1,4 +1,4 @@
-"""What looks at tables remember of their manifests, so that another look reads only new ones."""
+"""What is remembered of tables' manifests from look to look, so that a look reads only new ones."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class Remembered:
     manifests: dict[str, dict[Partition | None, list[DataFile]]] = field(default_factory=dict)
     views: dict[Partition, LogView] = field(default_factory=dict)
     states: dict[Partition, LogState] = field(default_factory=dict)
-    """By log the state on record that its view was made with."""
+    """The state on record, by log, with which the log's view was made."""
     flagged: set[Partition | None] = field(default_factory=set)
+    """The logs that row-level deletes may lie on; None stands for all logs."""
     changes: dict[int, Mapping[Partition | None, Change]] = field(default_factory=dict)
-    """What the snapshots did that had to be looked up, by their ids."""
+    """What snapshots did to each log, by the snapshot's id; of those that had to be looked up."""
     oldest: int | None = None
-    """Sequence number of the oldest snapshot of the table's past that was still there."""
+    """Sequence number of the oldest snapshot of the table's past that had not expired at the last look."""
     files: int = 0
-    """How many data files are remembered of manifests."""
+    """How many data files are remembered in `manifests`."""
     all_files: int = 0
-    """How many are remembered in all, when the last look ended."""
+    """How many data files were remembered in `manifests` and `changes` when the last look ended."""
 
     @property
     def waiting(self) -> list[DataFile]:
@@ -43,18 +44,18 @@ class Remembered:
         self.all_files = self.files + sum(len(change.added) + len(change.removed) for change in changes)
 
     def forget_expired(self, table: Table) -> None:
-        """Let go of what snapshots did that are no longer there."""
+        """Forgets what expired snapshots did."""
         there = {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         for gone in self.changes.keys() - there:
             del self.changes[gone]
 
 
 class ManifestCache:
-    """What was read of the tables' manifests. Of each table for one thread at a time.
+    """What was read of tables' manifests. One thread at a time has what is remembered of a table.
 
     Args:
-        most_files: data files that are remembered, about a kilobyte each; of the tables looked at longest ago nothing
-            is, once there are more.
+        most_files: how many data files are remembered, about a kilobyte each; once there are more, the tables that
+            were looked at longest ago are forgotten.
     """
 
     def __init__(self, most_files: int = 2_000_000) -> None:
@@ -63,9 +64,10 @@ class ManifestCache:
 
     @contextmanager
     def lend(self, table: Table, reader: ManifestReader) -> Iterator[Remembered]:
-        """Lends what is known of a table for one look, which brings it up to date.
+        """Lends what is remembered of a table for one look, which brings it up to date.
 
-        Nothing is known when other columns are looked at now, nor after a look that failed, which may have left half.
+        It is empty where this look reads other columns than the last one. It is also empty after a look that failed,
+        which may have updated only half of it.
         """
         uuid = str(table.metadata.table_uuid)
         known = self._tables.pop(uuid, None)
@@ -78,7 +80,7 @@ class ManifestCache:
         self._forget()
 
     def _forget(self) -> None:
-        """Let go of the tables looked at longest ago, as long as there are too many files; the last one stays."""
+        """Forgets the tables looked at longest ago while there are too many files; the newest look always stays."""
         files = 0
         for uuid, known in reversed(self._tables.copy().items()):
             files += known.all_files

@@ -1,4 +1,4 @@
-"""What manifests tell of data files. A manifest never changes, so what was read of it may be kept."""
+"""Reads what manifests tell of data files. A manifest never changes, so what was read of it may be kept."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ from hardpack.table.read_ahead import opened_ahead
 from hardpack.table.schema_columns import LogColumn
 
 ENTRIES_PER_PROCESS = 100_000
-"""Decoding so many keeps a core busy for five seconds; to start a process takes one or two."""
+"""Entries that are worth a process: decoding so many takes a core five seconds, starting one takes one or two."""
 
 L = TypeVar("L")
 """A log, or none."""
 Entries = dict[Partition | None, list[tuple[Any, ...]]]
-"""A manifest's entries by log, as arguments of `DataFile`: they pickle faster than the objects. None stands for several
-logs in one file."""
+"""A manifest's entries by log, as arguments of `DataFile`: they pickle faster than the objects. Under None are mixed
+files."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FileFacts:
-    """What is known of a data file's columns, by field id: by its manifest, and by its footer where that is mute."""
+    """Null counts and bounds of a data file's columns, by field id: from its manifest, else from its footer."""
 
     nulls: Mapping[int, int]
     lows: Mapping[int, bytes]
     highs: Mapping[int, bytes]
 
     def of(self, column: LogColumn) -> ColumnFacts:
-        """Returns what is known of one column."""
+        """Returns null count, lower and upper bound of one column."""
         number = column.field_id
         return self.nulls.get(number), self.lows.get(number), self.highs.get(number)
 
 
 def keeps_logs_apart(table: Table, settings: Settings) -> bool:
-    """Returns whether every spec of a table has the log, so that no file can hold rows of several.
+    """Returns whether every partition spec names the log, so that no data file can hold rows of several logs.
 
     Args:
         table: as pyiceberg loaded it.
@@ -99,26 +99,26 @@ class ManifestReader:
         self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
         self._deletes: dict[str, list[IceFile]] = {}
         self._by_footer: dict[str, dict[int, ColumnFacts]] = {}
-        """By path of a file of which the manifest does not tell enough, what its footer tells."""
+        """What footers tell, by path, of the data files of which a manifest does not tell enough."""
         self._log_at = {number: self.columns.log.places(spec) for number, spec in self.specs.items()}
         self._plain_homes = {number: str([number]) for number in self.specs}
         self._bounded = (self.columns.offset.field_id, self.columns.timestamp.field_id)
 
     @property
     def reads(self) -> tuple[Any, ...]:
-        """What the result depends on beside the manifest: the fields looked at."""
+        """What the result depends on beside the manifest: the rule of tombstones and the fields looked at."""
         columns = self.columns.by_role.values()
         return self.columns.tombstone, *((column.field_id, str(column.field_type)) for column in columns)
 
     def files(self, manifests: Sequence[ManifestFile]) -> dict[str, dict[Partition | None, list[DataFile]]]:
-        """Returns the data files of manifests, by the manifest's path and by log; None stands for several in one file.
+        """Returns the data files of manifests, by the manifest's path and by log; under None are mixed files.
 
-        Several processes decode very many.
+        Very many entries are decoded by several processes.
         """
         return {m.manifest_path: built(decoded) for m, decoded in zip(manifests, self._decoded(manifests), strict=True)}
 
     def holding(self, manifests: Iterable[ManifestFile], logs: Collection[str]) -> list[ManifestFile]:
-        """Returns the manifests that may hold files or deletes of some logs, by the bounds in the manifest list."""
+        """Returns the manifests that may list files or deletes of these logs, by the bounds in the manifest list."""
         wanted = self.columns.log.expression(logs)
 
         @cache
@@ -131,7 +131,7 @@ class ManifestReader:
     def _decoded(self, manifests: Sequence[ManifestFile]) -> Iterator[Entries]:
         entries = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
         wanted, done = min(len(manifests), entries // ENTRIES_PER_PROCESS), 0
-        # a daemonic process, as a Celery worker is, may have none of its own
+        # a daemonic process, such as a Celery worker, may not start processes of its own
         if wanted > 1 and not current_process().daemon:
             # imported late, as it is seldom needed
             from loky import BrokenProcessPool, ProcessPoolExecutor, cpu_count
@@ -149,7 +149,7 @@ class ManifestReader:
             yield self.entries(manifest, io)
 
     def dated(self, file: DataFile) -> DataFile:
-        """Returns a file as it would be read now: without a timestamp it is as old as its commit, while that is told.
+        """Returns a file as it would be read now. Without a timestamp it is as old as its commit, while that is known.
 
         Args:
             file: one that was read before, perhaps before snapshots expired.
@@ -158,7 +158,7 @@ class ManifestReader:
         return file if file.timed or file.modified == at else replace(file, modified=at)
 
     def entries(self, manifest: ManifestFile, io: FileIO | None = None) -> Entries:
-        """Reads the live entries of a manifest, by log; a file without rows is passed over.
+        """Reads the live entries of a manifest, by log; files without rows are left out.
 
         Args:
             manifest: of the table.
@@ -182,7 +182,7 @@ class ManifestReader:
         return by_log
 
     def ask_footers(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
-        """Read the footers of the data files of which a manifest does not tell enough."""
+        """Reads and remembers the footers of those data files of which a manifest does not tell enough."""
         if manifest.content == ManifestContent.DELETES:
             return
         if mute := [e.data_file.file_path for e in entries if self._is_mute(e.data_file)]:
@@ -204,18 +204,18 @@ class ManifestReader:
         )
 
     def _facts(self, file: IceFile) -> _FileFacts:
-        """Returns what is known of a file's columns; a manifest that speaks is believed."""
+        """Returns null counts and bounds of a file's columns; those in the manifest count before the footer's."""
         in_manifest = file.null_value_counts or {}, file.lower_bounds or {}, file.upper_bounds or {}
         if footer := self._by_footer.get(file.file_path):
             nulls, lows, highs = (
                 {number: known[at] for number, known in footer.items() if known[at] is not None} for at in range(3)
             )
-            # a footer tells a count and two bounds by place, which the type of a loop over places cannot say
+            # the loop gives the null counts and then the two bounds, which its type cannot say
             return _FileFacts({**nulls, **in_manifest[0]}, {**lows, **in_manifest[1]}, {**highs, **in_manifest[2]})  # type: ignore[dict-item]
         return _FileFacts(*in_manifest)
 
     def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
-        """Reads log, value of another identity partition column, by its field id, and file of each live entry."""
+        """Yields log, partition value and file of each live entry; `source` is the field id of the value's column."""
         for manifest in manifests:
             fields = self.specs[manifest.partition_spec_id].fields
             for at in [i for i, f in enumerate(fields) if f.source_id == source]:
@@ -226,31 +226,31 @@ class ManifestReader:
                     yield NO_LOG if log is None else log, entry.data_file.partition[at], DataFile(*file)
 
     def delete_files(self, manifest: ManifestFile) -> list[IceFile]:
-        """Returns the live delete files of a manifest, which is read once."""
+        """Returns the live delete files of a manifest; each manifest is read once."""
         if manifest.manifest_path not in self._deletes:
             entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
             self._deletes[manifest.manifest_path] = [entry.data_file for entry in entries]
         return self._deletes[manifest.manifest_path]
 
     def partitions_with_deletes(self, manifests: Iterable[ManifestFile]) -> set[Partition | None]:
-        """Finds the logs that the row-level deletes of some manifests lie on; None stands for all."""
+        """Returns the logs whose files the row-level deletes of some manifests may lie on; None stands for all logs."""
         logs: set[Partition | None] = set()
         for manifest in manifests:
             logs.update(map(self.named_log, self.delete_files(manifest)))
         return logs
 
     def placed(self, entry: ManifestEntry) -> tuple[Partition | None, tuple[Any, ...]]:
-        """Returns the log of an entry's file, None where nothing proves one, and the arguments of its `DataFile`.
+        """Returns the log of an entry's file, None where metadata proves none, and the arguments of its `DataFile`.
 
         Args:
-            entry: of a manifest whose mute files' footers were asked for.
+            entry: of a manifest for which `ask_footers` was called.
         """
         facts = self._facts(entry.data_file)
         log = self._log_of(entry.data_file, facts)
         return log, self._file(entry, facts, log)
 
     def named_log(self, file: IceFile) -> Partition | None:
-        """Returns the log that a file's spec names, None where it names none."""
+        """Returns the log that a file's partition names, `NO_LOG` for null; None where its spec lacks a log column."""
         places = self._log_at[file.spec_id]
         if None in places:
             return None
@@ -258,11 +258,11 @@ class ManifestReader:
         return NO_LOG if log is None else log
 
     def _spec_values(self, file: IceFile) -> list[Any]:
-        """Returns what a file's spec tells of the columns that name its log, None where it tells nothing."""
+        """Returns a file's partition values of the columns that name its log; None for one that its spec has not."""
         return [None if at is None else file.partition[at] for at in self._log_at[file.spec_id]]
 
     def _log_of(self, file: IceFile, facts: _FileFacts) -> Partition | None:
-        """Returns the log that a file belongs to, None where nothing proves one."""
+        """Returns the log that all rows of a file are in; None where its metadata proves none."""
         if (named := self.named_log(file)) is not None:
             return named
         footer, log = self._by_footer.get(file.file_path, {}), self.columns.log
@@ -309,7 +309,7 @@ class ManifestReader:
     def _home(self, file: IceFile) -> str:
         fields = self.specs[file.spec_id].fields
         if len(fields) == len([at for at in self._log_at[file.spec_id] if at is not None]):
-            # of one log all files of this spec share an Iceberg partition
+            # the spec has no other field, so that all files of a log share one Iceberg partition
             return self._plain_homes[file.spec_id]
         return str([file.spec_id, *(file.partition[at] for at in range(len(fields)))])
 
@@ -318,7 +318,7 @@ class ManifestReader:
         return self.columns.tombstones(file.record_count, *(facts.of(value) if value else (0, None, None)))
 
     def _without_key(self, file: IceFile, facts: _FileFacts) -> int | None:
-        """Returns how many rows have no key: one of several columns is null in all of these, but may be in others."""
+        """Returns how many rows have null in all columns of the key; None where metadata cannot tell."""
         first, *others = self.columns.keys
         nulls = facts.nulls.get(first.field_id)
         if not others:
@@ -331,10 +331,10 @@ class ManifestReader:
     ) -> str:
         """Returns why a file's rows cannot be placed in their log; empty when they can.
 
-        Its bounds are the lowest and highest offset and the earliest time.
+        The bounds are the file's lowest and highest offset and its earliest time.
         """
         low, high, early = bounds
-        # a log may be called so
+        # a log may be called as `NO_LOG` is, so the partition's own values decide
         named = None not in self._log_at[file.spec_id]
         if log == NO_LOG and named and self.columns.log.of(self._spec_values(file)) is None:
             return (
@@ -371,23 +371,23 @@ def _bounds(facts: _FileFacts, column: LogColumn) -> tuple[Any, Any]:
     try:
         return from_bytes(kind, lower), from_bytes(kind, upper)
     except struct.error:
-        # bounds of the type that it had before it was promoted
+        # these bounds have the type that the column had before it was promoted
         return None, None
 
 
 def built(entries: Mapping[L, Iterable[tuple[Any, ...]]]) -> dict[L, list[DataFile]]:
-    """Returns the files of each log, which are given as arguments of `DataFile`."""
+    """Returns the files of each log, made from the arguments of `DataFile`."""
     return {log: [DataFile(*entry) for entry in own] for log, own in entries.items()}
 
 
 _UNCOLLECTED: list[bool] = []
-"""Whether objects were collected when each of the looks began that go on now, in whichever thread."""
+"""An entry per look in progress, in any thread: whether garbage collection was on before the first of them began."""
 _COUNTING = Lock()
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Millions of small objects that refer to none of their kind: looking for cycles in them takes half of the time."""
+    """Turns garbage collection off: a search for cycles in millions of small decoded objects takes half of the time."""
     with _COUNTING:
         _UNCOLLECTED.append(_UNCOLLECTED[0] if _UNCOLLECTED else gc.isenabled())
         gc.disable()

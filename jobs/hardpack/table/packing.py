@@ -1,4 +1,4 @@
-"""Long texts in a table's metadata: packed where they stand, or in a file beside the table that they name."""
+"""Long texts in a table's metadata: packed in place, or moved to a file beside the table, which is named in place."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 SHORT = 4096
-"""Characters up to which a text stands as it is."""
+"""Characters up to which a text is not packed."""
 MOST_INLINE = 8192
 """Characters up to which a packed text stands in a snapshot's summary."""
 ZLIB, BZ2, FILED = "z1:", "z2:", "file:"
-"""How a text begins that is packed in one way or the other, and one that stands in a file."""
+"""How a text begins that zlib packed, one that bz2 packed, and one that names a file."""
 FOLDER = "metadata/hardpack-passes"
 MOST_BYTES = 256 * 1024 * 1024
-"""Most characters of an unpacked text; what claims to be longer is not ours."""
+"""Most bytes of an unpacked text; a longer one is not hardpack's."""
 
 
 class Lost(Exception):
@@ -30,11 +30,11 @@ class Lost(Exception):
 
 
 def packed(text: str) -> str:
-    """Returns the text, or when it is long the same compressed, as characters that JSON need not escape."""
+    """Returns a short text as it is, and a long one compressed, in characters that JSON need not escape."""
     if len(text) <= SHORT:
         return text
     whole = text.encode()
-    # the second is better at many numbers, the first at few
+    # bz2 is better at many numbers, zlib at few
     ways = ((ZLIB, zlib.compress(whole, 9)), (BZ2, bz2.compress(whole, 9)))
     way, short = min(ways, key=lambda tried: len(tried[1]))
     return way + base64.b85encode(short).decode()
@@ -63,8 +63,8 @@ def unpacked(text: str) -> str:
 class PassFolder:
     """The folder beside a table for what is too long for snapshots' summaries.
 
-    Nothing in it is needed to go on: what a lost file held of a pass is no longer told, and after a rollback to that
-    pass logs are cleaned from their start.
+    No file in it is needed to go on. Where one is lost, what its pass did is no longer told. After a rollback to that
+    pass its logs are cleaned from their start.
     """
 
     io: FileIO
@@ -76,7 +76,7 @@ class PassFolder:
         return cls(table.io, table.location())
 
     def kept(self, text: str) -> str:
-        """Returns what stands in the summary for a text: itself, packed, or the name of a new file that holds it."""
+        """Returns what a summary has for a text: the text, the packed text, or the name of a new file that holds it."""
         short = packed(text)
         if len(short) <= MOST_INLINE:
             return short
@@ -101,7 +101,7 @@ class PassFolder:
                     raise Lost(name)
             return unpacked(kept)
         except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError) as error:
-            # S3 forbids to ask for what is not there where nobody may list
+            # where listing is not allowed, S3 answers for a missing file that reading it is forbidden
             raise Lost(str(error)) from None
 
     def _path(self, name: str) -> str:
@@ -109,5 +109,5 @@ class PassFolder:
 
 
 def files_named(texts: Iterator[str]) -> set[str]:
-    """Returns the names of the files that some summaries' texts stand in."""
+    """Returns the names of the files in the folder that summaries name in place of texts."""
     return {f"{text.removeprefix(FILED)}.z1" for text in texts if text.startswith(FILED)}

@@ -1,7 +1,7 @@
 """Where files lie: whether two locations are one place, and whether one lies inside another.
 
-A place can be written in many ways. Two that may be one count as one, and what lies inside another only by one way of
-reading it does not: both err on the side of deleting nothing.
+A place can be written in many ways. Two locations that may be one place count as one. A location counts as inside
+another only if every way of reading the two says so. Both rules err on the side of deleting nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PORTS = {"hdfs": ":8020", "webhdfs": ":9870"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A location in one way of writing it."""
+    """A location in its normal form, so that different ways of writing one place compare equal."""
 
     scheme: str
     authority: str
@@ -31,11 +31,11 @@ class Place:
 
 
 def place(location: str, decode: bool = True) -> Place:
-    """Return a location in one way of writing it.
+    """Return a location in its normal form.
 
     Args:
         location: as a table's metadata or a catalog's configuration has it.
-        decode: whether %2F and such stand for what they encode, as some libraries have it and others do not.
+        decode: whether to decode escapes such as %2F: some libraries do, others do not.
     """
     text = location.strip()
     if decode:
@@ -59,18 +59,18 @@ def place(location: str, decode: bool = True) -> Place:
 
 
 def inside(location: str, folder: str) -> bool:
-    """Return whether a location is a folder or lies inside it, however one reads the two."""
+    """Return whether a location is a folder or lies inside it, both with escapes decoded and as they are."""
     return all(place(folder, decode).holds(place(location, decode)) for decode in (False, True))
 
 
 def shared(one: str, other: str) -> bool:
-    """Return whether two locations are one place, or one lies inside the other, by any way of reading them."""
+    """Return whether two locations are one place or one lies inside the other, with escapes decoded or as they are."""
     readings = [(place(one, decode), place(other, decode)) for decode in (False, True)]
     return any(a.holds(b) or b.holds(a) for a, b in readings)
 
 
 def why_not(location: str, allowed: Iterable[str]) -> str:
-    """Return why nothing may be deleted at a location, empty when it may: it has to lie inside an allowed folder."""
+    """Return why nothing may be deleted at a location; empty when the location lies inside an allowed folder."""
     folders = list(allowed)
     if not place(location).parts:
         return f"its location {location} is no folder"

@@ -1,4 +1,4 @@
-"""Reading ahead, so that a distant storage's answer is on its way while rows that came before are worked on."""
+"""Reading ahead: while rows are worked on, the storage's answer with the next ones is already on its way."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Reading = TypeVar("Reading")
 Batch = TypeVar("Batch")
 
 AHEAD_BYTES = 16 * 1024 * 1024
-"""File bytes up to which files are begun at once; of larger ones the next is begun, and no other."""
+"""Bytes of files whose reading is begun at once; of larger files only the next one is begun."""
 AHEAD_FILES = 8
-"""Files that are begun at once at most: so many answers of a storage are waited for side by side."""
+"""Most files whose reading is begun at once: so many answers of a storage are waited for side by side."""
 
 
 def one_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Begins to read and returns the same batches, of which the next is always read while one is worked on.
+    """Returns the same batches; a thread reads the next one while the caller works on one. Reading begins at once.
 
     Args:
         batches: none of them is None.
     """
     reading = _one_ahead(batches)
-    # the None that comes first, so that the first batch is on its way before anybody asks for it
+    # takes the leading None, so that the first batch is on its way before anybody asks for it
     next(reading)
     return cast("Iterator[Batch]", reading)
 
@@ -48,7 +48,7 @@ def _one_ahead(batches: Iterator[Batch]) -> Iterator[Batch | None]:
 def files_ahead(
     files: Iterable[File], begin: Callable[[File], Reading], size: Callable[[File], int]
 ) -> Iterator[tuple[File, Reading]]:
-    """Yields each file with what reads it, after the files behind it were begun too.
+    """Yields each file with what reads it, once the reading of files behind it was begun too.
 
     Args:
         files: in the order in which they are wanted.
@@ -68,12 +68,12 @@ def files_ahead(
         while begun:
             yield begun.popleft()
     finally:
-        # what nobody wants any more goes, and with it the thread that reads it
+        # drops the readings that nobody wants any more, and with them the threads that read
         begun.clear()
 
 
 def contents_ahead(io: FileIO, files: Iterable[tuple[str, int]]) -> Iterator[bytes]:
-    """Yields all bytes of each file.
+    """Yields all bytes of each file in order; files behind it are read meanwhile.
 
     Args:
         io: reads them.
@@ -89,13 +89,13 @@ def contents_ahead(io: FileIO, files: Iterable[tuple[str, int]]) -> Iterator[byt
             for _, reading in files_ahead(files, lambda file: pool.submit(read, file[0]), lambda file: file[1]):
                 yield reading.result()
         except BaseException:
-            # nobody wants those that were begun
+            # nobody wants the files any more whose reading was begun
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
 class FetchedFile(InputFile):
-    """A file whose bytes were read already, for who wants to open it."""
+    """A file of pyiceberg's whose bytes were read already."""
 
     def __init__(self, location: str, content: bytes) -> None:
         super().__init__(location)
@@ -105,7 +105,7 @@ class FetchedFile(InputFile):
         return len(self._content)
 
     def exists(self) -> bool:
-        """Returns that it is there."""
+        """Returns True, as the bytes are there."""
         return True
 
     def open(self, seekable: bool = True) -> InputStream:
@@ -114,14 +114,14 @@ class FetchedFile(InputFile):
 
 
 class FetchedIO(FileIO):
-    """Hands out one file whose bytes were read already, whatever it is asked for."""
+    """A FileIO that gives one file whose bytes were read already, whichever location it is asked for."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__()
         self._content = content
 
     def new_input(self, location: str) -> InputFile:
-        """Returns the file."""
+        """Returns the file, for any location."""
         return FetchedFile(location, self._content)
 
     def new_output(self, location: str) -> OutputFile:
@@ -134,7 +134,7 @@ class FetchedIO(FileIO):
 
 
 def opened_ahead(io: FileIO, manifests: Iterable[ManifestFile]) -> Iterator[FileIO]:
-    """Yields what opens each manifest; the bytes of those behind it are on their way.
+    """Yields for each manifest a FileIO that has its bytes; the manifests behind it are read meanwhile.
 
     Args:
         io: the table's.

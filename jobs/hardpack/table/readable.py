@@ -1,4 +1,4 @@
-"""Can a table be cleaned, whatever its columns are mapped to: read by Spark, which checks passes, and by Arrow?"""
+"""Checks that a table can be read by Spark, which checks passes, and by Arrow, whatever its columns are mapped to."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ UNREADABLE: dict[type[IcebergType], str] = {
     TimeType: "times of day as text or long", TimestampNanoType: NANOS, TimestamptzNanoType: NANOS,
     GeometryType: "shapes as binary", GeographyType: "shapes as binary",
 }  # fmt: skip
-"""Types that Spark has not, for whose sake Iceberg refuses it the whole table, or that Arrow does not read; and what
-can stand in their place."""
+"""Types that make a table unreadable, and what can stand in their place. Spark lacks the type, so that Iceberg refuses
+it the whole table, or Arrow does not read it."""
 RESERVED = {"_file", "_pos", "_deleted", "_spec_id", "_partition"}
-"""Names that Iceberg keeps for what it tells of a row (MetadataColumns), so that its Spark reader refuses a table with
-such a column."""
+"""Names of Iceberg's metadata columns (MetadataColumns). Its Spark reader refuses a table with a column of such a
+name."""
 ROW_LINEAGE = ("_row_id", "_last_updated_sequence_number")
-"""Names of the two columns of a row's lineage, which tables of format v3 write into their files."""
+"""Names of the two columns of row lineage, which tables of format v3 write into their files."""
 
 
 def check_readable(table: Table) -> None:
-    """See that a table's columns and specs are such as Spark and pyiceberg can read.
+    """Checks that Spark, Arrow and pyiceberg can read a table's columns and partition specs.
 
     Args:
         table: as pyiceberg loaded it.
 
     Raises:
-        BadInput: naming the first thing that is not.
+        BadInput: one of them cannot; the message names the first column or partition field that is in the way.
     """
     name, schema = table_name(table), table.schema()
     _check_types(name, schema)

@@ -1,7 +1,7 @@
 """Named readers of a table: how far each has come in each log, in table properties `hardpack.reader.NAME:LOG`.
 
 A reader is whoever has to see the deletes: a consumer group of the topic, a Spark stream of the table, a nightly job.
-A property is of one reader and one log, so that of two that are recorded at once none is lost.
+Each property holds the position of one reader in one log, so that two recorded at once do not overwrite each other.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class Position(BaseModel):
 
     version: Literal[1] = 1
     offset: Offset
-    """At which it goes on."""
+    """The offset at which the reader goes on."""
     at: int
     """When this was recorded, ms."""
     source: str = ""
-    """Where it was taken from; empty where somebody gave it."""
+    """Where the position was read; empty where a person gave it."""
 
 
 class ReaderOfLog(NamedTuple):
-    """Who reads what."""
+    """A named reader, and a log that it reads."""
 
     reader: str
     log: str
 
 
 def property_of(table: str, name: str, log: str) -> str:
-    """Returns the property that a reader's position in a log stands in.
+    """Returns the name of the table property that holds a reader's position in a log.
 
     Raises:
-        BadInput: the name has other characters than a reader's may have.
+        BadInput: the reader's name has characters that it may not have.
     """
     if not NAME.fullmatch(name):
         raise BadInput(f"{table}: {name!r} cannot be a reader's name, expected letters, digits, dots and hyphens.")
@@ -55,22 +55,22 @@ def property_of(table: str, name: str, log: str) -> str:
 
 
 def properties_of(properties: Mapping[str, str], name: str) -> list[str]:
-    """Returns the properties that a reader's positions stand in, whether or not they can be read."""
+    """Returns the names of the table properties that hold a reader's positions, whether or not they can be read."""
     return [key for key in properties if key.startswith(f"{PREFIX}{READER}{name}:")]
 
 
 def is_position(key: str) -> bool:
-    """Returns whether a reader's position stands in a property."""
+    """Returns whether a table property holds a reader's position."""
     return key.startswith(PREFIX + READER)
 
 
 def at_the_start(properties: Mapping[str, str], logs: Iterable[str], now: int) -> dict[str, str]:
-    """Returns properties that record each named reader where logs may begin.
+    """Returns table properties that put each named reader at offset 0 of some logs.
 
     Args:
         properties: the table's, which have the readers' names.
-        logs: which the table has now.
-        now: when that is, ms.
+        logs: names of the logs that the table has now.
+        now: the time to record, ms since the epoch.
     """
     names = {key.removeprefix(PREFIX + READER).partition(":")[0] for key in properties if is_position(key)}
     begin = Position(offset=0, at=now).model_dump_json()
@@ -101,12 +101,12 @@ def read_positions(table: str, properties: Mapping[str, str]) -> Iterator[tuple[
 
 
 def slowest_readers(table: str, properties: Mapping[str, str], settings: Settings) -> dict[str, SlowestReader]:
-    """Returns for each log the named reader that is furthest back; nothing where tombstones wait for nobody.
+    """Returns for each log the named reader that is furthest back; empty where tombstones wait for no reader.
 
     Args:
         table: its name, for messages.
         properties: the table's.
-        settings: tell whether tombstones wait, and how long.
+        settings: say whether tombstones wait for readers, and how long.
 
     Raises:
         BadInput: a property cannot be read.

@@ -1,4 +1,4 @@
-"""What is said to people holds no credential: struck out by value where it is known, by form everywhere."""
+"""Strikes credentials out of what is said to people: by value where one is known, by form everywhere."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SECRET = re.compile(
     r"|(access|account|api|private|encryption).?key|(^|[^a-z])(sig|sas)($|[^a-z])",
     re.IGNORECASE,
 )
-"""What the name of a setting or parameter has in it when its value is a credential; also Spark's redaction pattern."""
+"""Matches the name of a setting or parameter whose value is a credential; also Spark's redaction pattern."""
 HEADER = "header."
-"""Begins settings that are sent as headers to a REST catalog: a gateway may take any of them for a key."""
+"""How settings begin that are sent to a REST catalog as headers. Any of them may be a gateway's key."""
 LEAST = 6
-"""Characters from which on a value counts as a credential though its name is no credential's."""
+"""Characters from which on a value counts as a credential by where it stands, though its name does not say so."""
 STRUCK = "***"
 
 # each with a bound, as a message may be a megabyte that somebody chose
@@ -41,14 +41,14 @@ _FORMS = re.compile(
     r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bhf_[A-Za-z0-9]{20,}|\bya29\.[A-Za-z0-9_\-.]+",
     re.DOTALL,
 )
-"""Private keys, JSON web tokens, and tokens that say by their beginning whose they are."""
+"""Matches private keys, JSON web tokens, and tokens whose beginning says what they are."""
 
 _known: dict[str, None] = {}
 _MOST_KNOWN = 1000
 
 
 def remember_secrets(properties: Mapping[str, object]) -> None:
-    """Strike the credentials of these catalog properties out of all that is said from now on in this process."""
+    """Let `redacted` strike out the credentials of these catalog properties from now on, in this process."""
     _known.update(dict.fromkeys(_secrets(properties)))
     while len(_known) > _MOST_KNOWN:
         del _known[next(iter(_known))]
@@ -101,7 +101,7 @@ def _secrets(properties: Mapping[str, object], by_place: bool = False) -> Iterat
     for name, value in properties.items():
         named, placed = bool(SECRET.search(name)), by_place or name.startswith(HEADER)
         if isinstance(value, Mapping):
-            # what an authentication of the user's own is given may be called anything
+            # settings of an authentication of the user's own may have any name
             yield from _secrets(value, named or placed or name == "custom")
             continue
         text = str(value)

@@ -16,26 +16,26 @@ class LogColumn:
     field_id: int
     field_type: IcebergType
     path: tuple[str, ...]
-    """Its name, below the names of the structs around it."""
+    """The names of the structs around it, the outermost first, and then its own name."""
     required: bool = False
-    """Whether no row lacks it, nor a struct around it."""
+    """Whether every row has a value in it: the field and all structs around it are required."""
     has_default: bool = False
-    """Whether rows of files without it have a value all the same."""
+    """Whether rows of a file that lacks the column have a value in it all the same, as by an initial default."""
 
     @property
     def name(self) -> str:
-        """Its name as Iceberg has it, with dots between."""
+        """The path as Iceberg writes it, with dots between."""
         return ".".join(self.path)
 
 
 def _column(field: NestedField, around: tuple[str, ...], required: bool) -> LogColumn:
-    """Returns a field below structs of these names, which no row lacks where these are required."""
+    """Returns a field as a column. `around` names the structs around it, `required` says whether all of them are."""
     has_default = field.initial_default is not None
     return LogColumn(field.field_id, field.field_type, (*around, field.name), required and field.required, has_default)
 
 
 def _fields(fields: tuple[NestedField, ...], path: tuple[str, ...] = (), required: bool = True) -> Iterator[LogColumn]:
-    """Yields all fields but those inside lists and maps, of which a row may have any number."""
+    """Yields all fields, those of structs too. Fields inside lists and maps are left out: a row may have any number."""
     for one in fields:
         column = _column(one, path, required)
         yield column
@@ -44,7 +44,9 @@ def _fields(fields: tuple[NestedField, ...], path: tuple[str, ...] = (), require
 
 
 def find_column(schema: Schema, name: str) -> LogColumn | None:
-    """Returns the column, or field of structs, of a name; a column whose own name has dots comes first.
+    """Returns the column, or field of structs, with a name; None where there is none.
+
+    A column whose own name has dots comes before a field in structs.
 
     Args:
         schema: the table's.
@@ -65,17 +67,17 @@ def _called(
 
 
 def column_by_id(schema: Schema, field_id: int) -> LogColumn | None:
-    """Returns the column, or field of structs, of a field id.
+    """Returns the column, or field of structs, with a field id; None where there is none.
 
     Args:
         schema: the table's.
-        field_id: which never changes its meaning.
+        field_id: Iceberg's, which never changes its meaning.
     """
     return next((column for column in _fields(schema.fields) if column.field_id == field_id), None)
 
 
 def separate_names(schema: Schema, names: str) -> list[str]:
-    """Returns the names of columns that stand in a setting with commas between; a column's own name may have some.
+    """Splits a setting that names columns with commas between. A column whose own name has commas stays whole.
 
     Args:
         schema: the table's.
@@ -85,7 +87,7 @@ def separate_names(schema: Schema, names: str) -> list[str]:
 
 
 def leaves(column: LogColumn) -> list[LogColumn]:
-    """Returns the column itself, of a struct the fields in it."""
+    """Returns the column itself or, of a struct, the fields in it that are no structs."""
     if not isinstance(column.field_type, StructType):
         return [column]
     inside = _fields(column.field_type.fields, column.path, column.required)
@@ -93,14 +95,16 @@ def leaves(column: LogColumn) -> list[LogColumn]:
 
 
 def existing_column(schema: Schema, name: str) -> LogColumn:
-    """Returns the column, or field of structs, of a name; a column whose own name has dots comes first.
+    """Returns the column, or field of structs, with a name.
+
+    A column whose own name has dots comes before a field in structs.
 
     Args:
         schema: the table's.
         name: with dots between the names of structs and fields.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such column or field.
     """
     if (column := find_column(schema, name)) is None:
         raise ValueError(f"there is no column {name!r}")

@@ -1,4 +1,4 @@
-"""Which snapshots a table can do without: old ones that no writer finds its way back by."""
+"""Which snapshots a table can do without: old ones by which no writer looks up how far it is."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from hardpack.table.numeric_properties import whole_number
 MAX_AGE = "history.expire.max-snapshot-age-ms"
 MIN_KEPT = "history.expire.min-snapshots-to-keep"
 SILENT_MS = 30 * DAY_MS
-"""A writer that has written nothing for so long is taken to be gone."""
+"""Time in ms: a writer without a commit for so long is taken to be gone."""
 TOGETHER = (("flink.job-id", "flink.operator-id"), ("spark.sql.streaming.queryId",))
-"""Flink's committer and Spark's streaming write look for their last checkpoint or epoch by the values of these."""
+"""Entries by whose values Flink's committer and Spark's streaming write look up their last checkpoint or epoch."""
 EVERYBODYS = frozenset(
     {"spark.app.id", "engine-name", "engine-version", "app-id", "iceberg-version", "environment-context"}
 )
-"""Names that say who wrote a snapshot, and nothing of how far it is."""
+"""Entries that say which engine wrote a snapshot, and nothing of how far a writer is."""
 ICEBERGS = ("added-", "deleted-", "removed-", "total-", "changed-", "manifests-", "entries-", "partitions.", "trino_")
-"""How names begin that count what a snapshot did (SnapshotSummary), and those of engines of the same kind."""
+"""Prefixes of the entries that count what a snapshot did (SnapshotSummary), and of like entries of engines."""
 OTHERS = frozenset(
     {"partition-summaries-included", "replace-partitions", "wap.id", "published-wap-id", "source-snapshot-id"}
 )
 
 
 def expire_before(table: Table, now: int) -> int:
-    """Snapshots from this time on stay, ms since the epoch.
+    """Returns the time from which on snapshots stay, ms since the epoch.
 
-    Those older than the table's own `history.expire.max-snapshot-age-ms` (Iceberg's default: five days) may go, except
+    Snapshots older than the table's own `history.expire.max-snapshot-age-ms` (Iceberg's default: five days) may expire,
+    except
 
-    - what was the current snapshot at any time of the last day: a pass may be working from it;
+    - those that were the current snapshot at any time of the last day: a pass may be working from one;
     - the newest with each thing that a writer noted in a summary, as sinks do to know how far they are.
 
     Args:
-        table: as it was loaded.
+        table: as pyiceberg loaded it.
         now: ms since the epoch.
 
     Raises:
@@ -60,9 +61,9 @@ def least_kept(table: Table) -> int:
 
 
 def _last_of_each_writer(table: Table, now: int) -> Iterator[Snapshot]:
-    """Yields the newest snapshot with each thing that a writer noted.
+    """Yields, for each thing that writers note in summaries, the newest snapshot that has it.
 
-    All branches are looked at, as a sink may commit to its own.
+    Snapshots of all branches are searched, as a sink may commit to its own. Writers that are gone are left out.
     """
     seen: set[str] = set()
     for snapshot in sorted(table.snapshots(), key=lambda s: s.timestamp_ms, reverse=True):
@@ -73,7 +74,7 @@ def _last_of_each_writer(table: Table, now: int) -> Iterator[Snapshot]:
 
 
 def _notes(summary: Mapping[str, str]) -> Iterator[str]:
-    """Yields what writers noted in a summary: by name or, where one name serves several, by name and value."""
+    """Yields what writers noted in a summary: an entry's name or, where several writers share it, name and value."""
     rest = set(summary)
     for names in TOGETHER:
         if names[0] in summary:

@@ -1,4 +1,4 @@
-"""The state inside the table: property `hardpack.state`, versioned; short as JSON, long as the same JSON packed."""
+"""The state of a table's logs, in table property `hardpack.state`: versioned JSON, packed where it is long."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ STATE_PROPERTY = "hardpack.state"
 PASS_SUMMARY = "hardpack.pass"
 PLAN_SUMMARY = "hardpack.plan"
 VERSION, WITHOUT_REPLACED, WITHOUT_TRUST, WITHOUT_FURTHER = 6, 5, 4, 3
+"""The versions that are written. One named `WITHOUT_…` is for states that have no such field, nor newer ones."""
 MOST_PAUSES = 1_000_000
 FEW_LOGS = 32
-"""Logs from which on each field stands in one list; fewer stand each by itself, for people to read."""
+"""Number of logs from which on the text has one list per field. Fewer have an entry each, which people can read."""
 MOST_TEXT = 512 * 1024
-"""Characters of a state from which on it does without layouts, which a log can do without; see `write_state`."""
+"""Characters of a packed text. A longer one leaves out layouts, without which a log works too; see `write_state`."""
 Long = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 def read_state(table: str, properties: Mapping[str, str]) -> dict[str, LogState]:
-    """Reads the state of every log the table has state for, by the text of its partition value.
+    """Reads the state of each log that has one, by the text of the log's partition value.
 
     Args:
         table: its name, for messages.
         properties: of the table, or of a snapshot's summary; of this version or an earlier one.
 
     Raises:
-        BadInput: the property is not ours or of a later version.
+        BadInput: hardpack did not write the property, or a later version did.
     """
     raw = properties.get(STATE_PROPERTY)
     if raw is None:
@@ -60,13 +61,13 @@ def read_state(table: str, properties: Mapping[str, str]) -> dict[str, LogState]
 
 
 def write_state(logs: Mapping[str, LogState]) -> str:
-    """Writes the property's text for a table's logs; what was written reads as it was given.
+    """Returns the property's text for the states of a table's logs, once it was read back as a check.
 
-    Long texts are packed. A packed text that is still longer than half a megabyte leaves out layouts: the logs'
-    segments are then their files, and what Kafka's cleaner would have merged is not merged on paper.
+    Long texts are packed. A packed text that is still longer than half a megabyte leaves out the layouts. The segments
+    of the logs are then their files, and those that Kafka's cleaner would have merged no longer count as one.
 
     Raises:
-        BadInput: a number in a state is no long.
+        BadInput: a number in a state is no long, or the text does not read back as the states.
     """
     text = packed(_text(logs))
     if len(text) > MOST_TEXT:
@@ -79,7 +80,7 @@ def write_state(logs: Mapping[str, LogState]) -> str:
 
 def _text(logs: Mapping[str, LogState]) -> str:
     entries = {name: log_to_json(state) for name, state in sorted(logs.items())}
-    # what says nothing that is new is written so that older versions read it
+    # the lowest version that has the fields in use, so that older versions of hardpack can read it
     further = any(state.seen and state.seen.further for state in logs.values())
     trust = any(state.trusted_to for state in logs.values())
     replaced = any(state.replaced for state in logs.values())
@@ -96,13 +97,13 @@ def state_of(logs: Mapping[str, LogState], partition: Partition) -> LogState:
 
 
 def seen_by_reading(table: Table, snapshot: int) -> SeenCommits:
-    """Returns what a pass sees that reads this snapshot and has made none of its own yet; see `made_by`."""
+    """Returns the commits that a pass over this snapshot has seen before it commits itself; see `made_by`."""
     commit = table.snapshot_by_id(snapshot)
     return SeenCommits(commit.sequence_number or 0 if commit else 0)
 
 
 def made_by(state: LogState, snapshot: SnapshotRef) -> LogState:
-    """Returns the state that a pass leaves, once its snapshot is known."""
+    """Returns the state that a pass leaves, completed by the snapshot that the pass made."""
     seen = state.seen
     if seen and not seen.made:
         seen = seen._replace(made=snapshot.sequence_number)
@@ -110,39 +111,39 @@ def made_by(state: LogState, snapshot: SnapshotRef) -> LogState:
 
 
 def state_with_history(view: LogView, sequence: int, at: int | None = None) -> LogState:
-    """Returns the state of a log with what history says of it up to a commit, which may then expire.
+    """Returns a log's state with what history tells of the log up to a commit, so that this history may expire.
 
     Args:
         view: the log at that commit.
         sequence: the commit's sequence number.
-        at: the commit's snapshot, where no file is written of which it tells.
+        at: id of the commit's snapshot; None where this tells of files that the pass itself writes.
     """
     if view.state.snapshot is None and view.state.seen is None:
         return view.state
     if (before := view.state.unseen) and before.known_at is None and before.late_from is not None:
-        # what a full map left of late rows stands in files of the pass, which count as seen
+        # late rows that a full offset map left over stand in files of that pass, which history counts as seen
         at = None
     unseen = Unseen(view.unseen_from, view.late_from, sequence, at)
     return replace(view.state, unseen=unseen, seen=_with_rewrites(view), log_end=view.log_end)
 
 
 def _with_rewrites(view: LogView) -> SeenCommits | None:
-    """Returns what passes have seen, and the commits that have only brought it anew.
+    """Returns the commits that passes have seen, and later ones that brought only seen rows anew and rows of the head.
 
-    `Unseen` tells of all files together, so that these would count as late beside late rows, or after a rollback to
-    where it does not hold, once nothing else tells of them.
+    `Unseen` has one offset for all files of a log. Once a rewrite's commit has expired, `Unseen` alone would make its
+    files late beside late rows, or after a rollback to where it does not hold.
     """
     seen = view.state.seen
     if seen is None:
         return None
     there = {file.file_sequence_number for file in view.files}
-    # those up to the last commit of a pass are its own
+    # further commits up to the last one of the pass are its portions
     kept = {n for n in seen.further if n <= seen.last or n in there}
     return seen._replace(further=tuple(sorted(kept | set(view.rewrites))))
 
 
 def log_to_json(state: LogState) -> dict[str, Any]:
-    """Returns one log's state as JSON data; what says nothing is left out."""
+    """Returns one log's state as JSON data; fields that are None or empty are left out."""
     last, unseen = state.last_clean, state.unseen
     entry = {
         "checkpoint": state.checkpoint,
@@ -183,7 +184,7 @@ def _stepped(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class _AnyEntry(BaseModel):
-    """What one log's state has in every version."""
+    """The fields of one log's state that all versions have."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -216,7 +217,7 @@ class _Entry(_AnyEntry):
 
 
 class _LastCleanV1(BaseModel):
-    """What version 1 told of the last phase one, without what nobody asks for any more."""
+    """What version 1 recorded of a log's last phase one, without the fields that are no longer used."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -253,7 +254,7 @@ _VERSIONS: TypeAdapter[_State | _StateV1] = TypeAdapter(Annotated[_State | _Stat
 
 
 def _log_of(entry: _AnyEntry) -> LogState:
-    """Returns what every version tells of a log, by the names of now."""
+    """Returns a state with those fields that all versions have."""
     return LogState(
         markers=tuple((ms, tuple(accumulate(offsets))) for ms, offsets in entry.markers),
         layout=tuple(accumulate(entry.layout)),
@@ -292,10 +293,10 @@ def _log_from(entry: _Entry) -> LogState:
 
 
 def _migrated(entry: _EntryV1) -> LogState:
-    """Returns the state that version 1 meant.
+    """Returns the state that an entry of version 1 stands for.
 
-    Its start of a log was that of the rows which the first pass met, as often as what retention had left, and rows that
-    were put before it are no less the log's. So it is not taken over; retention sets its own again.
+    The start of the log is not taken over; retention sets it again. In version 1 it was either what retention had left
+    or merely the first row that the first pass met. Rows that came before such a row belong to the log all the same.
     """
     last = entry.last_clean
     horizons = () if last.horizon_up_to is None else (last.horizon_up_to,)

@@ -1,7 +1,7 @@
 """The state of many logs as one list per field: equal and near numbers stand beside each other, which packs to half.
 
-Offsets are told by their distance from the checkpoint, and horizons by their place in one list of all times. Logs that
-one pass cleaned share their times, so of a horizon little more than its distance is left to pack.
+Offsets are written as distances from the checkpoint, and the times of horizons as places in one list of all times.
+Logs that one pass cleaned share their times, so little more than a horizon's distance is left to pack.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 BY_FIELD = re.compile(r'\{\s*"version":\s*\d+,\s*"columns":')
-"""How a text with a list for each field begins; a log may be called `columns` too."""
+"""Matches the beginning of a text with one list per field. Only the beginning counts: a log may be called `columns`."""
 Entry = dict[str, Any]
-"""What `state.log_to_json` gives of one log."""
+"""The state of one log as JSON data, as `state.log_to_json` returns it."""
 
 
 def columns_of(entries: Mapping[str, Entry]) -> Entry:
-    """Returns the entries of a table's logs, field by field; `entries_of` gives them back."""
+    """Returns the entries of a table's logs with one list per field; `entries_of` turns that back."""
     times = sorted({ms for entry in entries.values() for _, ms in entry.get("horizons", ())})
     places = {ms: place for place, ms in enumerate(times)}
     rows = [_related(entry, places) for entry in entries.values()]
@@ -29,12 +29,12 @@ def columns_of(entries: Mapping[str, Entry]) -> Entry:
 
 
 def entries_of(stored: Entry) -> dict[str, Entry]:
-    """Returns the entries by the logs' names.
+    """Returns each log's entry, by the log's name, from data with one list per field.
 
-    Texts without a list of times are of version 2 and have the fields as they are.
+    Data without a list of times are of version 2: their fields stand as in the entries.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: the data have another form.
     """
     try:
         columns, names, times = stored["columns"], stored["logs"], stored.get("times")
@@ -47,7 +47,7 @@ def entries_of(stored: Entry) -> dict[str, Entry]:
 
 
 def steps(numbers: Iterable[int], before: int = 0) -> list[int]:
-    """Returns the numbers as the first's distance from `before` and the steps between them, which take fewer digits."""
+    """Returns the differences between neighbouring numbers, the first from `before`: they take fewer digits."""
     return [number - last for last, number in pairwise((before, *numbers))]
 
 
@@ -58,7 +58,7 @@ def _related(entry: Entry, places: Mapping[int, int]) -> Entry:
         row["end"] -= origin
     if horizons := row.pop("horizons", None):
         ends = list(accumulate(step for step, _ in horizons))
-        # the last horizon mostly ends where the checkpoint stands
+        # from the last one back, as that mostly ends where the checkpoint stands
         row["horizon_ends"] = steps(reversed(ends), origin)
         row["horizon_times"] = steps([places[ms] for _, ms in horizons])
     return row
@@ -76,12 +76,12 @@ def _absolute(row: Entry, times: Sequence[int]) -> Entry:
 
 
 def as_entries(text: str) -> str:
-    """Returns the text with an entry for each log, where it has a list for each field.
+    """Returns a state's text with one entry per log, made from one list per field where the text has these.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: a text with one list per field is damaged.
     """
-    # the cheap look spares parsing twice what a table of few logs has
+    # the text of a table of few logs would else be parsed twice
     if not BY_FIELD.match(text):
         return text
     stored = json.loads(text)

@@ -1,7 +1,7 @@
 """Credentials that a REST catalog lends for one table, renewed wherever the table's files are read or written.
 
-A pass may last longer than they do, and Spark's tasks hold a copy from its beginning. A stream that is open keeps those
-it was opened with, as Arrow's file systems know no others: MARGIN is what is left to it at least.
+A pass may last longer than the credentials, and Spark's tasks hold a copy from the pass's beginning. An open stream
+keeps those that it was opened with, as Arrow's file systems know no others: it has MARGIN at least until they end.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LENT = ("s3.session-token", "s3.access-key-id", "gcs.oauth2.token", "adls.sas-token")
-"""Properties, or what they begin with, that tell lent credentials."""
+"""Properties that hold lent credentials, or what their names begin with."""
 STORES = ("s3.", "gcs.", "adls.", "client.")
 EXPIRES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms")
-"""Properties, or what they begin with, that tell when lent credentials end, ms since the epoch."""
+"""Properties that tell when lent credentials end, ms since the epoch, or what their names begin with."""
 MARGIN = 5 * 60
-"""Seconds before that at which new ones are asked for."""
+"""Seconds before credentials end at which new ones are asked for."""
 UNTOLD = 10 * 60
-"""Seconds after which they are asked for where the catalog does not say when they end: no service lends for less."""
+"""Seconds until new credentials are asked for where no end of them is told: no service lends for less."""
 AGAIN = 30
-"""Seconds between tries that fail."""
+"""Seconds from a try that failed to the next one."""
 
 _renewing: dict[tuple[str, ...], Lock] = defaultdict(Lock)
-"""By catalog and table, so that a catalog that does not answer holds up no other's tables."""
+"""Locks by catalog and table, so that a catalog that does not answer holds up no other's tables."""
 _known: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
-"""By catalog and table when to ask again, and what this process was lent last: each task unpickles its own FileIO."""
+"""When to ask again and what was lent last, by catalog and table: each task of a process unpickles its own FileIO."""
 
 
 def renewed(table: Table) -> FileIO:
     """Returns the table's FileIO; where its catalog lends credentials, one that renews them."""
     catalog, given = table.catalog, table.io.properties
-    # by name, as the module takes long to import and other catalogs need it not
+    # compared by name, as the module takes long to import and other catalogs do not need it
     if all(kind.__name__ != "RestCatalog" for kind in type(catalog).__mro__):
         return table.io
     own = {key: value for key, value in given.items() if key.startswith(LENT)}
     if all(catalog.properties.get(key) == value for key, value in own.items()):
         return table.io
     name = (catalog.name, *table.name())
-    # the class of the FileIO is the catalog's to choose
+    # the catalog chooses the class of the FileIO, and the table does not
     chosen = {key: value for key, value in given.items() if key != PY_IO_IMPL or catalog.properties.get(key) == value}
     return RenewedIO(name, catalog.properties, chosen, table.metadata_location)
 
 
 class RenewedIO(FileIO):
-    """A FileIO that asks its REST catalog for credentials before those it has come to their end.
+    """A FileIO that asks its REST catalog for new credentials before the present ones end.
 
     Args:
         name: of the catalog and, part by part, the table.
@@ -94,7 +94,7 @@ class RenewedIO(FileIO):
         self._fresh().delete(location)
 
     def _fresh(self) -> FileIO:
-        # threads that read ahead come at once, and one of them asks for all
+        # threads that read ahead come at once; one of them asks for all
         with _renewing[self._name]:
             if self._clock() >= self._due:
                 self._renew()
@@ -108,7 +108,7 @@ class RenewedIO(FileIO):
             try:
                 properties = self.properties | self._lent()
                 due = _due(properties, self._clock())
-            except Exception as error:  # whatever it is, those at hand may still serve; if not, the storage says so
+            except Exception as error:  # whatever it is, the present ones may still serve; if not, the storage says so
                 log.warning("no new credentials for %s: %s", ".".join(self._name), type(error).__name__)
                 self._due = self._clock() + AGAIN
                 return
@@ -120,7 +120,7 @@ class RenewedIO(FileIO):
 
         class Lender(GuardedRestCatalog):
             def _response_to_table(self, _: object, response: Any) -> Any:
-                # not what else the table's properties say: they are written by whoever may change the table
+                # the table's own properties are left out: whoever may change the table can write them
                 lent = self._resolve_storage_credentials(response.storage_credentials, response.metadata_location)
                 return {**response.config, **lent}
 
@@ -129,7 +129,7 @@ class RenewedIO(FileIO):
             if credentials := dict(catalog.load_credentials(self._name[1:], self._location)):
                 return credentials
         except NotImplementedError:
-            # an older server, which lends with the table alone
+            # an older server lends credentials only together with the table
             pass
         loaded: Any = catalog.load_table(self._name[1:])
         return {key: value for key, value in loaded.items() if key.startswith(STORES)}
