@@ -11,16 +11,18 @@ from hardpack.operations.adopt import adopt
 from hardpack.operations.readers import Positions
 from hardpack.rules.model import LogState, SnapshotRef
 from hardpack.rules.reference.cleaner import Row
+from hardpack.rules.settings import Settings
 from hardpack.table.columns import settings_of
 from hardpack.table.history import trusted_states
 from hardpack.table.layout import FIELDS
 from hardpack.table.log_views import read_logs
+from hardpack.table.manifests import ManifestReader
 from hardpack.table.readers import read_positions
 from hardpack.table.state import STATE_PROPERTY, write_state
 from pyiceberg.manifest import FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import IdentityTransform, TruncateTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, TimestampType
 
 from tests.layouts import TOPICS
@@ -123,6 +125,19 @@ def test_topics_that_share_a_partition_number_are_no_log(divided):
     write(divided, "payments", [0, 1, 2])
     with pytest.raises(BadInput, match="partition field 'topic' separates rows of log 0 that have the same offsets"):
         adopt(session_of(divided.refresh()), {})
+
+
+def test_a_second_field_of_the_same_column_counts_no_file_twice(divided):
+    """Else each row would stand twice, in the partition of its topic and in that of the topic's first letter."""
+    write(divided, "orders", [0, 1, 2])
+    table = divided.refresh()
+    spec, reader = table.spec(), ManifestReader(table, Settings())
+    log, topic = spec.fields
+    # pyiceberg writes no such table without a further package
+    letter = PartitionField(topic.source_id, log.field_id, TruncateTransform(1), "letter")
+    reader.specs = {spec.spec_id: PartitionSpec(letter, topic, spec_id=spec.spec_id)}
+    found = reader.beside(table.current_snapshot().manifests(table.io), topic.source_id)
+    assert [value for _, value, _ in found] == ["orders"]
 
 
 def test_one_log_over_several_partitions_is_a_log(divided):

@@ -217,8 +217,8 @@ class ManifestReader:
     def beside(self, manifests: Iterable[ManifestFile], source: int) -> Iterator[tuple[Partition, Any, DataFile]]:
         """Yields log, partition value and file of each live entry; `source` is the field id of the value's column."""
         for manifest in manifests:
-            fields = self.specs[manifest.partition_spec_id].fields
-            for at in [i for i, f in enumerate(fields) if f.source_id == source]:
+            fields = enumerate(self.specs[manifest.partition_spec_id].fields)
+            for at in [i for i, f in fields if f.source_id == source and isinstance(f.transform, IdentityTransform)]:
                 entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
                 self.ask_footers(manifest, entries)
                 for entry in entries:
