@@ -105,7 +105,7 @@ class SimJvmTable:
             tab = self.tab
             if tab.meta.table_uuid != self.uuid:
                 raise CommitUnknown(f"{self.name}: another table has this name now.")
-            remove, add, vectors = [str(f) for f in change.remove], list(change.add), list(change.vectors)
+            remove, add, vectors = [str(f) for f in change.remove], list(change.add), list(change.delete_files)
             hides = {data for vector in vectors for data in tab.store.positions[vector.file_path]}
             self._validate(base, {*remove, *hides})
             operation = _operation(change, remove, add)
@@ -198,7 +198,7 @@ class SimJvmTable:
 
 
 def _operation(change: Any, remove: list[str], add: list[Any]) -> str:
-    if change.vectors:
+    if change.delete_files:
         return "overwrite" if add else "delete"
     if not remove and not add:
         return "append"

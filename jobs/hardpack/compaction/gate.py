@@ -93,7 +93,7 @@ def promise(entry: LogReport, sample: GateSample | None = None, ended: bool = Tr
     name, sampled = entry.name, dict[str, Any]()
     if sample and sample.sample:
         counted = [entry.rows_before, entry.rows_after]
-        passed = [list(r) for r in sample.passed.get(name, ())]
+        passed = [list(r) for r in sample.passed_over.get(name, ())]
         sampled = {"counted": counted, "share": sample.sample.share, "passed": passed}
     return sampled | {
         "partition": name,

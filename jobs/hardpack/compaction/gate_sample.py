@@ -31,7 +31,7 @@ class GateSample:
 
     sides: Sequence[Side]
     sample: Sample | None
-    passed: Mapping[str, Sequence[Range]] = field(default_factory=dict)
+    passed_over: Mapping[str, Sequence[Range]] = field(default_factory=dict)
     """By partition the offset ranges, both ends inclusive, from which a sample read no file."""
 
 

@@ -103,7 +103,7 @@ def _commit(
         add=staged.java_files,
         properties=properties,
         summary={PLAN_SUMMARY: work.request.plan_summary, **summary},
-        vectors=staged.java_vectors,
+        delete_files=staged.java_vectors,
         replaced=[delete for path in choice.hide for delete in session.jvm.lying_on(tasks[path])],
         among=work.columns.log.among(log.view.partition for log in work.logs),
         rewrites=work.settings.commit_operation == "replace",

@@ -115,7 +115,7 @@ class ContentFile:
         metrics = self.column_metrics(columns.value.field_id) if columns.value else (0, None, None)
         return columns.tombstones(self.rows, *metrics)
 
-    def deletes(self, location: str, size: int, rows: int, blob: tuple[int, int] | None = None) -> ContentFile:
+    def delete_file(self, location: str, size: int, rows: int, blob: tuple[int, int] | None = None) -> ContentFile:
         """Makes the `ContentFile` of a delete file that lies on this data file alone.
 
         Args:

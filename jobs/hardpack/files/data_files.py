@@ -100,7 +100,7 @@ class DataFiles:
         return Throttle(self.rate)
 
     @cached_property
-    def written(self) -> Schema:
+    def written_schema(self) -> Schema:
         """The schema of files written here: on format v3 with the lineage columns."""
         if self.format_version < 3:
             return self.schema
@@ -130,7 +130,7 @@ class DataFiles:
         """Begins to read all columns of all rows, with each row's lineage where the format has it."""
         if self.format_version < 3:
             return self.rows(file, self.schema)
-        return _with_lineage(file, self.rows(file, self.written))
+        return _with_lineage(file, self.rows(file, self.written_schema))
 
     def rows(
         self,

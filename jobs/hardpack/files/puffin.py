@@ -169,7 +169,7 @@ def write_vectors(files: DataFiles, dead: Mapping[str, BitMap], data: Mapping[st
     with files.created(location) as stream:
         stream.write(bytes(out))
     named = zip(dead.items(), places, strict=True)
-    return [data[path].deletes(location, len(out), len(positions), place) for (path, positions), place in named]
+    return [data[path].delete_file(location, len(out), len(positions), place) for (path, positions), place in named]
 
 
 def _blob(positions: BitMap) -> bytes:

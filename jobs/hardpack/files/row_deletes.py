@@ -141,4 +141,4 @@ def _delete_file(files: DataFiles, file: ContentFile, positions: BitMap) -> Cont
     location = files.new_location(f"hardpack-{uuid.uuid4()}-deletes.parquet")
     with files.created(location) as stream:
         pq.write_table(rows, stream, compression="zstd", write_page_checksum=True)
-    return file.deletes(location, len(files.io.new_input(location)), len(positions))
+    return file.delete_file(location, len(files.io.new_input(location)), len(positions))

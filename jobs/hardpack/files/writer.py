@@ -48,7 +48,7 @@ def write_files(
 
     Args:
         files: the table's.
-        rows: batches with the columns of `files.written`.
+        rows: batches with the columns of `files.written_schema`.
         like: a file of the same partition and spec.
         target_bytes: size at which a file ends and the next begins.
     """
@@ -67,10 +67,10 @@ class _Writing:
     def __init__(self, files: DataFiles, like: ContentFile, target_bytes: int) -> None:
         self.files, self.like, self.target = files, like, target_bytes
         self.model = FileFormatFactory.get(FileFormat.PARQUET)
-        self.schema = sanitize_column_names(files.written)
+        self.schema = sanitize_column_names(files.written_schema)
         columns = files.log_columns
         rising = (columns.offset.field_id, columns.timestamp.field_id) if columns else ()
-        self.options = parquet_options(files.name, files.written, files.properties, rising)
+        self.options = parquet_options(files.name, files.written_schema, files.properties, rising)
         self.offset = column_by_id(self.schema, columns.offset.field_id) if columns else None
         self.last_offset: int | None = None
         self.group_rows, group_bytes = group_limits(files.name, files.properties)
@@ -110,7 +110,7 @@ class _Writing:
         if not self.waiting:
             return
         ready = pa.Table.from_batches(
-            project(b, self.files.written, self.schema, include_field_ids=True, format_model=self.model)
+            project(b, self.files.written_schema, self.schema, include_field_ids=True, format_model=self.model)
             for b in self.waiting
         ).combine_chunks()
         if self.writer is None:

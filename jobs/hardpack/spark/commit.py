@@ -96,8 +96,8 @@ class _Ancestors:
 class CommitChange:
     """What one commit changes: files to remove, files to add, table properties and summary entries.
 
-    `vectors` are new deletion vectors or position deletes, and `replaced` the delete files that they replace; both lie
-    on files of the logs `among`. With `rewrites`, and without vectors, the snapshot's operation is `replace`.
+    `delete_files` are new deletion vectors or position deletes, and `replaced` the delete files that they replace. Both
+    lie on files of the logs `among`. With `rewrites`, and without delete files, the snapshot's operation is `replace`.
     `properties` is called with the table's state at the moment of the commit. It returns the properties to set, and
     raises Conflict when that state no longer allows the commit.
     """
@@ -106,7 +106,7 @@ class CommitChange:
     add: Iterable[Any]
     properties: Callable[[TableAtCommit], dict[str, str]]
     summary: dict[str, str]
-    vectors: Sequence[Any] = ()
+    delete_files: Sequence[Any] = ()
     replaced: Sequence[Any] = ()
     among: Among = field(default_factory=list)
     rewrites: bool = False
@@ -323,7 +323,7 @@ class Commits:
 
     def _update(self, base: int, change: CommitChange) -> Any:
         remove, add = list(change.remove), list(change.add)
-        if change.vectors:
+        if change.delete_files:
             update = self._row_delta(base, change, remove, add)
         elif not remove and not add:
             # states that move alone get a snapshot too, so that they are compared and set; streams pass over it
@@ -351,7 +351,7 @@ class Commits:
             update.addRows(file)
         for delete in change.replaced:
             update.removeDeletes(delete)
-        for delete in change.vectors:
+        for delete in change.delete_files:
             update.addDeletes(delete)
             referenced.add(delete.referencedDataFile())
         update.validateFromSnapshot(base).conflictDetectionFilter(self._in_logs(change.among))
