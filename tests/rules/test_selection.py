@@ -162,6 +162,13 @@ def test_a_log_whose_files_are_all_tied_together_is_stuck_and_says_so():
     assert decide(view(*files), Settings(active_segment="none"), now=10_000).due
 
 
+def test_one_wide_late_file_ties_a_log_together_too():
+    files = [*(data_file(10 * at, 10 * at + 9) for at in range(5)), data_file(3, 47)]
+    decision = decide(view(*files), Settings(), now=10_000, force=True)
+    assert (decision.due, decision.held) == (False, True)
+    assert decision.reason.startswith("stuck: 6 files overlap in a chain from offset 0 to 49")
+
+
 @pytest.mark.parametrize("early", [0, -1])
 def test_a_row_without_a_time_does_not_switch_the_lag_off(early):
     files = (data_file(0, 9, early=early, late=500), data_file(10, 19))
