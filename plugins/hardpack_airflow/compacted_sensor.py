@@ -81,12 +81,12 @@ def _behind(logs: Iterable[LogStatus], now: int, until: int | None, offset: int 
 
     for log in logs:
         age = log.dirty_age_ms
-        # the age of rows that are stamped in the future is 0 too
-        uncovered = age or log.first_dirty < log.log_end
+        # rows that are stamped in the future have the age 0 too
+        is_covered = age == 0 and log.partition != MIXED and log.first_dirty >= log.log_end
         # first_dirty counts too, as late rows lie below the checkpoint
         if offset is not None and (log.checkpoint is None or min(log.checkpoint, log.first_dirty) < offset):
             yield f"{log.partition}: passes have covered the rows below {log.first_dirty}, {log.reason}"
         elif until is not None and age is None and (log.partition == MIXED or log.first_dirty < log.first_uncleanable):
             yield f"{log.partition}: rows of which no time is told wait for a pass, {log.reason}"
-        elif until is not None and age is not None and uncovered and now - age < until:
+        elif until is not None and age is not None and not is_covered and now - age < until:
             yield f"{log.partition}: rows from {moment(now - age)} on wait for a pass, {log.reason}"

@@ -157,12 +157,15 @@ def test_files_of_several_logs_may_have_rows_of_any(looks, monkeypatch):
 
     def with_mixed(self, table, now):
         logs = real(self, table, now)
-        return [*logs, logs[0].model_copy(update={"partition": MIXED, "checkpoint": None, "first_dirty": 0})]
+        mixed = {"partition": MIXED, "checkpoint": None, "first_dirty": 0, "log_end": 0}
+        return [*logs, logs[0].model_copy(update=mixed)]
 
     monkeypatch.setattr(Hardpack, "status", with_mixed)
     assert not look(offset=4, partitions=["1"])
     # which logs there are is not known before they are split
     assert not look(offset=4, partitions=["7"])
+    # rows that are stamped in the future are not covered there either
+    assert not look(up_to=str(clock() + 3_600_000), partitions=["1"])
     # and nothing tells how old their rows are
     monkeypatch.setattr(Hardpack, "status", lambda *given: [
         one.model_copy(update={"dirty_age_ms": None, "first_uncleanable": 0}) for one in with_mixed(*given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -133,8 +133,9 @@ class FilesToSplit(BaseModel):
         Args:
             plan: the plan that has these files to split.
         """
-        asked = PlanRequest(plan.now, plan.partitions, plan.force, self.last_stable, self.interval, plan.clock)
-        return replace(asked, order=self.order)
+        return PlanRequest(
+            plan.now, plan.partitions, plan.force, self.last_stable, self.interval, plan.clock, self.order
+        )
 
     def __str__(self) -> str:
         """Returns what is done first, for people."""
