@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-layouts bench-many bench-scaling bench-reading bench-far bench-what-if bench-cluster monitoring env jars lock changelog dist screenshots clean
+.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-million bench-layouts bench-many bench-scaling bench-reading bench-far bench-what-if bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -106,6 +106,9 @@ bench-cold: env jars ## verbs on a small table from shell to prompt, beside PySp
 
 bench-sensing: env ## what a look at 1,000 tables of 100 logs costs, the first time and after
 	$(BIN)/python -m tests.benchmarks.sensing
+
+bench-million: env jars ## plan and commit of one log of a million files, beside an appender (minutes)
+	$(BIN)/python -m tests.benchmarks.million
 
 bench-layouts: env jars ## a pass on tables as sinks leave them, against the plain one (minutes)
 	$(BIN)/python -m tests.benchmarks.layouts

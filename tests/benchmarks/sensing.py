@@ -15,6 +15,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -101,23 +102,23 @@ def seconds(act: Callable[[], object]) -> float:
     return time.monotonic() - started
 
 
-def add_commit(table: Table, logs: int, commit: int) -> None:
-    """One file for each log, named in the metadata alone."""
+def add_commit(table: Table, logs: int, first: int, files: int = 1) -> None:
+    """Some files for each log, the next after its `first`, named in the metadata alone."""
     ids = {field.name: field.field_id for field in table.schema().fields}
-    low, high, at = commit * ROWS, commit * ROWS + ROWS - 1, (T0 + commit * 60_000) * 1000
     with table.transaction() as pending, pending.update_snapshot().fast_append() as append:
-        for log in range(logs):
+        for log, number in product(range(logs), range(first, first + files)):
+            low, at = number * ROWS, (T0 + number * 60_000) * 1000
             append.append_data_file(
                 DataFile.from_args(
                     content=DataFileContent.DATA,
-                    file_path=f"{table.location()}/data/partition={log}/{commit:05}-{log:05}.parquet",
+                    file_path=f"{table.location()}/data/partition={log}/{number:05}-{log:05}.parquet",
                     file_format=FileFormat.PARQUET,
                     partition=Record(log),
                     record_count=ROWS,
                     file_size_in_bytes=36_000_000,
                     null_value_counts=dict.fromkeys(ids.values(), 0),
                     lower_bounds={ids["offset"]: _long(low), ids["timestamp"]: _long(at)},
-                    upper_bounds={ids["offset"]: _long(high), ids["timestamp"]: _long(at + 59_000_000)},
+                    upper_bounds={ids["offset"]: _long(low + ROWS - 1), ids["timestamp"]: _long(at + 59_000_000)},
                 )
             )
 

@@ -101,6 +101,22 @@ def test_tries_end_where_the_table_says_and_leave_no_file_behind(hp, catalog, fa
     assert there == named
 
 
+@pytest.mark.parametrize("lost", [0, 2])
+def test_manifests_that_were_merged_into_others_stay_nowhere(hp, catalog, faster, lost):
+    table = superseded_once(catalog)
+    for offset in range(5, 9):
+        append(table, {0: [row(offset, "a")]})
+    with table.transaction() as change:
+        change.set_properties({"commit.manifest.min-count-to-merge": "2", "commit.retry.min-wait-ms": "1"})
+    plan = hp.plan(name_of(table), now=T0)
+    faster(table, lost)
+    hp.clean(plan)
+    cleaned = table.refresh().current_snapshot()
+    assert len([m for m in cleaned.manifests(table.io) if m.added_snapshot_id == cleaned.snapshot_id]) == 1
+    there, named = metadata(table)
+    assert there == named
+
+
 def test_an_entry_that_a_sink_looks_for_in_the_newest_snapshot_is_in_ours_too(hp, catalog):
     """AutoMQ reads its last commit's id from the current snapshot alone, to know after a failure whether it went on."""
     settings = {"cleanup_policy": "compact,delete", "retention_ms": DAY, "segment_bytes": 100, "delete_retention_ms": 0}

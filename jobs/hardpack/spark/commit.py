@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ from hardpack import faults
 from hardpack.errors import CommitUnknown, Conflict, HardpackError
 from hardpack.failures import java_error
 from hardpack.rules.model import SnapshotRef
-from hardpack.spark.java_values import strings
+from hardpack.spark.java_values import items, strings
 from hardpack.table.history import carried
 from hardpack.table.log_name import Among
 from hardpack.table.numeric_properties import whole_number
@@ -28,6 +29,8 @@ from hardpack.table.numeric_properties import whole_number
 log = logging.getLogger(__name__)
 
 COMMIT_TRIES = 8
+MANIFEST = re.compile(r"(.*/[0-9a-f-]{36}-m)(\d+)(\.avro)")
+"""Where an update of Iceberg writes a manifest: its UUID, then a number."""
 VALIDATION = "org.apache.iceberg.exceptions.ValidationException"
 UNHEARD = "org.apache.iceberg.jdbc.UncheckedSQLException"
 """Error class of a catalog's SQL statement that failed, or whose answer was lost, so that it may still take effect."""
@@ -116,7 +119,6 @@ class CommitChange:
 class _Trial:
     """A commit that is being tried: one update of Iceberg's, which remembers between tries what it has filtered."""
 
-    table: Any
     base: int
     change: CommitChange
     update: Any = None
@@ -126,33 +128,16 @@ class _Trial:
     unheard: list[str] = field(default_factory=list)
     """The error messages of tries of which nobody knows whether they went through."""
 
-    def clean_up(self, committed: int | None = None) -> None:
-        """Deletes the manifest lists and manifests that tries have written and the committed snapshot does not need.
 
-        Args:
-            committed: id of the snapshot that was committed, None when no try went through.
-        """
-        if len(self.made) < (1 if committed is None else 2):
-            return
-        try:
-            io = self.table.io()
-            needed = set()
-            if committed is not None:
-                self.table.refresh()
-                final = self.table.snapshot(committed)
-                needed = {final.manifestListLocation(), *(m.path() for m in final.allManifests(io))}
-            written = {
-                path
-                for snapshot in self.made
-                for path in (
-                    snapshot.manifestListLocation(),
-                    *(m.path() for m in snapshot.allManifests(io) if m.snapshotId() == snapshot.snapshotId()),
-                )
-            }
-            for path in written - needed:
-                io.deleteFile(path)
-        except Exception as error:  # what stays is a few kilobytes, and the commit is as it is
-            log.warning("what tries to commit left stays behind: %s", type(error).__name__)
+def _numbered_below(manifests: Iterable[str]) -> set[str]:
+    """Returns the manifests that Iceberg wrote for the same update before the given ones.
+
+    An update numbers its manifests (`SnapshotProducer.newManifestOutputFile`). It first writes those without the
+    removed files, and may then merge them; no snapshot names the ones that were merged. Iceberg deletes them where it
+    commits itself.
+    """
+    numbered = [match for path in manifests if (match := MANIFEST.fullmatch(path))]
+    return {f"{match[1]}{number}{match[3]}" for match in numbered for number in range(int(match[2]))}
 
 
 class Commits:
@@ -186,7 +171,7 @@ class Commits:
             Conflict: an input file was rewritten, deleted from or removed meanwhile, or tries ran out.
             CommitUnknown: the catalog did not say what became of a try; the added files must stay where they are.
         """
-        trial = _Trial(self._java, base, change)
+        trial = _Trial(base, change)
         try:
             tries = commit_tries(self.name, strings(self._jvm, self._java.properties()))
             made: SnapshotRef = tries(self._commit_once, trial)
@@ -198,15 +183,43 @@ class Commits:
                     f"{self.name}: the catalog did not say what became of {len(trial.unheard)} of the tries to commit "
                     f"({trial.unheard[-1]}); run the same plan again, it finds out whether one went through."
                 ) from error
-            trial.clean_up()
+            self._clean_up(trial)
             if isinstance(error, Conflict):
                 raise
             raise Conflict(
                 f"{self.name}: other writers changed the table during each of {trial.tries} tries to commit "
                 f"({error}); run it again, what was staged was not published."
             ) from None
-        trial.clean_up(made.id)
+        self._clean_up(trial, made.id)
         return made
+
+    def _clean_up(self, trial: _Trial, committed: int | None = None) -> None:
+        """Deletes the manifest lists and manifests that tries have written and the committed snapshot does not need.
+
+        Args:
+            trial: the tries.
+            committed: id of the snapshot that was committed, None when no try went through.
+        """
+        if not trial.made:
+            return
+        try:
+            io, own = self._java.io(), {int(snapshot.snapshotId()) for snapshot in trial.made}
+            written = {s.manifestListLocation(): items(self._jvm, s.allManifests(io)) for s in trial.made}
+            needed = set()
+            if committed is not None:
+                self._java.refresh()
+                final = self._java.snapshot(committed)
+                location = final.manifestListLocation()
+                final_manifests = written.get(location) or items(self._jvm, final.allManifests(io))
+                needed = {location, *(m.path() for m in final_manifests)}
+            manifests = {m.path() for listed in written.values() for m in listed if int(m.snapshotId()) in own}
+            if left := (written.keys() | manifests | _numbered_below(manifests)) - needed:
+                listed = self._jvm.java.util.ArrayList()
+                for path in left:
+                    listed.add(path)
+                self._jvm.org.apache.iceberg.CatalogUtil.deleteFiles(io, listed, "manifest", True)
+        except Exception as error:  # what stays is a few kilobytes, and the commit is as it is
+            log.warning("what tries to commit left stays behind: %s", type(error).__name__)
 
     def _commit_once(self, trial: _Trial) -> SnapshotRef:
         base, change = trial.base, trial.change
