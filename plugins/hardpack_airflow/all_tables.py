@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 from glob import has_magic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task
 
@@ -15,9 +15,6 @@ from hardpack_airflow.failures import task_failure
 from hardpack_airflow.handover import plans_handed_on
 from hardpack_airflow.operators import MAINTAIN, VERIFY, HardpackOperator, table_of
 from hardpack_airflow.planning import is_by_hand, run_time, see_that_the_form_counts, shortened
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
 
 log = logging.getLogger(__name__)
 MOST_TASKS = 500
@@ -147,17 +144,6 @@ def requests_or_error(
         return [{"label": f"catalog {catalog}", "plans": [], "error": f"{failure}", "catalog": catalog}]
 
 
-def _may_be_in(catalog: Catalog, table: str) -> bool:
-    """Returns whether a table is in a catalog. Also returns True when the catalog cannot be asked.
-
-    The table's own task then reports that error.
-    """
-    try:
-        return catalog.table_exists(table)
-    except Exception:  # whatever it is, it is no reason to stop the others
-        return True
-
-
 def table_requests(
     catalog: str,
     patterns: list[str],
@@ -180,10 +166,11 @@ def table_requests(
     """
     from hardpack import Hardpack
     from hardpack.cli.spark_submit import TableRequest
+    from hardpack.operations.known_tables import may_be_there
     from hardpack.operations.units import SHARED_PLANS
 
     hp = Hardpack.connect(catalog)
-    asked = [one for one in patterns if not one_of_several or has_magic(one) or _may_be_in(hp.catalog, one)]
+    asked = [one for one in patterns if not one_of_several or has_magic(one) or may_be_there(hp.catalog, one)]
     names = sorted({name for pattern in asked for name in hp.tables(pattern)})
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
     # tables share an application, as Spark takes longer to start than to maintain one; more tables share larger units

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,30 +19,23 @@ class NeedsSpark(Exception):
     """Rows have to be read, which needs Spark."""
 
 
-def _phase_two_by_metadata(hp: Hardpack, work: Plan | TableRequest) -> BaseModel:
-    """Returns phase two's report where no tombstone and no marker is due; elsewhere `NeedsSpark` is raised."""
-    from hardpack.cli.spark_submit import expire
-
-    return expire(hp, work)
+DECIDED_BY_METADATA = ("phase_two", "verify")
+"""The verbs that may need no rows."""
 
 
-def _verify_by_metadata(hp: Hardpack, work: Plan | TableRequest) -> BaseModel:
-    """Returns verify's report for logs of which the gate has read every row.
+def _by_metadata(verb: str, hp: Hardpack, work: Plan | TableRequest) -> BaseModel:
+    """Returns a verb's report where metadata alone tells it.
 
-    A request for a whole table raises `NeedsSpark`: who asks for one wants its rows read.
+    Raises:
+        NeedsSpark: a row has to be read, or `verify` is asked of a whole table: who asks for that wants its rows read.
     """
-    from hardpack.compaction.plan import Plan
+    from hardpack.cli.spark_submit import TableRequest, expire
 
-    if not isinstance(work, Plan):
+    if verb == "phase_two":
+        return expire(hp, work)
+    if isinstance(work, TableRequest):
         raise NeedsSpark
     return hp.verify(work.table, work.now, work.partitions, sample=True)
-
-
-DECIDED_BY_METADATA: dict[str, Callable[[Hardpack, Plan | TableRequest], BaseModel]] = {
-    "phase_two": _phase_two_by_metadata,
-    "verify": _verify_by_metadata,
-}
-"""The verbs that may need no rows, each with the function that then does it."""
 
 
 def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[dict[str, Any] | None]:
@@ -67,7 +60,7 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
         if work is None:
             return None
         try:
-            report = decide(hp, work)
+            report = _by_metadata(verb, hp, work)
         except NeedsSpark:
             return None
         except Exception as error:
@@ -78,7 +71,6 @@ def done_without_spark(verb: str, plans: Sequence[str], catalog: str) -> list[di
     read = [_work(text) for text in plans] if verb in DECIDED_BY_METADATA else []
     if not any(read):
         return [None for _ in plans]
-    decide = DECIDED_BY_METADATA[verb]
     try:
         with ByMetadata.connect(catalog) as opened:
             return [done(opened, work) for work in read]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 router = APIRouter()
 KEPT_SECONDS = 5.0
 """How long a table's page waits for its reports and pages of Data Docs; it can be shown without them."""
+NEWEST_RUNS = 30
 BRIEFS = 500
 """Most runs that a server remembers in brief; a run that cleaned a hundred tables takes some kilobytes."""
 
@@ -66,9 +67,9 @@ async def kept_of(catalog: str, table: str) -> dict[str, Any]:
         return {"runs": [], "validations": [], "problem": f"{error}"}
 
 
-def _runs_of(catalog: str, table: str, newest: int = 30) -> list[tuple[str, RunInBrief, str, str]]:
+def _runs_of(catalog: str, table: str) -> list[tuple[str, RunInBrief, str, str]]:
     runs = []
-    for name, written in islice(stored.newest_reports().items(), newest):
+    for name, written in islice(stored.newest_reports().items(), NEWEST_RUNS):
         run = _in_brief(name, written)
         if run and run.catalog in ("", catalog):
             why, said = run.of_table(table)

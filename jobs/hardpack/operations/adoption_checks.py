@@ -20,7 +20,7 @@ from hardpack.rules.settings import Settings
 from hardpack.table.columns import NO_LOG, LogColumns, table_name
 from hardpack.table.footers import SILENT, Footers
 from hardpack.table.log_name import SURE_LENGTH
-from hardpack.table.manifests import ManifestReader, table_files
+from hardpack.table.manifests import ManifestReader, manifests_of, table_files
 from hardpack.table.schema_columns import LogColumn, find_column
 
 MOST_FOOTERS = 1000
@@ -152,8 +152,8 @@ def _check_sequences(table: Table, settings: Settings) -> None:
     log = LogColumns.of(table.schema(), settings).log.field_ids
     fields = (f for f in table.spec().fields if isinstance(f.transform, IdentityTransform))
     others = [f.source_id for f in fields if f.source_id not in log]
-    snapshot, reader = table.current_snapshot(), ManifestReader(table, settings)
-    manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA] if snapshot else []
+    reader = ManifestReader(table, settings)
+    manifests = [m for m in manifests_of(table) if m.content == ManifestContent.DATA]
     for source in others:
         files_of: dict[Partition, dict[Any, list[DataFile]]] = defaultdict(lambda: defaultdict(list))
         for own, value, file in reader.beside(manifests, source):

@@ -74,11 +74,12 @@ def known_tables(catalog: Catalog, patterns: Sequence[str], adopted: Collection[
     """
     listed = {name for pattern in patterns for name in find_tables(catalog, pattern)}
     unlisted = [name for name in set(adopted) - listed if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    asked = asked_ahead(catalog, lambda name: _may_be_there(catalog, name), unlisted)
+    asked = asked_ahead(catalog, lambda name: may_be_there(catalog, name), unlisted)
     return sorted(listed | {name for name, answer in zip(unlisted, asked, strict=True) if answer.result()})
 
 
-def _may_be_there(catalog: Catalog, table: str) -> bool:
+def may_be_there(catalog: Catalog, table: str) -> bool:
+    """Returns whether a table is in a catalog, and True when the catalog cannot be asked."""
     try:
         return catalog.table_exists(table)
     except Exception as error:  # reading the table reports the same failure later

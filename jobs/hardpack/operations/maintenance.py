@@ -20,7 +20,7 @@ from hardpack.table.columns import table_name
 from hardpack.table.footers import FOLDER as FOOTERS
 from hardpack.table.footers import footers_name
 from hardpack.table.history import summary_of
-from hardpack.table.manifests import table_files
+from hardpack.table.manifests import manifests_of, table_files
 from hardpack.table.numeric_properties import whole_number
 from hardpack.table.packing import FOLDER as PASSES
 from hardpack.table.packing import files_named
@@ -127,8 +127,8 @@ def _orphan_manifests(jvm: JvmTable, table: Table, older_than: int, dry_run: boo
     """
     if "write.metadata.path" in table.properties:
         return []
-    snapshot, folder = table.current_snapshot(), f"{table.location().rstrip('/')}/metadata"
-    in_use = {m.manifest_path.rpartition("/")[2] for m in snapshot.manifests(table.io)} if snapshot else set[str]()
+    folder = f"{table.location().rstrip('/')}/metadata"
+    in_use = {m.manifest_path.rpartition("/")[2] for m in manifests_of(table)}
     commits = {commit for s in table.snapshots() if (commit := _commit(s.manifest_list))}
     # a listing may spell the folder differently from the table (file:/ for file:///)
     suspects = {
@@ -158,8 +158,7 @@ def _stale_filters(jvm: JvmTable, table: Table) -> int:
 
 def _stale_footers(jvm: JvmTable, table: Table) -> int:
     """Deletes kept footers that belong to manifests which the table no longer has; returns how many files."""
-    snapshot = table.current_snapshot()
-    named = {footers_name(m.manifest_path) for m in snapshot.manifests(table.io)} if snapshot else set[str]()
+    named = {footers_name(m.manifest_path) for m in manifests_of(table)}
     return _delete_unnamed(
         jvm, table, FOOTERS, lambda name, _: name not in named and bool(KEPT_FOOTERS.fullmatch(name))
     )
@@ -184,8 +183,7 @@ def _delete_unnamed(jvm: JvmTable, table: Table, folder: str, stale: Callable[[s
 
 def _rewrite_manifests(jvm: JvmTable, table: Table) -> int:
     """Rewrites many small manifests into few, when the table has many; returns how many were rewritten."""
-    snapshot = table.current_snapshot()
-    lengths = [m.manifest_length for m in snapshot.manifests(table.io)] if snapshot else []
+    lengths = [m.manifest_length for m in manifests_of(table)]
     size = "commit.manifest.target-size-bytes"
     target = whole_number(table_name(table), table.properties, size, 8 * 1024 * 1024, least=1)
     if len(lengths) < MANY_MANIFESTS or sum(lengths) > len(lengths) * target // 4:

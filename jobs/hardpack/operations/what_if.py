@@ -48,6 +48,9 @@ class Outcome(BaseModel):
     """Superseded rows among those that a reader scans, over the whole time."""
 
 
+TOLD = tuple(name for name in Outcome.model_fields if name != "value")
+
+
 class WhatIf(BaseModel):
     """A table's kept history, and what each tried value of one setting would have done."""
 
@@ -191,18 +194,7 @@ def what_if(
     for value, one in zip(values, tried, strict=True):
         replayed = replay(logs, one, every, now)
         appended = replayed.bytes_appended
-        outcomes.append(
-            Outcome(
-                value=value,
-                passes=replayed.passes,
-                passes_per_day=replayed.passes_per_day,
-                logs_cleaned_per_day=replayed.logs_cleaned_per_day,
-                bytes_written=replayed.bytes_written,
-                written_per_appended=replayed.written_per_appended,
-                worst_lag_ms=replayed.worst_lag_ms,
-                dead_share=replayed.dead_share,
-            )
-        )
+        outcomes.append(Outcome.model_validate({"value": value, **{n: getattr(replayed, n) for n in TOLD}}))
     own = walk.passes(wanted, begin)
     return WhatIf(
         table=session.name,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import ancestors_of
 
 from hardpack.errors import BadInput
 from hardpack.files.writer import group_limits, parquet_options
 from hardpack.rules.settings import Settings
 from hardpack.spark.commit import commit_tries
 from hardpack.table.columns import by_offset, is_topic, table_name
+from hardpack.table.history import ancestors
 
 REFUSED = {
     "write.location-provider.impl": "hardpack places files by write.data.path and write.object-storage.enabled alone",
@@ -64,7 +64,7 @@ def _check_branches(name: str, table: Table) -> None:
 
     A sink may commit to such a branch, and passes clean main alone.
     """
-    past = {snapshot.snapshot_id for snapshot in ancestors_of(table.current_snapshot(), table.metadata)}
+    past = {snapshot.snapshot_id for snapshot in ancestors(table)}
     for branch, ref in sorted(table.metadata.refs.items()):
         if ref.snapshot_ref_type == SnapshotRefType.BRANCH and ref.snapshot_id not in past:
             raise BadInput(

@@ -13,6 +13,7 @@ from pyiceberg.types import BinaryType, StringType
 from hardpack.errors import BadInput
 from hardpack.table.columns import key_columns, table_name
 from hardpack.table.layout import EXPECTED
+from hardpack.table.manifests import manifests_of
 from hardpack.table.schema_columns import column_by_id, find_column
 
 METADATA = ("partition", "offset", "timestamp")
@@ -265,11 +266,9 @@ def _refuse_owned(table: Table, columns: _Columns) -> None:
 
 
 def _has_equality_deletes(table: Table) -> bool:
-    snapshot = table.current_snapshot()
-    manifests = snapshot.manifests(table.io) if snapshot else []
     return any(
         entry.data_file.content == DataFileContent.EQUALITY_DELETES
-        for manifest in manifests
+        for manifest in manifests_of(table)
         if manifest.content == ManifestContent.DELETES
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
     )

@@ -84,14 +84,13 @@ def _sockets() -> str:
     return folder
 
 
-def open_session(catalog: Catalog, master: str | None = None, short_life: bool = False) -> SparkSession:
+def open_session(catalog: Catalog, short_life: bool = False) -> SparkSession:
     """Returns the running session, else a new one, that knows the catalog under its own name.
 
     Settings that spark-submit or spark-defaults gave win over the defaults here.
 
     Args:
         catalog: pyiceberg's.
-        master: Spark's; if it is None, the environment's HARDPACK_SPARK_MASTER, else a local one.
         short_life: whether the process ends with one verb, so that Java need not make its best code.
 
     Raises:
@@ -108,7 +107,7 @@ def open_session(catalog: Catalog, master: str | None = None, short_life: bool =
         SparkContext._ensure_initialized()
     wanted = {
         "spark.app.name": "hardpack",
-        "spark.master": master or os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"),
+        "spark.master": os.environ.get("HARDPACK_SPARK_MASTER", "local[2]"),
     }
     jars, given = jar_paths(), _given(SparkConf())
     # a master that spark-submit was given wins, and its executors have to be sent the jars

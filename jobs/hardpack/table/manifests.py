@@ -16,12 +16,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile as IceFile
-from pyiceberg.manifest import (
-    FileFormat,
-    ManifestContent,
-    ManifestEntry,
-    ManifestFile,
-)
+from pyiceberg.manifest import FileFormat, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, PrimitiveType
@@ -71,10 +66,15 @@ def keeps_logs_apart(table: Table, settings: Settings) -> bool:
     return all(columns.log.in_spec(spec) for spec in table.specs().values())
 
 
+def manifests_of(table: Table) -> list[ManifestFile]:
+    """Returns the manifests of the table's current snapshot; none of a table without one."""
+    snapshot = table.current_snapshot()
+    return snapshot.manifests(table.io) if snapshot else []
+
+
 def table_files(table: Table) -> Iterator[IceFile]:
     """Yields every data file of the table's current snapshot, as its manifests list it."""
-    snapshot = table.current_snapshot()
-    for manifest in snapshot.manifests(table.io) if snapshot else ():
+    for manifest in manifests_of(table):
         if manifest.content == ManifestContent.DATA:
             yield from (entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True))
 
