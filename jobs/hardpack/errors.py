@@ -1,5 +1,24 @@
 """Errors a user meets: each message is one sentence that names the place, what was expected and how to mend it."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+MOST_NAMES = 20
+"""Most names of columns in a sentence."""
+
+
+def some_of(names: Sequence[str], like: str = "") -> str:
+    """Returns names for a sentence, with commas between: all, or those most like a name and how many more there are.
+
+    Args:
+        names: of columns, say.
+        like: the name that they are to be like; empty for the first ones.
+    """
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    shown = get_close_matches(like, names, MOST_NAMES, cutoff=0.4) or names[:MOST_NAMES]
+    return f"{', '.join(shown)} and {len(names) - len(shown):,} more"
+
 
 def plain(text: str) -> str:
     """Returns a text on one line, its unprintable characters escaped, so that no terminal acts on them.

@@ -70,6 +70,8 @@ def deadline(interval: timedelta, coroutine: Callable[..., Awaitable[Any]]) -> A
 def stats() -> Any:
     """Returns the object by which Airflow sends its own metrics."""
     try:
-        return import_module("airflow.sdk.observability.stats")
+        module = import_module("airflow.sdk.observability.stats")
     except ImportError:
-        return import_module("airflow.stats").Stats
+        module = import_module("airflow.stats")
+    # Airflow 3.2 has the module, and its functions still on the class
+    return module if hasattr(module, "gauge") else module.Stats

@@ -16,7 +16,8 @@ def lineage_of(catalog: str, results: Iterable[Mapping[str, Any]]) -> Any:
         catalog: its name in pyiceberg's configuration. A table is the dataset `NAMESPACE.TABLE` of the namespace
             `iceberg://CATALOG`, as its asset is.
         results: what a verb returned for each table. A pass that published a snapshot wrote the table, with the
-            files and bytes that its report says; every other one has read it.
+            files and bytes that its report says, and so did maintenance whose retention took rows; every other one
+            has read it.
     """
     from airflow.providers.common.compat.openlineage.facet import Dataset, OutputDataset
     from airflow.providers.common.compat.openlineage.facet import OutputStatisticsOutputDatasetFacet as Written
@@ -27,8 +28,9 @@ def lineage_of(catalog: str, results: Iterable[Mapping[str, Any]]) -> Any:
         if "error" in result:
             continue
         inputs.append(Dataset(namespace=f"iceberg://{catalog}", name=result["table"]))
-        if result.get("snapshot") and result.get("logs"):
-            logs = result["logs"]
+        published = result.get("snapshot") and result.get("logs")
+        if published or (result.get("rows_past_retention") and not result.get("dry_run")):
+            logs = result.get("logs", ())
             size, files = (sum(log[name] for log in logs) for name in ("bytes_written", "files_written"))
             facet = Written(size=size, fileCount=files)
             outputs.append(

@@ -160,8 +160,8 @@ def plan_units(
     looked = clock()
     since = None if previous is None else looked - previous
     gauges = dict(sensed(work.plans, looked, len(work.refused), since)) if whole else {}
-    if whole and not again:
-        # a run with nothing to do skips its report, which would send this gauge
+    if whole and not any(plan.has_work for plan in work.plans):
+        # a run with nothing to do has no report that would send this gauge
         gauges |= died(0)
     units, waiting = work.units(own)
     reasons = [*work.reasons, waiting] if waiting else work.reasons

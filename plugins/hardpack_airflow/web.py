@@ -66,7 +66,7 @@ SAFE = {
 """The headers of every answer; by them a browser fetches for a page only what this server has."""
 
 app = FastAPI(
-    title="hardpack", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))], redirect_slashes=False,
+    title="hardpack", dependencies=[Depends(requires_access_view(AccessView.WEBSITE))], redirect_slashes=False,
     docs_url=None, redoc_url=None, openapi_url=None,
 )  # fmt: skip
 
@@ -153,9 +153,9 @@ async def overview(
 
 
 @app.get("/api/tables")
-async def tables() -> JSONResponse:
-    """Returns the overview as JSON."""
-    caches = await _from_policies(_caches)
+async def tables(catalog: str = "") -> JSONResponse:
+    """Returns the overview as JSON: the tables of one catalog, or of all."""
+    caches = await _from_policies(lambda: [table_cache(catalog)] if catalog else _caches())
     return await run_in_threadpool(lambda: JSONResponse(_summaries(caches)))
 
 
@@ -163,13 +163,12 @@ def _summaries(caches: Sequence[TableCache]) -> list[dict[str, Any]]:
     """Returns the summaries of all topics as JSON objects.
 
     Raises:
-        HTTPException: no catalog was ever read to the end.
+        HTTPException: a catalog was never read to the end, so that its tables would be missing.
     """
     summaries = [summary.model_dump() for summary in summaries_of(caches)]
-    unread = next((cache for cache in caches if not cache.looked), None)
-    if unread and not any(cache.looked for cache in caches):
+    if unread := next((cache for cache in caches if not cache.looked), None):
         why = unread.problem or "its tables are being read for the first time"
-        raise HTTPException(503, f"catalog {unread.catalog}: {why}; ask again.", {"Retry-After": "5"})
+        raise HTTPException(503, f"catalog {unread.catalog}: {why}; ask again, or of another catalog with ?catalog=.", {"Retry-After": "5"})
     return summaries
 
 

@@ -5,11 +5,12 @@ import io
 import pytest
 from hardpack import Hardpack
 from hardpack.cli import main as cli
-from hardpack.cli.render import grid, key_table, pass_table, plan_table, policies_table, readers_table
+from hardpack.cli.render import grid, key_table, pass_table, plan_table, policies_table, readers_table, status_table
 from hardpack.compaction.plan import Plan, PlanRequest
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.report import KeyReport, KeyRow, LogReport, PassReport
 from hardpack.operations.readers import ReaderStatus
+from hardpack.operations.status import LogStatus
 from hardpack.policy import Policy
 from hardpack.rules.reference.cleaner import Row
 from rich.console import Console
@@ -68,6 +69,18 @@ def test_the_verdict_stands_in_every_terminal(width, left_out):
     assert not set(left_out.split()) & set(heads.split())
     assert shown.getvalue().count("due:") == shown.getvalue().count("ratio") == 5
     assert "shop.orders_of_a_year/0" in shown.getvalue()
+
+
+@pytest.mark.parametrize("width", [30, 36, 40, 44, 50])
+def test_no_terminal_is_so_narrow_that_it_shows_another_number(width):
+    log = LogStatus(
+        table="lake.orders", partition=0, rows=1, bytes=1, files=1, ratio=0.731, due=True,
+        reason="dirty ratio 0.731 is above 0.5", checkpoint=1, first_dirty=0, first_uncleanable=0, log_end=1,
+        overdue_ms=0, dirty_age_ms=0, tombstones_waiting=0, next_horizon=None,
+    )  # fmt: skip
+    lines = shown_at(width, status_table([log])).split("\n")
+    column = next(line.index("verdict") for line in lines if "verdict" in line)
+    assert "0.731isabove0.5" in "".join(line[column:].replace(" ", "") for line in lines)
 
 
 def shown_at(width, table):

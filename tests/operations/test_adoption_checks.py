@@ -1,11 +1,13 @@
 """Adoption looks at what is in a table, and refuses what would lose rows in silence. No JVM."""
 
 from itertools import count
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hardpack import BadInput
 from hardpack.demo.topic import COLUMNS
+from hardpack.errors import Unavailable
 from hardpack.operations import adoption_checks
 from hardpack.operations.adopt import adopt
 from hardpack.operations.readers import Positions
@@ -105,7 +107,8 @@ def write(table, topic, offsets):
             "topic": pa.array([topic] * len(offsets)),
         }
     )
-    table.append(rows.cast(table.schema().as_arrow()))
+    names = [field.name for field in table.schema().fields]
+    table.append(rows.rename_columns(names).cast(table.schema().as_arrow()))
 
 
 @pytest.fixture
@@ -170,6 +173,82 @@ def test_topics_that_share_no_offset_are_no_log_either(stranger):
     assert adopt(session_of(table.refresh()), {"min.cleanable.dirty.ratio": "0.1"}).min_cleanable_dirty_ratio == 0.1
 
 
+LONG = "production.orders.v1", "production.payments.v1"
+"""Names as long as bounds may be, by which they cannot be told apart."""
+
+
+@pytest.mark.parametrize("names", [LONG, LONG[::-1]])
+def test_of_many_files_the_oldest_and_the_newest_are_asked_for_the_topic(stranger, monkeypatch, names):
+    monkeypatch.setattr(adoption_checks, "MOST_FOOTERS", 4)
+    table = stranger()
+    with table.update_schema() as update:
+        update.add_column("topic", StringType())
+    for at in range(6):
+        write(table.refresh(), names[at == 5], [at])
+    with pytest.raises(BadInput, match="names several topics"):
+        adopt(session_of(table.refresh()), {})
+
+
+def test_a_table_whose_topics_nobody_can_read_is_not_adopted(stranger):
+    """Once it is adopted nobody asks again, and rows of one topic would supersede those of another."""
+    table = stranger()
+    with table.update_schema() as update:
+        update.add_column("topic", StringType())
+    write(table.refresh(), LONG[0], range(3))
+    data = Path(table.location().removeprefix("file://")) / "data"
+    data.rename(data.with_name("away"))
+    with pytest.raises(Unavailable, match="nobody knows which topics 'topic' names there; try again"):
+        adopt(session_of(table.refresh()), {})
+    data.with_name("away").rename(data)
+    assert adopt(session_of(table), {}).compacts
+
+
+@pytest.mark.parametrize("mapped", ["PARTITION", "kafkaPartition", "kafka_partition"])
+def test_a_column_of_topics_is_known_in_any_letters(stranger, mapped):
+    topics = {"PARTITION": "TOPIC", "kafkaPartition": "kafkaTopic", "kafka_partition": "_Kafka_Topic"}[mapped]
+    table = stranger()
+    with table.update_schema() as update:
+        update.add_column("topic", StringType())
+    write(table.refresh(), "orders", range(3))
+    write(table, "payments", range(1000, 1003))
+    with table.update_schema() as update:
+        update.rename_column("partition", mapped)
+        update.rename_column("topic", topics)
+    with pytest.raises(BadInput, match=f"column '{topics}' names several topics"):
+        adopt(session_of(table.refresh()), {"column.partition": mapped})
+
+
+def test_a_column_that_may_name_topics_is_told(stranger, caplog):
+    """A field of the value may be called so too, and a table with such a field can be adopted."""
+    table = stranger()
+    with table.update_schema() as update:
+        update.add_column("topic", StringType())
+        update.rename_column("partition", "kafka_partition")
+    given = {"column.partition": "kafka_partition"}
+    write(table.refresh(), "orders", range(3))
+    assert adopt(session_of(table.refresh()), given, dry_run=True).compacts
+    assert not caplog.records
+    write(table, "payments", range(1000, 1003))
+    assert adopt(session_of(table.refresh()), given).compacts
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "column 'topic' has several values" in said
+    assert "--set column.partition=topic,kafka_partition" in said
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1, None), (1000, "microseconds or less"), (0.001, "seconds"), (0, None), (-1, None)]
+)
+def test_a_timestamp_in_another_unit_is_refused(catalog, factor, unit):
+    """Read as milliseconds, seconds are of January 1970, and retention would take every row."""
+    table = spread(catalog)
+    write_regions(table, ("x", 0, 0), at=int(T0 * factor))
+    if unit is None:
+        assert adopt(session_of(table.refresh()), {}, dry_run=True).compacts
+        return
+    with pytest.raises(BadInput, match=f"column 'timestamp', .* as if it were in {unit}, expected milliseconds"):
+        adopt(session_of(table.refresh()), {})
+
+
 def spread(catalog, bounds=True):
     """A table divided by region, whose files tell their log by bounds, or by footers alone."""
     schema = Schema(*COLUMNS_OF_REGIONS)
@@ -186,11 +265,11 @@ COLUMNS_OF_REGIONS = (
 )  # fmt: skip
 
 
-def write_regions(table, *rows):
+def write_regions(table, *rows, at=T0):
     """Rows of region, log and offset, a file for each region."""
     columns = {
         "partition": [log for _, log, _ in rows], "offset": [offset for *_, offset in rows],
-        "timestamp": [T0] * len(rows), "key": ["a"] * len(rows), "value": ["v"] * len(rows),
+        "timestamp": [at] * len(rows), "key": ["a"] * len(rows), "value": ["v"] * len(rows),
         "region": [region for region, *_ in rows],
     }  # fmt: skip
     table.append(pa.table(columns).cast(table.schema().as_arrow()))

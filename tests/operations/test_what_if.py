@@ -102,5 +102,15 @@ def test_what_cannot_be_tried_is_told_in_a_sentence(catalog, asked):
     assert "no kept snapshot tells of a pass" in str(none.exception)
 
 
+@pytest.mark.spark
+def test_a_time_before_all_passes_is_told(hp, asked):
+    table = new_topic(hp.catalog, active_segment="none", min_cleanable_dirty_ratio=0)
+    append(table, {0: [row(n, f"k{n % 5}") for n in range(20)]})
+    hp.clean(hp.plan(name_of(table), T0))
+    found = asked(name_of(table), "--what-if", f"{SETTING}=0.5", "--now", "2020-01-01")
+    assert "no kept snapshot tells of a pass before 2020-01-01" in str(found.exception)
+    assert "the first one that is known is of 20" in str(found.exception)
+
+
 def test_values_are_read_with_blanks_and_the_prefix():
     assert tried_values("hardpack.min.cleanable.dirty.ratio = 0.1, 0.3 ,") == (SETTING, ["0.1", "0.3"])

@@ -7,6 +7,7 @@ from hardpack.rules import row_verdicts as fate
 from hardpack.rules.model import LogState
 from hardpack.rules.reference.cleaner import clean, view_of
 from hardpack.rules.reference.transactions import aborted_offsets
+from hardpack.rules.retention import expired_segments
 from hardpack.rules.row_verdicts import ExplainedRow, row_verdicts
 from hardpack.rules.settings import Settings
 from hypothesis import given, settings
@@ -47,7 +48,8 @@ def agree(case):
         keyless = {r.offset for r in before.rows if r.key is None}
         gone = frozenset().union(*out.dropped.values()) - keyless
         found = told(before, step.settings, step.now)
-        assert {o: one for o, one in found.items() if (one.becomes == "goes") != (o in gone)} == {}
+        log_start = expired_segments(view_of(before), step.settings, step.now).log_start
+        assert {o: one for o, one in found.items() if (one.becomes == "goes") != (o in gone or o < log_start)} == {}
         last = {o for o, one in found.items() if one.reason == "the last row of its key"}
         assert last <= {r.offset for r in out.log.rows if r.value is not None}
 
@@ -113,6 +115,19 @@ def test_a_tombstone_waits_while_rows_came_late():
 def test_two_rows_of_a_key_in_the_clean_part_are_no_pass_s_to_mend():
     found = one(ExplainedRow(5), view(*THREE, checkpoint=20, log_end=30), also=[ExplainedRow(15)])
     assert (found.becomes, "hardpack verify" in found.reason) == ("stays", True)
+
+
+def test_rows_that_retention_takes_are_no_passs():
+    log = view(data_file(0, 9, early=1000), data_file(10, 19, early=9_000_000))
+    rules = {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
+    gone = one(ExplainedRow(3), log, now=9_000_500, **rules)
+    assert (gone.becomes, gone.reason.rpartition("; ")[2]) == ("goes", "the next retention deletes it")
+    assert one(ExplainedRow(13), log, now=9_000_500, **rules).becomes == "stays"
+    alone = one(ExplainedRow(13), log, now=9_000_500, also=[ExplainedRow(14)], **{"cleanup.policy": "delete"})
+    assert (alone.becomes, alone.reason) == (
+        "stays",
+        "cleanup.policy is delete, so that it goes with its segment by retention alone",
+    )
 
 
 def test_aborted_and_repeated_rows_supersede_nothing():

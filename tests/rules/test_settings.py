@@ -16,6 +16,9 @@ def test_defaults_are_kafkas():
 
 def test_segment_bytes_follow_the_tables_target_file_size():
     assert read_settings("db.t", {"write.target-file-size-bytes": "8388608"}).segment_bytes == 8_388_608
+    wrong = r"property write\.target-file-size-bytes is '512MB'.* or set segment.bytes, which wins over it"
+    with pytest.raises(BadInput, match=wrong):
+        read_settings("db.t", {"write.target-file-size-bytes": "512MB"})
     both = {"write.target-file-size-bytes": "8388608", "hardpack.segment.bytes": "2097152"}
     assert read_settings("db.t", both).segment_bytes == 2_097_152
 

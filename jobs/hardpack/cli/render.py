@@ -56,6 +56,11 @@ class Fitted(Table):
                 break
             shown = [column for column in fitted.columns if column.header != name]
             fitted.columns = [replace(column, _index=at) for at, column in enumerate(shown)]
+        *before, column = fitted.columns
+        taken = sum(fitted._measure_column(console, options, one).minimum for one in before) + fitted._extra_width
+        if column.min_width and options.max_width - taken < column.min_width:
+            # a column that is wider than what is left would be cut without a sign
+            fitted.columns = [*before, replace(column, min_width=max(1, options.max_width - taken))]
         yield from Table.__rich_console__(fitted, console, options)
 
 

@@ -76,7 +76,7 @@ def adopt(
         )
         out.print(f"{like_topic} sets {taken_settings}")
     told = recognised.settings if recognised else ()
-    out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} a compacted topic", result, told))
+    out.print(settings_table(f"{table} {'would be' if dry_run else 'is'} {_kind(result, 'a')}", result, told))
     if not dry_run and (waiting := hp.split(table, dry_run=True)).files:
         out.print(split_table(waiting, dry_run=True))
 
@@ -101,7 +101,12 @@ def create(
     if as_json:
         print_json(result)
         return
-    out.print(settings_table(f"{table} is an empty compacted topic", result))
+    out.print(settings_table(f"{table} is {_kind(result, 'an empty')}", result))
+
+
+def _kind(settings: Settings, article: str) -> str:
+    """Returns what a table is by its cleanup.policy."""
+    return f"{article} {'compacted ' * settings.compacts}topic{' under retention' * settings.deletes}"
 
 
 def _of_topic(hp: Hardpack, table: str, like_topic: str | None, command_config: Path | None) -> dict[str, str]:
@@ -125,7 +130,7 @@ def pause(table: TableName, partition: Partitions = None, as_json: AsJson = Fals
     if as_json:
         _print_states(table, states)
     else:
-        out.print(f"{table}: paused {', '.join(states) or 'nothing, as it has no log yet'}")
+        out.print(plain(f"{table}: paused {', '.join(states) or 'nothing, as it has no log yet'}"), soft_wrap=True)
 
 
 @app.command()
@@ -144,7 +149,7 @@ def resume(
         return
     free = [p for p, state in states.items() if not state.paused]
     none = "none, some pauses are left" if states else "none, as it has no log yet"
-    out.print(f"{table}: cleaned again from now on: {', '.join(free) or none}")
+    out.print(plain(f"{table}: cleaned again from now on: {', '.join(free) or none}"), soft_wrap=True)
 
 
 def _print_states(table: str, states: Mapping[str, LogState]) -> None:

@@ -25,8 +25,8 @@ from hardpack.spark.log_rows import Bounds, LogRows, log_rows, with_bounds
 from hardpack.spark.map_end import BoundedMap, bounded_maps
 from hardpack.table.columns import columns_at
 from hardpack.table.history import ancestors, is_earlier_portion, summary_of
-from hardpack.table.manifests import table_files
 from hardpack.table.state import PLAN_SUMMARY
+from hardpack.table.table_files import table_files
 
 
 def clean(session: TableSession, plan: Plan, dry_run: bool = False) -> PassReport:

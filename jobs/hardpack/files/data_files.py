@@ -23,6 +23,7 @@ from hardpack.files.content_file import ContentFile
 from hardpack.files.damage import PIECE, readable
 from hardpack.files.throttle import Throttle
 from hardpack.table.columns import LogColumns, by_offset, table_name
+from hardpack.table.footers import name_mapping
 from hardpack.table.read_ahead import AHEAD_BYTES, one_ahead
 from hardpack.table.readable import ROW_LINEAGE
 from hardpack.table.schema_columns import LogColumn
@@ -89,7 +90,7 @@ class DataFiles:
         least = sensed(columns) if columns else {}
         by_order = order.order_id if settings and by_offset(table, settings) else 0
         return cls(
-            table_name(table), renewed(table), schema, table.specs(), meta.name_mapping(), meta.properties,
+            table_name(table), renewed(table), schema, table.specs(), name_mapping(table), meta.properties,
             meta.location, meta.format_version, metrics_modes(schema, meta.properties, order, least), columns, by_order,
             rate, threads,
         )  # fmt: skip

@@ -10,8 +10,9 @@ from pyiceberg.table import Table
 
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
-from hardpack.operations.adoption_checks import check_rows, check_topics, topic_beside, topics_in
+from hardpack.operations.adoption_checks import check_rows, check_topics, topics_in
 from hardpack.operations.alter_properties import alter_properties
+from hardpack.operations.known_tables import note_adopted
 from hardpack.operations.pause import date_anew
 from hardpack.operations.write_properties import check_honoured
 from hardpack.operations.writers import Writer, recognise, unmapped
@@ -118,11 +119,8 @@ def adopt(
         raise BadInput(f"{name}: {trouble}.")
     if POLICY not in table.properties or "key.absent" in settings:
         check_rows(table, result)
-    topic = writer.topic if writer else ""
-    if POLICY not in table.properties or "column.partition" in settings:
-        topic = topic or topic_beside(table, result)
-    if topic:
-        check_topics(table, result, topic)
+    named_anew = POLICY not in table.properties or "column.partition" in settings
+    check_topics(table, result, writer.topic if writer else "", by_name=named_anew)
     wanted[FIELDS] = bound_fields(table, result)
     if not dry_run:
         if _other_tombstones(table, result, wanted[FIELDS], policy):
@@ -165,6 +163,9 @@ def _set(session: TableSession, wanted: dict[str, str], gone: list[str], logs: S
     if others and STATE_PROPERTY in table.refresh().properties:
         # a pass by the former mapping has set the state again meanwhile
         alter_properties(session, {}, [STATE_PROPERTY])
+    if session.home.is_dir():
+        # so that it is missed from its first silence on
+        note_adopted(session.home, table.catalog.name, {session.name: True})
 
 
 def _fields_of_state(table: Table) -> str:

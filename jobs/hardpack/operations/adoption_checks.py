@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
+from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile as IceFile
 from pyiceberg.manifest import FileFormat, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import StringType
+from pyiceberg.types import LongType, StringType
 
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, Unavailable
 from hardpack.files.content_file import ContentFile, of_manifest
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.table.columns import NO_LOG, LogColumns, table_name
-from hardpack.table.footers import SILENT, Footers
+from hardpack.table.footers import SILENT, Footers, name_mapping
 from hardpack.table.log_name import SURE_LENGTH
-from hardpack.table.manifests import ManifestReader, manifests_of, table_files
+from hardpack.table.manifests import ManifestReader
 from hardpack.table.schema_columns import LogColumn, find_column
+from hardpack.table.table_files import data_entries, manifests_of, table_files
 
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 MOST_FOOTERS = 1000
-"""Most files, the newest, whose footers are read for the topic where bounds do not tell it: a second's work."""
-SAMPLED_FILES = 5
-"""Most files without bounds of the key whose first rows are read to find empty keys."""
+"""Most files, the oldest and newest, whose footers are read where bounds do not tell the topic: a second's work."""
+SAMPLED_FILES = 6
+"""Most files without bounds of the key, the oldest and newest, whose first rows are read to find empty keys."""
+KAFKAS_TOPIC = ("kafka_topic", "_kafka_topic", "kafkatopic")
+"""Names, in small letters, of a column with Kafka's topic, wherever its partition stands."""
+MOST_MILLISECONDS = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+MOST_SECONDS = 100_000_000_000
+"""Beyond all seconds since the epoch that are met; as milliseconds it is of the year 1973."""
 
 
 def check_rows(table: Table, settings: Settings) -> None:
@@ -46,6 +58,7 @@ def check_rows(table: Table, settings: Settings) -> None:
             "set write.format.default to parquet, and have Iceberg write such files anew (rewrite_data_files)."
         )
     _check_sequences(table, settings)
+    _check_unit(table, settings)
     if settings.key_absent is None and _has_empty_keys(table, settings):
         name = table_name(table)
         raise BadInput(
@@ -55,17 +68,28 @@ def check_rows(table: Table, settings: Settings) -> None:
         )
 
 
-def topic_beside(table: Table, settings: Settings) -> str:
-    """Returns the text column named like the log's column, with `topic` for `partition`; empty when there is none.
+def _topic_beside(table: Table, settings: Settings) -> str:
+    """Returns the text column that names the topic of each row as its name tells; empty when there is none.
+
+    It is named like the log's column, with `topic` for `partition`, else as `KAFKAS_TOPIC` says. Capitals do not count.
 
     Args:
         table: as pyiceberg loaded it.
         settings: its settings.
     """
     log = LogColumns.of(table.schema(), settings).log
-    before, named, behind = log.columns[0].name.rpartition("partition")
-    column = find_column(table.schema(), f"{before}topic{behind}") if named and len(log.columns) == 1 else None
-    return column.name if column and isinstance(column.field_type, StringType) else ""
+    before, named, behind = log.columns[0].name.casefold().rpartition("partition")
+    if not named or len(log.columns) > 1:
+        return ""
+    return _text_column(table, f"{before}topic{behind}", *KAFKAS_TOPIC)
+
+
+def _text_column(table: Table, *names: str) -> str:
+    """Returns the first text column that has one of these names, given in small letters; empty when there is none."""
+    schema = table.schema()
+    by_name = {name.casefold(): name for number in schema.field_ids if (name := schema.find_column_name(number))}
+    columns = (find_column(schema, by_name[name]) for name in names if name in by_name)
+    return next((c.name for c in columns if c and isinstance(c.field_type, StringType)), "")
 
 
 def topics_in(table: Table, path: str) -> list[str]:
@@ -76,36 +100,55 @@ def topics_in(table: Table, path: str) -> list[str]:
     Args:
         table: as pyiceberg loaded it.
         path: of the column with the topic's name.
+
+    Raises:
+        Unavailable: a footer that is asked for the topic cannot be read.
     """
     column = find_column(table.schema(), path)
     if column is None:
         return []
-    names, untold = set[bytes](), list[str]()
-    for file in table_files(table):
+    names, untold = set[bytes](), list[tuple[int, str]]()
+    for entry in data_entries(table):
+        file = entry.data_file
         low, high = ((bounds or {}).get(column.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
         if low is None or high is None or len(low) >= SURE_LENGTH:
             # some writers cut long bounds, by which names that begin alike cannot be told apart
-            untold.append(file.file_path)
+            untold.append((entry.sequence_number or 0, file.file_path))
         else:
             names |= {low, high}
-    footers = Footers(table.io, table.location(), table.name_mapping(), (column,)).look(untold[-MOST_FOOTERS:])
+    asked = _oldest_and_newest(untold, MOST_FOOTERS)
+    footers = Footers(table.io, table.location(), name_mapping(table), (column,)).look(asked)
+    if unread := [file for file, facts in footers.items() if not facts]:
+        raise Unavailable(
+            f"{table_name(table)}: the footers of {len(unread)} data files cannot be read, {unread[0]} among them, so "
+            f"that nobody knows which topics {path!r} names there; try again, or mend these files."
+        )
     names |= {end for bounds in footers.values() for end in bounds.get(column.field_id, SILENT)[1:] if end is not None}
     return [name.decode(errors="replace") for name in sorted(names)]
 
 
-def check_topics(table: Table, settings: Settings, path: str) -> None:
+def check_topics(table: Table, settings: Settings, path: str, by_name: bool) -> None:
     """Checks that a log is of one Kafka topic, as far as bounds tell, since each topic's offsets begin anew.
+
+    A column that is called `topic` and that nothing else ties to the log may be one of the value's own: where it has
+    several values, a warning is logged.
 
     Args:
         table: as pyiceberg loaded it.
         settings: its settings.
-        path: of the column with the topic's name.
+        path: of the column with the topic's name, empty where the writer is not known to have one.
+        by_name: whether such a column is also found by its name.
 
     Raises:
         BadInput: the table holds several topics, and the log is named without the topic's column.
+        Unavailable: a footer that is asked for the topic cannot be read.
     """
-    log = LogColumns.of(table.schema(), settings).log
-    if path in [column.name for column in log.columns]:
+    path = path or (_topic_beside(table, settings) if by_name else "")
+    if not path:
+        if by_name:
+            _warn_of_topics(table, settings)
+        return
+    if path in [column.name for column in LogColumns.of(table.schema(), settings).log.columns]:
         return
     if len(topics := topics_in(table, path)) > 1:
         name = table_name(table)
@@ -117,6 +160,18 @@ def check_topics(table: Table, settings: Settings, path: str) -> None:
         )
 
 
+def _warn_of_topics(table: Table, settings: Settings) -> None:
+    path = _text_column(table, "topic")
+    if not path or path in [column.name for column in LogColumns.of(table.schema(), settings).log.columns]:
+        return
+    if len(topics_in(table, path)) > 1:
+        log.warning(
+            "%s: column %r has several values; if these are Kafka's topics, whose offsets each begin anew, name logs "
+            "with them by `hardpack adopt %s --set column.partition=%s,%s`, as else keys of one topic supersede "
+            "another's", table_name(table), path, table_name(table), path, settings.column_partition,
+        )  # fmt: skip
+
+
 def _has_empty_keys(table: Table, settings: Settings) -> bool:
     """Returns whether a key is empty, by lower bounds, or by the first rows of sampled files that have none.
 
@@ -125,16 +180,28 @@ def _has_empty_keys(table: Table, settings: Settings) -> bool:
     key = LogColumns.of(table.schema(), settings).plain_key
     if key is None:
         return False
-    untold: list[IceFile] = []
-    for file in table_files(table):
+    untold: list[tuple[int, IceFile]] = []
+    for entry in data_entries(table):
+        file = entry.data_file
         bound = (file.lower_bounds or {}).get(key.field_id)
         if bound == b"":
             return True
         if bound is None and (file.null_value_counts or {}).get(key.field_id) != file.record_count:
-            untold.append(file)
+            untold.append((entry.sequence_number or 0, file))
     files, schema = DataFiles.of(table), table.schema()
-    last = [of_manifest(file, files.specs[file.spec_id], schema) for file in untold[-SAMPLED_FILES:]]
-    return any(_empty_in(files, file, key) for file in last)
+    sample = _oldest_and_newest(untold, SAMPLED_FILES)
+    return any(_empty_in(files, of_manifest(file, files.specs[file.spec_id], schema), key) for file in sample)
+
+
+def _oldest_and_newest(files: Iterable[tuple[int, T]], most: int) -> list[T]:
+    """Returns files that are given with their sequence numbers: all, or the oldest and newest ones of them.
+
+    Args:
+        files: with their sequence numbers.
+        most: how many files to return at most, an even number.
+    """
+    ordered = [file for _, file in sorted(files, key=itemgetter(0))]
+    return ordered if len(ordered) <= most else ordered[: most // 2] + ordered[-(most // 2) :]
 
 
 def _empty_in(files: DataFiles, file: ContentFile, key: LogColumn) -> bool:
@@ -142,6 +209,26 @@ def _empty_in(files: DataFiles, file: ContentFile, key: LogColumn) -> bool:
 
     first = next(files.read(file, [key]), None)
     return first is not None and bool(pc.any(pc.equal(pc.binary_length(first[key.name]), 0)).as_py())
+
+
+def _check_unit(table: Table, settings: Settings) -> None:
+    """Checks that a timestamp that is a whole number is in milliseconds, as far as bounds tell.
+
+    Raises:
+        BadInput: it seems to be in another unit.
+    """
+    column = LogColumns.of(table.schema(), settings).timestamp
+    if not isinstance(column.field_type, LongType):
+        return
+    bounds = ((file.upper_bounds or {}).get(column.field_id) for file in table_files(table))
+    greatest = max((int(from_bytes(column.field_type, bound)) for bound in bounds if bound), default=0)
+    unit = "seconds" if greatest < MOST_SECONDS else "microseconds or less"
+    if greatest > MOST_MILLISECONDS or 0 < greatest < MOST_SECONDS:
+        raise BadInput(
+            f"{table_name(table)}: column {column.name!r}, mapped to the timestamp, has {greatest} as its greatest "
+            f"value, as if it were in {unit}, expected milliseconds since the epoch; have the writer write these, or "
+            "map a column of type timestamp or timestamptz."
+        )
 
 
 def _check_sequences(table: Table, settings: Settings) -> None:

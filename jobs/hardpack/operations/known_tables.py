@@ -36,8 +36,8 @@ def find_topics(catalog: Catalog, pattern: str, home: Path) -> list[str]:
         return names
     # a table that was adopted and is gone from the catalog counts as no longer adopted
     seen = dict.fromkeys(adopted_before.difference(names), False)
-    broken: dict[str, Unreadable] = {}
-    silent = set[str]()
+    broken: dict[str, object] = {}
+    silent: dict[str, object] = {}
     asked = asked_ahead(catalog, lambda name: is_topic(open_table(catalog, name)), names)
     for name, answer in zip(names, asked, strict=True):
         try:
@@ -45,16 +45,16 @@ def find_topics(catalog: Catalog, pattern: str, home: Path) -> list[str]:
         except Unreadable as error:
             broken[name] = error
         except Exception as error:  # one broken table must not hide the others
-            log.info("%s", of_table(name, error))
-            silent.add(name)
+            silent[name] = of_table(name, error)
     if home.is_dir():  # a verb that only asks does not make the home
         note_adopted(home, catalog.name, seen)
     if len(broken) == len(names):  # when no table can be read, the fault is not the tables'
         return names
-    for name in broken.keys() - adopted_before:
-        log.warning("passed over, as nobody is known to have adopted it: %s", broken[name])
     # while no table of these is noted as adopted, any may be, so each that does not answer is returned
-    told = adopted_before or silent
+    told = adopted_before or silent.keys()
+    for name, why in (broken | silent).items():
+        if name not in told:
+            log.warning("passed over, as nobody is known to have adopted it: %s", why)
     return [name for name in names if seen.get(name, name in told)]
 
 

@@ -20,12 +20,12 @@ from hardpack.table.columns import table_name
 from hardpack.table.footers import FOLDER as FOOTERS
 from hardpack.table.footers import footers_name
 from hardpack.table.history import summary_of
-from hardpack.table.manifests import manifests_of, table_files
 from hardpack.table.numeric_properties import whole_number
 from hardpack.table.packing import FOLDER as PASSES
 from hardpack.table.packing import files_named
 from hardpack.table.places import inside, shared, why_not
 from hardpack.table.snapshot_expiry import expire_before, least_kept
+from hardpack.table.table_files import manifests_of, table_files
 
 DATA_PATHS = ("write.data.path", "write.object-storage.path", "write.folder-storage.path")
 FILTER = re.compile(r"[0-9a-f]{32}\.parquet")

@@ -180,6 +180,11 @@ def what_if(
     walk = _Table(session.table, settings, now)
     logs = [log.history(p) for p, log in walk.logs.items() if p in wanted]
     if not any(log.passes for log in logs):
+        if walk.passes_later:
+            raise BadInput(
+                f"{session.name}: no kept snapshot tells of a pass before {moment(now)}, the first one that is known "
+                f"is of {moment(min(walk.passes_later))}; name a later time with --now, or leave it out."
+            )
         raise BadInput(
             f"{session.name}: no kept snapshot tells of a pass, so nobody knows how many rows are superseded; clean it "
             "once, or keep snapshots longer (history.expire.max-snapshot-age-ms)."
@@ -223,6 +228,9 @@ class _Table:
         self._cleaned: list[tuple[int, PassReport]] = []
         self._ends = {p: s for s, report in self.reports.items() if report for p in report.portions}
         self._portions: dict[int, list[dict[Partition | None, Change]]] = defaultdict(list)
+        self.passes_later = [
+            s.timestamp_ms for s in ancestors(table) if s.timestamp_ms > until and self.reports.get(s.snapshot_id)
+        ]
         lineage = [s for s in ancestors(table) if s.timestamp_ms <= until][::-1]
         self.logs: dict[Partition, _Walk] = defaultdict(_Walk)
         # some writers that expire snapshots drop the parent's id too, so the sequence number tells of older snapshots

@@ -10,11 +10,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import BinaryType, StringType
 
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, some_of
 from hardpack.table.columns import key_columns, table_name
 from hardpack.table.layout import EXPECTED
-from hardpack.table.manifests import manifests_of
 from hardpack.table.schema_columns import column_by_id, find_column
+from hardpack.table.table_files import manifests_of
 
 METADATA = ("partition", "offset", "timestamp")
 KEPT = "Deletes are rows with a null value, as in Kafka."
@@ -223,7 +223,7 @@ def recognise(table: Table, settings: Mapping[str, str], named: str | None = Non
             raise BadInput(f"{name}: --from {named} is no sink that is known, expected {', '.join(RECOGNISERS)}.")
         writer = RECOGNISERS[named](columns, given)
         if writer is None or writer.name != named:
-            listed = ", ".join(field.name for field in table.schema().fields)
+            listed = some_of([field.name for field in table.schema().fields])
             raise BadInput(
                 f"{name}: {named} writes other columns than {listed}; name another sink, or map the columns with "
                 f"`hardpack adopt {name} --set column.partition=NAME` and so on."

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, some_of
 from hardpack.files.data_files import DataFiles, leaf
 from hardpack.files.key_filter import KeyFilters
 from hardpack.files.key_reader import key_filters, one_key
@@ -294,7 +294,7 @@ class TopicReader:
         for name in columns or ():
             if name not in all_columns:
                 raise BadInput(
-                    f"{self._logs.name}: there is no column {name!r}, expected some of {', '.join(all_columns)}."
+                    f"{self._logs.name}: there is no column {name!r}, expected some of {some_of(all_columns, name)}."
                 )
         return all_columns if columns is None else list(dict.fromkeys(columns))
 

@@ -8,11 +8,12 @@ from typing import Literal
 
 from hardpack.rules.horizons import due_ranges, horizon_of, in_ranges, waited_for
 from hardpack.rules.model import LogView
+from hardpack.rules.retention import expired_segments
 from hardpack.rules.selection import Decision, decide, first_uncleanable_offset
 from hardpack.rules.settings import Settings
 
 Becomes = Literal["stays", "goes", "waits"]
-"""`stays`: no pass drops the row. `goes`: the next pass drops it. `waits`: a pass drops it later, once it may."""
+"""`stays`: no pass drops the row. `goes`: the next one, or retention, does. `waits`: a pass does later, once it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class RowVerdict:
 
 
 def row_verdicts(rows: Sequence[ExplainedRow], view: LogView, settings: Settings, now: int) -> list[RowVerdict]:
-    """Says of each row of a key what the next pass does to it (Cleaner.shouldRetainRecord, shouldDiscard).
+    """Says of each row of a key what retention or the next pass does to it (Cleaner.shouldRetainRecord, shouldDiscard).
 
     Args:
         rows: of one key in one log: at least those of the greatest offsets.
@@ -45,10 +46,21 @@ def row_verdicts(rows: Sequence[ExplainedRow], view: LogView, settings: Settings
         settings: its settings.
         now: ms since the epoch.
     """
-    decision = decide(view, settings, now)
+    decision, log_start = decide(view, settings, now), expired_segments(view, settings, now).log_start
     _, bounded_by = first_uncleanable_offset(view, settings, decision.first_dirty, now)
     standing = sorted(r.offset for r in rows if not (r.aborted or r.repeated))
-    return [_verdict_of(row, standing, _Log(view, settings, now, decision, bounded_by)) for row in rows]
+    log = _Log(view, settings, now, decision, bounded_by)
+    return [_past_retention(row, log_start, settings) or _verdict_of(row, standing, log) for row in rows]
+
+
+def _past_retention(row: ExplainedRow, log_start: int, settings: Settings) -> RowVerdict | None:
+    """Judges a row that only retention decides about; None for one that phase one or two decides about."""
+    if row.offset < log_start:
+        return RowVerdict("goes", "its segment lies before the log start or is past retention.ms or retention.bytes; "
+                          "the next retention deletes it")  # fmt: skip
+    if not settings.compacts:
+        return RowVerdict("stays", "cleanup.policy is delete, so that it goes with its segment by retention alone")
+    return None
 
 
 @dataclass(frozen=True, slots=True)

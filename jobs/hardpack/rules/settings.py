@@ -314,13 +314,14 @@ def read_settings(
         if not first["loc"]:
             places = "settings, of the table or its policy," if policy else "table properties hardpack.*"
             raise BadInput(f"{table}: {first['ctx']['error']!s}; set one of the two {places} anew.") from None
-        theirs = name in policy and name not in own
-        what = f"the policy's setting {name}" if theirs else f"table property hardpack.{name}"
+        theirs, targets = name in policy and name not in own, name == "segment.bytes" and name not in {**policy, **own}
+        what = f"the policy's setting {name}" if theirs else f"table property {TARGET if targets else PREFIX + name}"
         if first["type"] == "extra_forbidden":
             raise BadInput(
                 f"{table}: {what} is not a setting; remove it or mend its name (`hardpack adopt --help` lists all)."
             ) from None
         mend = "mend it in the policy file" if theirs else f"mend it with `hardpack {verb} {table} --set {name}=VALUE`"
+        mend = f"mend it, or set segment.bytes, which wins over it: {mend[13:]}" if targets else mend
         raise BadInput(f"{table}: {what} is {first['input']!r}, expected: {_wish(first['msg'])}; {mend}.") from None
 
 

@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io import FileIO
+from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.types import BinaryType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
 
+from hardpack.errors import BadInput
+from hardpack.table.columns import table_name
 from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
@@ -41,6 +44,21 @@ VERSION = 3
 FOOTERS_AT_ONCE = 16
 """Footers that are read in parallel; on object storage each takes a request or two."""
 MICROS = {"milliseconds": 1000, "microseconds": 1}
+
+
+def name_mapping(table: Table) -> NameMapping | None:
+    """Returns a table's name mapping, by which files without field ids are read; None when it has none.
+
+    Raises:
+        BadInput: it cannot be understood.
+    """
+    try:
+        return table.name_mapping()
+    except ValueError:
+        raise BadInput(
+            f"{table_name(table)}: table property {TableProperties.DEFAULT_NAME_MAPPING} is no name mapping, expected "
+            "JSON as Iceberg's specification has it; set it anew, or remove it if all files have field ids."
+        ) from None
 
 
 def footers_name(manifest: str) -> str:

@@ -25,7 +25,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from hardpack.errors import BadInput
+from hardpack.errors import BadInput, some_of
 from hardpack.rules.settings import PREFIX, Settings, dotted
 from hardpack.table.columns import LogColumns, key_columns, mapped_columns, table_name
 from hardpack.table.schema_columns import find_column, separate_names
@@ -182,7 +182,7 @@ def _check_column(table: str, role: str, name: str, schema: Schema) -> None:
         )
     if column is None:
         raise BadInput(
-            f"{table}: there is no column {name!r} for the {role}, its columns are {', '.join(_named(schema))}; "
+            f"{table}: there is no column {name!r} for the {role}, its columns are {some_of(_named(schema), name)}; "
             f"map it with {anew}."
         )
     kinds = EXPECTED.get(role)

@@ -26,7 +26,7 @@ from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
 from hardpack.rules.times import LONG_MAX
 from hardpack.table.columns import NO_LOG, SENSED, LogColumns, table_name
-from hardpack.table.footers import SILENT, ColumnFacts, Footers
+from hardpack.table.footers import SILENT, ColumnFacts, Footers, name_mapping
 from hardpack.table.log_name import FOOTER_LENGTH, may_be_cut, value_by_bounds
 from hardpack.table.read_ahead import opened_ahead
 from hardpack.table.schema_columns import LogColumn
@@ -66,19 +66,6 @@ def keeps_logs_apart(table: Table, settings: Settings) -> bool:
     return all(columns.log.in_spec(spec) for spec in table.specs().values())
 
 
-def manifests_of(table: Table) -> list[ManifestFile]:
-    """Returns the manifests of the table's current snapshot; none of a table without one."""
-    snapshot = table.current_snapshot()
-    return snapshot.manifests(table.io) if snapshot else []
-
-
-def table_files(table: Table) -> Iterator[IceFile]:
-    """Yields every data file of the table's current snapshot, as its manifests list it."""
-    for manifest in manifests_of(table):
-        if manifest.content == ManifestContent.DATA:
-            yield from (entry.data_file for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True))
-
-
 class ManifestReader:
     """Reads manifests of one table with the columns looked up once."""
 
@@ -96,7 +83,7 @@ class ManifestReader:
         }
         columns = self.columns.by_role.values()
         asked = tuple(replace(c, has_default=c.has_default or c.field_id in by_partition) for c in columns)
-        self.footers = Footers(table.io, table.location(), table.name_mapping(), asked)
+        self.footers = Footers(table.io, table.location(), name_mapping(table), asked)
         self._deletes: dict[str, list[IceFile]] = {}
         self._by_footer: dict[str, dict[int, ColumnFacts]] = {}
         """What footers tell, by path, of the data files of which a manifest does not tell enough."""
