@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +130,7 @@ class Outcome:
                 "folder of yours, with all that is in it."
             ) from None
         try:
-            write_index(home / "data_docs")
+            write_index(home / "data_docs", time.time())
         except OSError as error:  # the page is there, and the table is what matters
             log.warning("the index of Data Docs was not written: %s", error)
         urls = context.get_docs_sites_urls(resource_identifier=identifier)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
-from hardpack.compaction.data_docs import newest_pages
+from hardpack.compaction.data_docs import folders_of_pages, newest_pages
 from hardpack.home import replace_file
 
 LISTED = 100
+MANY_FOLDERS = 1000
+"""From so many folders of pages on the index is written at most once a minute, as that takes a second and more."""
+YOUNG_SECONDS = 60
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
 """The content security policy of a page that lies on a disk or on S3, where no server sends one."""
 PAGE = """<!doctype html>
@@ -30,15 +33,20 @@ PAGE = """<!doctype html>
 """
 
 
-def write_index(site: Path) -> None:
-    """Writes the index of a folder of Data Docs.
+def write_index(site: Path, now: float) -> None:
+    """Writes the index of a folder of Data Docs, unless there are many pages and it was written just before.
 
     Args:
         site: the folder; pages are at validations/SUITE/TITLE/TIME/NAME.html.
+        now: seconds since the epoch.
     """
     from jinja2 import Environment
+
+    index = site / "index.html"
+    if index.exists() and abs(now - index.stat().st_mtime) < YOUNG_SECONDS and folders_of_pages(site) > MANY_FOLDERS:
+        return
 
     pages = [(title, quote(address)) for title, address in newest_pages(site, LISTED)]
     text = Environment(autoescape=True).from_string(PAGE).render(pages=pages, listed=LISTED, csp=CSP)
     # another process may write the index at the same time, or read it
-    replace_file(site / "index.html", text)
+    replace_file(index, text)

@@ -311,6 +311,19 @@ def test_for_what_a_policy_locks_the_tables_own_properties_count_for_nothing(cat
     )
 
 
+@pytest.mark.parametrize(
+    ("locked", "free"), [(["log.*"], "0.9"), (["log.retention.*", "log.cleanup.policy"], "0.9"), (["*.hours"], None)]
+)
+def test_a_brokers_names_lock_what_they_stand_for(locked, free):
+    """Settings may be given by these names too, and whoever locks `log.*` means them."""
+    policy = locking(locked, **{"log.cleanup.policy": "compact", "log.retention.hours": "24"}).policies[0]
+    own = {"hardpack.cleanup.policy": "delete", "hardpack.retention.ms": "1", "hardpack.null.keys": "refuse"}
+    found = read_settings("t.a", own, policy.given)
+    assert found.retention_ms == 24 * 3_600_000
+    assert found.cleanup_policy == ("compact" if free else "delete")
+    assert found.null_keys == "refuse"
+
+
 def test_nobody_sets_a_locked_setting_by_adopting(catalog):
     table = new_topic(catalog)
     hp = Hardpack(catalog, policies=locking(["column.*"]))

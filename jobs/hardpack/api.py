@@ -140,17 +140,17 @@ class Hardpack(StatusVerbs, ReadVerbs):
         """Id of the Spark application, empty while none runs."""
         return str(self._spark.sparkContext.applicationId) if self._spark else ""
 
-    def tables(self, pattern: str) -> list[str]:
-        """Adopted tables that a glob matches; a plain name is returned whether adopted or not.
+    def tables(self, *patterns: str) -> list[str]:
+        """Adopted tables that globs match; a plain name is returned whether adopted or not.
 
         A table whose catalog or storage does not answer is among them, and so is one that cannot be read or listed any
         more but was adopted when it was opened last: so its error is seen where it is used. A view is not, unless all
         are such.
 
         Args:
-            pattern: a name or glob.
+            patterns: names or globs.
         """
-        return find_topics(self.catalog, pattern, self.home)
+        return find_topics(self.catalog, patterns, self.home)
 
     def create(self, table: str, settings: Mapping[str, str] | None = None) -> Settings:
         """Make an empty table for a topic, and adopt it; see `hardpack.operations.create.create`."""

@@ -171,7 +171,7 @@ def table_requests(
 
     hp = Hardpack.connect(catalog)
     asked = [one for one in patterns if not one_of_several or has_magic(one) or may_be_there(hp.catalog, one)]
-    names = sorted({name for pattern in asked for name in hp.tables(pattern)})
+    names = hp.tables(*asked)
     requests = [TableRequest(table=name, now=now, dry_run=dry_run).model_dump_json() for name in names]
     # tables share an application, as Spark takes longer to start than to maintain one; more tables share larger units
     share = max(SHARED_PLANS, -(-len(names) // most))

@@ -29,7 +29,7 @@ def lineage_of(catalog: str, results: Iterable[Mapping[str, Any]]) -> Any:
             continue
         inputs.append(Dataset(namespace=f"iceberg://{catalog}", name=result["table"]))
         published = result.get("snapshot") and result.get("logs")
-        if published or (result.get("rows_past_retention") and not result.get("dry_run")):
+        if published or result.get("rows_past_retention"):
             logs = result.get("logs", ())
             size, files = (sum(log[name] for log in logs) for name in ("bytes_written", "files_written"))
             facet = Written(size=size, fileCount=files)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -55,7 +57,7 @@ def write_report(
     return path
 
 
-def forget_reports(home: Path, before: float, runs_before: float) -> int:
+def forget_reports(home: Path, before: float, runs_before: float, seconds: float = math.inf) -> int:
     """Removes files of runs that were last written before a time; times are seconds since the epoch.
 
     Args:
@@ -63,29 +65,35 @@ def forget_reports(home: Path, before: float, runs_before: float) -> int:
         before: reports, pages of Data Docs and their results are removed when they are older than this.
         runs_before: plans and results of runs are removed when they are older than both times, as a run that goes on
             may still need them.
+        seconds: how long it may take; what is then left is for the next time.
 
     Returns:
         How many files were removed.
     """
-    last = dict.fromkeys(("reports", "validations", "data_docs/validations"), before)
-    last |= dict.fromkeys(("plans", "results"), min(before, runs_before))
-    return sum(_forget(home / name, time) for name, time in last.items())
+    last = dict.fromkeys(("plans", "results"), min(before, runs_before))
+    last |= dict.fromkeys(("reports", "validations", "data_docs/validations"), before)
+    end = time.monotonic() + seconds
+    return sum(_forget(home / name, oldest, end) for name, oldest in last.items())
 
 
-def _forget(folder: Path, before: float) -> int:
+def _forget(folder: Path, before: float, end: float) -> int:
     """Removes old files of a folder and of those inside it, and returns how many.
 
-    It removes each as it finds it, so that a sweep that is cut off has done its part.
+    It removes each as it finds it, from another one on each time, so that a sweep that is cut off has done its part.
     """
     gone = 0
     # another run may remove the same files
     with suppress(OSError):
-        for path in list(folder.iterdir()):
+        found = list(folder.iterdir())
+        first = int(before) % max(1, len(found))
+        for path in found[first:] + found[:first]:
+            if time.monotonic() > end:
+                break
             with suppress(OSError):
                 # a folder's age is read before files in it are removed; another run may be filling a new one
                 is_old = path.lstat().st_mtime < before
                 if path.is_dir() and not path.is_symlink():
-                    gone += _forget(path, before)
+                    gone += _forget(path, before, end)
                     if is_old:
                         path.rmdir()
                 elif is_old:

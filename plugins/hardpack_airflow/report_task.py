@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,7 @@ class ReportOperator(BaseOperator):
         return everything and kind_of(context["dag_run"]) != "backfill"
 
     def _forget(self, home: Path) -> None:
+        """Once a day removes old reports and what belongs to them, in a quarter of the task's time at most."""
         given = setting("report_days")
         try:
             # a day at least, so that no run removes its own report
@@ -101,8 +104,14 @@ class ReportOperator(BaseOperator):
         except ValueError:
             self.log.error("[hardpack] report_days is %r, expected a number of days; no old report is removed", given)
             return
-        now = time.time()
-        if gone := forget_reports(home, now - days * DAY_SECONDS, now - _longest_run_seconds()):
+        now, stamp = time.time(), home / "swept"
+        # a home may have millions of files, and to look at all of them takes minutes
+        with suppress(FileNotFoundError):
+            if 0 <= now - stamp.stat().st_mtime < DAY_SECONDS:
+                return
+        stamp.touch()
+        seconds = self.execution_timeout.total_seconds() / 4 if self.execution_timeout else math.inf
+        if gone := forget_reports(home, now - days * DAY_SECONDS, now - _longest_run_seconds(), seconds):
             self.log.info("%d files of reports older than %g days are gone", gone, days)
 
 

@@ -13,28 +13,39 @@ from hardpack_airflow import s3_copy
 from hardpack_airflow.config import setting
 
 REPORTS, DOCS, VALIDATIONS = "reports", "data_docs", "validations"
+COPIED_SECONDS = 60
+"""A copy on S3 is by so much younger than its file at most; one that is younger still is of another file."""
 
 
 def read(folder: str, path: str) -> bytes | None:
-    """Returns the content of a file of `REPORTS` or `DOCS`; None when it is not there, or lies outside the folder."""
+    """Returns the content of a file of `REPORTS` or `DOCS`; None when it is not there, or lies outside the folder.
+
+    Of a report that both this disk and S3 have the newer one counts, as a cleared task may write it again elsewhere.
+    """
     root = (_home() / folder).resolve()
     try:
         file = (root / path).resolve()
         if not file.is_relative_to(root) or file == root:
             return None
-        if file.is_file():
+        name, is_here = f"{folder}/{file.relative_to(root).as_posix()}", file.is_file()
+        if is_here and (folder != REPORTS or not _newer_elsewhere(name, file)):
             return file.read_bytes()
     except (OSError, ValueError):  # a name that no file can have
         return None
-    return s3_copy.read(f"{folder}/{file.relative_to(root).as_posix()}")
+    return s3_copy.read(name) or (file.read_bytes() if is_here else None)
+
+
+def _newer_elsewhere(name: str, file: Path) -> bool:
+    return s3_copy.uploaded(name).get(name, 0.0) > file.stat().st_mtime + COPIED_SECONDS
 
 
 def newest_reports() -> dict[str, float]:
     """Returns when each run's report was written, in seconds, by its name without `.json`, the newest first."""
     times = s3_copy.uploaded(f"{REPORTS}/")
     for file in (_home() / REPORTS).glob("*.json"):
+        name = f"{REPORTS}/{file.name}"
         with suppress(FileNotFoundError):  # a run may remove old reports meanwhile
-            times[f"{REPORTS}/{file.name}"] = file.stat().st_mtime
+            times[name] = max(times.get(name, 0.0), file.stat().st_mtime)
     return {Path(name).stem: times[name] for name in sorted(times, key=lambda name: times[name], reverse=True)}
 
 

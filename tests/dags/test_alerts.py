@@ -18,7 +18,7 @@ from hardpack_airflow.planning import plan_units
 from tests.conftest import ROOT
 from tests.topics import T0, append, name_of, new_topic, row
 
-pytestmark = [pytest.mark.dags, pytest.mark.skipif(not shutil.which("promtool"), reason="Prometheus is not here")]
+pytestmark = pytest.mark.dags
 
 MONITORING = ROOT / "infra" / "monitoring"
 MINUTES = 14 * 60
@@ -114,7 +114,13 @@ def firing(series, folder, looks):
     return ["several"]
 
 
+def test_a_gauge_arrives_where_airflow_sends_its_own(heard):
+    assert heard("orders", died(2)) == {'hardpack_DeadThreadCount{policy="orders"}': 2.0}
+
+
 def fire(heard, tmp_path, gauges, looks=True, policy="orders"):
+    if not shutil.which("promtool"):
+        pytest.skip("Prometheus is not here")
     return firing(heard(policy, gauges), tmp_path, looks)
 
 

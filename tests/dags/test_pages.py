@@ -207,9 +207,9 @@ def test_a_wrong_policy_file_is_said_beside_what_is_known(client, topics, tmp_pa
     path.write_text("policies: [{nme: x}]")
     monkeypatch.setenv("HARDPACK_POLICIES", str(path))
     web.table_cache().tried = 0.0
-    answer = client.get("/", params={"find": "t.topic"})
+    answer = client.get("/", params={"find": topics[0]})
     assert answer.status_code == 200
-    assert topics[0] in answer.text
+    assert answer.text.count(topics[0]) > 1
     assert "policies.0" in answer.text
 
 

@@ -309,6 +309,16 @@ def test_a_run_with_nothing_to_do_says_that_no_unit_died(catalog, monkeypatch):
     assert "DeadThreadCount" not in seen(catalog, monkeypatch, name, tables=[name])["gauges"]
 
 
+def test_an_unreadable_table_keeps_no_alert_of_dead_units_ringing(catalog, monkeypatch):
+    well, broken = new_topic(catalog), new_topic(catalog, min_cleanable_dirty_ratio=9)
+    append(well, {0: [row(0, "a")]})
+    names = [name_of(well), name_of(broken)]
+    seen(catalog, monkeypatch, names[0])
+    found = plan_units("hardpack", {"name": "two", "tables": names}, names, None, False, T0)
+    assert len(found["errors"]) == 1
+    assert found["gauges"]["DeadThreadCount"] == 0
+
+
 def test_a_table_without_a_row_is_told_and_no_mistake(catalog, monkeypatch):
     name = name_of(new_topic(catalog))
     assert seen(catalog, monkeypatch, name)["reasons"] == [f"{name}: it has no log yet"]

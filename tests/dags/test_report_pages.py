@@ -149,6 +149,21 @@ def test_what_is_kept_of_a_table_comes_too_late_and_the_table_is_shown(client, t
     assert "the place of the reports did not answer in 0.2 s" in answer.text
 
 
+def test_of_a_report_here_and_on_s3_the_newer_one_counts(client, bucket, tmp_path, monkeypatch):
+    """A cleared task may write it again on another worker."""
+    from hardpack_airflow import stored
+
+    monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", "s3://audit/lake/")
+    file = tmp_path / "reports" / "d.r.json"
+    file.parent.mkdir()
+    file.write_text("the first try")
+    bucket.put_object(Bucket="audit", Key="lake/reports/d.r.json", Body="the second try")
+    assert stored.read("reports", "d.r.json") == b"the first try", "its copy comes a moment later"
+    os.utime(file, (1000, 1000))
+    assert stored.read("reports", "d.r.json") == b"the second try"
+    assert stored.newest_reports()["d.r"] > time.time() - 60
+
+
 def test_what_no_pass_published_was_not_cleaned():
     from hardpack_airflow.run_view import tables_of, verdict
 

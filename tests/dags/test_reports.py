@@ -3,7 +3,8 @@
 import json
 import os
 import re
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -107,6 +108,33 @@ def test_a_sweep_that_is_cut_off_has_done_its_part(home, monkeypatch):
         with pytest.raises(CutOff):
             report.forget_reports(home, 2000, 2000)
     assert len(list((home / "reports").iterdir())) == 4
+
+
+def test_old_files_are_looked_for_once_a_day(home, monkeypatch):
+    from hardpack_airflow import report_task
+
+    swept = []
+    monkeypatch.setattr(report_task, "forget_reports", lambda *given: swept.append(given) or 0)
+    operator = report_task.ReportOperator(task_id="report", policy="p", execution_timeout=timedelta(seconds=40))
+    operator._forget(home)
+    operator._forget(home)
+    assert [given[0] for given in swept] == [home]
+    assert swept[0][3] == 10, "a quarter of the task's time"
+    yesterday = time.time() - 90_000
+    os.utime(home / "swept", (yesterday, yesterday))
+    operator._forget(home)
+    assert len(swept) == 2
+
+
+def test_a_sweep_ends_when_its_time_is_over_and_goes_on_elsewhere(home):
+    from hardpack_airflow.report import forget_reports
+
+    for number in range(10):
+        (home / "reports" / f"{number}.json").parent.mkdir(exist_ok=True)
+        (home / "reports" / f"{number}.json").write_text("x")
+        os.utime(home / "reports" / f"{number}.json", (1000, 1000))
+    assert forget_reports(home, 2000, 2000, seconds=-1) == 0
+    assert forget_reports(home, 2000, 2000, seconds=60) == 10
 
 
 def test_a_report_is_there_though_its_plans_are_not(home, caplog):

@@ -164,6 +164,18 @@ def test_pages_show_the_tables_of_all_catalogs_each_with_its_own(pages):
     assert "Catalog west: Looked at" in page
 
 
+def test_a_list_without_the_tables_of_one_catalog_is_none(pages, monkeypatch):
+    """Who reads it would take the catalog for empty."""
+    from hardpack_airflow.table_cache import TableCache
+
+    real = TableCache._look_at_all
+    monkeypatch.setattr(TableCache, "_look_at_all", lambda self: real(self) if self.catalog == "east" else 1 / 0)
+    answer = pages.get("/api/tables")
+    assert (answer.status_code, answer.json()["detail"].partition(":")[0]) == (503, "catalog west")
+    assert [one["table"] for one in pages.get("/api/tables", params={"catalog": "east"}).json()] == ["db.same"]
+    assert pages.get("/api/tables", params={"catalog": "north"}).status_code == 404
+
+
 def test_a_tables_page_stays_in_its_catalog(pages, monkeypatch):
     from hardpack_airflow import actions
 

@@ -61,3 +61,21 @@ def test_a_silent_table_that_nobody_knows_is_told(catalog, tmp_path, caplog):
         assert Hardpack(GuardedRestCatalog("r", uri=uri), home=tmp_path).tables("db.*") == ["db.t"]
     (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert said.startswith("passed over, as nobody is known to have adopted it: db.u")
+
+
+def test_many_globs_list_a_catalog_once(catalog, tmp_path):
+    """A company's policy may name forty of them, and each list of a namespace is a request."""
+    asked, of = [], {"/v1/config": config()}
+
+    def counted(path, answer):
+        of[path] = lambda: asked.append(path) or answer
+
+    counted("/v1/namespaces", (200, {"namespaces": [["db"]]}))
+    tables = [{"namespace": ["db"], "name": name} for name in ("a", "b", "c")]
+    counted("/v1/namespaces/db/tables", (200, {"identifiers": tables}))
+    for name in ("a", "b", "c"):
+        of[f"/v1/namespaces/db/tables/{name}"] = loaded(new_topic(catalog), {}, {})
+    with rest_server(of) as uri:
+        hp = Hardpack(GuardedRestCatalog("r", uri=uri), home=tmp_path)
+        assert hp.tables("db.a*", "db.b*", "d?.b", "db.plain") == ["db.a", "db.b", "db.plain"]
+    assert asked.count("/v1/namespaces/db/tables") == 1

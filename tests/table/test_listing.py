@@ -196,7 +196,7 @@ def test_where_tables_of_rest_lie_is_asked_once_by_a_process(catalog, monkeypatc
     assert asked.count("db.t") == 1
 
 
-@pytest.mark.parametrize("ask", [table_places, lambda catalog: find_topics(catalog, "*.*", Path("none"))])
+@pytest.mark.parametrize("ask", [table_places, lambda catalog: find_topics(catalog, ["*.*"], Path("none"))])
 def test_tables_are_loaded_side_by_side_where_all_of_them_are(ask, monkeypatch):
     class Meeting(Nested):
         both = Barrier(2)
@@ -227,7 +227,7 @@ def test_a_client_that_serves_one_thread_is_asked_one_question_at_a_time():
 
     catalog = Alone()
     table_places(catalog)
-    find_topics(catalog, "*.*", Path("none"))
+    find_topics(catalog, ["*.*"], Path("none"))
     assert (catalog.most, len(catalog.loaded)) == (1, 4)
 
 

@@ -46,6 +46,11 @@ def newest_pages(site: Path, number: int, table: str = "") -> list[tuple[str, st
     return newest_first(page.relative_to(site).as_posix() for page in pages)[:number]
 
 
+def folders_of_pages(site: Path) -> int:
+    """Returns how many folders of pages there are: one for each title."""
+    return sum(1 for _ in _inside(site, "validations/*/*"))
+
+
 def newest_first(paths: Iterable[str]) -> list[tuple[str, str]]:
     """Returns the title and path of pages, the newest first.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,18 +23,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def find_topics(catalog: Catalog, pattern: str, home: Path) -> list[str]:
-    """Returns the adopted tables that a glob matches; see `hardpack.Hardpack.tables`.
+def find_topics(catalog: Catalog, patterns: Collection[str], home: Path) -> list[str]:
+    """Returns the adopted tables that names or globs match; see `hardpack.Hardpack.tables`.
 
     Args:
         catalog: where they are.
-        pattern: a name or glob; a plain name is returned whether adopted or not.
+        patterns: names or globs; a plain name is returned whether adopted or not.
         home: hardpack's home, which notes the tables that were adopted when they were opened last.
     """
-    adopted_before = {name for name in adopted_tables(home, catalog.name) if fnmatchcase(name, pattern)}
-    names = known_tables(catalog, [pattern], adopted_before)
-    if names == [pattern]:
-        return names
+    adopted_before = {name for name in adopted_tables(home, catalog.name) if _matches(name, patterns)}
+    listed = known_tables(catalog, patterns, adopted_before)
+    plain = {pattern for pattern in patterns if not has_magic(pattern)}
+    if not (names := [name for name in listed if name not in plain]):
+        return listed
     # a table that was adopted and is gone from the catalog counts as no longer adopted
     seen = dict.fromkeys(adopted_before.difference(names), False)
     broken: dict[str, object] = {}
@@ -49,17 +51,17 @@ def find_topics(catalog: Catalog, pattern: str, home: Path) -> list[str]:
     if home.is_dir():  # a verb that only asks does not make the home
         note_adopted(home, catalog.name, seen)
     if len(broken) == len(names):  # when no table can be read, the fault is not the tables'
-        return names
+        return listed
     # while no table of these is noted as adopted, any may be, so each that does not answer is returned
     told = adopted_before or silent.keys()
     for name, why in (broken | silent).items():
         if name not in told:
             log.warning("passed over, as nobody is known to have adopted it: %s", why)
-    return [name for name in names if seen.get(name, name in told)]
+    return [name for name in listed if name in plain or seen.get(name, name in told)]
 
 
-def known_tables(catalog: Catalog, patterns: Sequence[str], adopted: Collection[str]) -> list[str]:
-    """Returns the names of the tables that a glob matches, sorted; see `hardpack.table.catalog.find_tables`.
+def known_tables(catalog: Catalog, patterns: Collection[str], adopted: Collection[str]) -> list[str]:
+    """Returns the names of the tables that names or globs match, sorted; see `hardpack.table.catalog.find_tables`.
 
     A catalog passes over a namespace that the user may not list (any more). Its adopted tables are returned all the
     same, so that they are read, or reported as unreadable.
@@ -72,10 +74,14 @@ def known_tables(catalog: Catalog, patterns: Sequence[str], adopted: Collection[
     Raises:
         Unavailable: the catalog does not answer, or lets nothing be listed.
     """
-    listed = {name for pattern in patterns for name in find_tables(catalog, pattern)}
-    unlisted = [name for name in set(adopted) - listed if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    listed = set(find_tables(catalog, *patterns))
+    unlisted = [name for name in set(adopted) - listed if _matches(name, patterns)]
     asked = asked_ahead(catalog, lambda name: may_be_there(catalog, name), unlisted)
     return sorted(listed | {name for name, answer in zip(unlisted, asked, strict=True) if answer.result()})
+
+
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def may_be_there(catalog: Catalog, table: str) -> bool:

@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from hardpack.errors import BadInput
 from hardpack.policy.cron import wrong_of_cron
-from hardpack.rules.broker_settings import as_topic_settings
+from hardpack.rules.broker_settings import as_topic_settings, named_by_broker
 from hardpack.rules.reader_source import ReaderSource
 from hardpack.rules.settings import Order, PolicySettings, Settings, dotted, read_settings
 from hardpack.rules.times import DAY_MS, HOUR_MS, LONG_MAX
@@ -220,11 +220,16 @@ class Policy(BaseModel):
     @field_validator("locked")
     @classmethod
     def _locks_something(cls, given: bool | tuple[str, ...]) -> bool | tuple[str, ...]:
-        names = [dotted(name) for name in Settings.model_fields]
-        globs = () if isinstance(given, bool) else given
-        if wrong := [glob for glob in globs if not any(fnmatchcase(name, glob) for name in names)]:
-            raise ValueError(f"{wrong[0]!r} is no setting and matches none (`hardpack adopt --help` lists all)")
-        return given
+        if isinstance(given, bool):
+            return given
+        names, locked = [dotted(name) for name in Settings.model_fields], list(given)
+        for glob in given:
+            # the settings may be given by a broker's names, so that these may be locked too
+            by_broker = named_by_broker(glob)
+            if not by_broker and not any(fnmatchcase(name, glob) for name in names):
+                raise ValueError(f"{glob!r} is no setting and matches none (`hardpack adopt --help` lists all)")
+            locked += by_broker
+        return tuple(dict.fromkeys(locked))
 
     @property
     def given(self) -> PolicySettings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 from hardpack.rules.times import HOUR_MS, LONG_MAX
 
@@ -27,6 +28,13 @@ ELSEWHERE = {
     "log.cleaner.io.buffer.size": "Spark has buffers of its own",
 }
 """Settings of the broker that a policy cannot set, each with what takes its place."""
+
+
+def named_by_broker(glob: str) -> list[str]:
+    """Returns the settings of a topic whose defaults a broker has under names that a glob matches."""
+    names = [(name, own) for name, own in BROKER_NAMES.items()]
+    names += [(name, own) for own, units in TIMES.items() for name in units]
+    return list(dict.fromkeys(own for name, own in names if fnmatchcase(name, glob)))
 
 
 def as_topic_settings(given: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import partial
+from glob import has_magic
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import pyiceberg.exceptions as ice
@@ -181,18 +182,22 @@ def _denied(error: Exception) -> bool:
     return isinstance(error, (*REFUSED, PermissionError)) or any(sign in str(error) for sign in DENIED)
 
 
-def find_tables(catalog: Catalog, pattern: str) -> list[str]:
-    """Return the names of the tables that a glob such as `db.*` matches, sorted; a plain name as it is.
+def find_tables(catalog: Catalog, *patterns: str) -> list[str]:
+    """Return the names of the tables that globs such as `db.*` match, sorted; a plain name as it is.
+
+    The catalog is listed once, however many globs there are.
 
     Tables of nested namespaces are among them. A namespace that may not be listed is passed over with a warning.
 
     Raises:
         Unavailable: the catalog does not answer, or lets nothing be listed.
     """
-    if not any(c in pattern for c in "*?["):
-        return [pattern]
+    globs = [pattern for pattern in patterns if has_magic(pattern)]
+    plain = set(patterns).difference(globs)
+    if not globs:
+        return sorted(plain)
     if isinstance(catalog, SqlCatalog) or _is_glue(catalog):
-        return _matching(metadata_locations(catalog), pattern)
+        return sorted(plain.union(_matching(metadata_locations(catalog), globs)))
     names, refused = set[str](), ""
     with _answering(catalog):
         for namespace in _namespaces(catalog):
@@ -205,12 +210,12 @@ def find_tables(catalog: Catalog, pattern: str) -> list[str]:
                 log.warning("catalog %s: %s", catalog.name, refused)
     if refused and not names:
         raise Unavailable(f"catalog {catalog.name!r}: {refused}; grant listing it.")
-    return _matching(names, pattern)
+    return sorted(plain.union(_matching(names, globs)))
 
 
-def _matching(names: Collection[str], pattern: str) -> list[str]:
+def _matching(names: Collection[str], globs: Collection[str]) -> list[str]:
     # a name may hold signs of globs itself
-    return sorted(name for name in names if name == pattern or fnmatchcase(name, pattern))
+    return [name for name in names if name in globs or any(fnmatchcase(name, glob) for glob in globs)]
 
 
 def _namespaces(catalog: Catalog) -> Iterator[tuple[str, ...]]:
