@@ -2,7 +2,11 @@
 
 import re
 import shutil
+import socket
+import subprocess
 import sys
+import threading
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -30,17 +34,47 @@ def wheel(tmp_path_factory):
     return build(tmp_path_factory.mktemp("wheel"), sys.executable)
 
 
+def program_of(python):
+    """The program of a Python version; None when there is none, or only one that stands for it and does not run."""
+    program = shutil.which(f"python{python}")
+    return program if program and subprocess.run([program, "-V"], capture_output=True).returncode == 0 else None
+
+
+@contextmanager
+def statsd(company):
+    """Has an Airflow send its metrics, and gives the names of those that came, hardpack's among them."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(0.5)
+        on = {"ON": "True", "HOST": "127.0.0.1", "PORT": str(server.getsockname()[1])}
+        company.env.update({f"AIRFLOW__METRICS__STATSD_{name}": value for name, value in on.items()})
+        heard, over = set(), threading.Event()
+
+        def listen():
+            while not over.is_set():
+                with suppress(TimeoutError):
+                    heard.add(server.recv(65536).decode().partition(":")[0])
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield heard
+        over.set()
+        thread.join()
+
+
 @pytest.mark.versions
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("cell", CELLS, ids="-".join)
 def test_the_main_job(cell, wheel, tmp_path):
     airflow, python, spark, iceberg = cell
     extra, *more = CELLS[cell]
-    program = shutil.which(f"python{python}") or pytest.skip(f"no python{python} here")
-    company = Company.of(tmp_path, program, f"{wheel}[{extra},demo]", f"apache-airflow=={airflow}.*", *more)
-    said = company.main_job()
+    program = program_of(python) or pytest.skip(f"no python{python} that runs is here")
+    company = Company.of(tmp_path, program, f"{wheel}[{extra},demo]", f"apache-airflow[statsd]=={airflow}.*", *more)
+    with statsd(company) as heard:
+        said = company.main_job()
     found = company.run("python", "-c", VERSIONS)
     print(f"\nrun: {found}", end="")
+    assert {"airflow.hardpack.max-dirty-percent", "airflow.hardpack.DeadThreadCount"} <= heard
     assert "demo.flights: every guarantee holds" in said
     assert re.match(
         rf"{airflow}\.\S+ {python}\.\S+ {spark}\.\S+ iceberg-spark-runtime-{spark}_\S+-{iceberg}\.jar", found
