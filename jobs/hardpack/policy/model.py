@@ -89,7 +89,7 @@ class Policy(BaseModel):
     )
     locked: bool | tuple[Glob, ...] = Field(
         False,
-        description="settings, as names or globs, for which tables' own properties count for nothing; true for all",
+        description="settings, as names or globs, for which tables' own properties do not count; true for all",
     )
     unit_bytes: int = Field(
         UNIT_BYTES, ge=1, le=LONG_MAX, description="most bytes of one mapped unit of work, and of one commit of a pass"
