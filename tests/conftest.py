@@ -146,6 +146,12 @@ def meanwhile(monkeypatch):
 
 
 @pytest.fixture
+def own_home(tmp_path, monkeypatch):
+    """A home for one test: what is noted of its tables is none of the other tests' business."""
+    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+
+
+@pytest.fixture
 def write_policies(tmp_path, monkeypatch):
     """Writes the policy file that is in force, and gives its path."""
     path = tmp_path / "policies.yaml"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from hardpack.files.content_file import listed_file
 from hardpack.files.data_files import DataFiles
 from hardpack.files.writer import write_files
+from hardpack.rules.reference.row import Row
 from hardpack.rules.settings import Settings
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -31,6 +32,8 @@ from pyiceberg.types import (
     StructType,
     TimestampType,
 )
+
+from tests.topics import T0
 
 ROLES = {
     "partition": IntegerType(), "offset": LongType(), "timestamp": LongType(), "key": BinaryType(),
@@ -280,3 +283,16 @@ LAYOUTS = (PLAIN, FLAT, NESTED, HOURLY, EMPTY, TOPICS)
 def mapped(layout):
     """The settings of a layout as the engine has them."""
     return Settings.model_validate(layout.settings)
+
+
+def rows_of(*keys, start, at=T0):
+    """Rows of these keys at offsets from `start` on; a key that ends with `-` has a tombstone."""
+    return [
+        Row(start + n, k.rstrip("-").encode(), None if k.endswith("-") else b"v%d" % (start + n), timestamp=at)
+        for n, k in enumerate(keys)
+    ]
+
+
+def left(layout, table):
+    """Log and offset of each row that a table has now."""
+    return {(r["partition"], r["offset"]) for r in layout.rows(table.refresh())}

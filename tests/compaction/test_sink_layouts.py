@@ -10,7 +10,7 @@ from hardpack.errors import UncleanableLog
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.footers import FOLDER, footers_name
 
-from tests.layouts import FLAT, HOURLY, NESTED, TOPICS
+from tests.layouts import FLAT, HOURLY, NESTED, TOPICS, left, rows_of
 from tests.topics import T0, name_of
 
 pytestmark = pytest.mark.spark
@@ -21,17 +21,6 @@ ASKED = {
 """How a person asks for the key `b`."""
 HOUR, DAY = 3_600_000, 86_400_000
 _names = count()
-
-
-def rows(*keys, start, at):
-    return [
-        Row(start + n, k.rstrip("-").encode(), None if k.endswith("-") else b"v%d" % (start + n), timestamp=at)
-        for n, k in enumerate(keys)
-    ]
-
-
-def left(layout, table):
-    return {(r["partition"], r["offset"]) for r in layout.rows(table.refresh())}
 
 
 @pytest.mark.parametrize(("layout", "bounds"), [(FLAT, True), (HOURLY, False), (NESTED, True), (TOPICS, True)])
@@ -45,10 +34,12 @@ def test_a_day_of_a_sinks_table(hp, catalog, layout, bounds):
     for hour, keys in enumerate((["a", "b", "c"], ["a", "d-", "e"], ["b-", "e", "f"])):
         at = T0 + hour * HOUR
         layout.append(
-            table, {0: rows(*keys, start=3 * hour, at=at), 1: rows(*keys[:2], start=3 * hour, at=at)}, bounds=bounds
+            table,
+            {0: rows_of(*keys, start=3 * hour, at=at), 1: rows_of(*keys[:2], start=3 * hour, at=at)},
+            bounds=bounds,
         )
     layout.append(
-        table, {0: rows("z", start=9, at=T0 + 3 * HOUR), 1: rows("z", start=9, at=T0 + 3 * HOUR)}, bounds=bounds
+        table, {0: rows_of("z", start=9, at=T0 + 3 * HOUR), 1: rows_of("z", start=9, at=T0 + 3 * HOUR)}, bounds=bounds
     )
     now = T0 + DAY
     plan = hp.plan(name, now=now)
@@ -67,8 +58,8 @@ def test_a_day_of_a_sinks_table(hp, catalog, layout, bounds):
     assert left(layout, table) == {(0, 2), (0, 3), (0, 7), (0, 8), (0, 9), (1, 3), (1, 7), (1, 9)}
     assert hp.verify(name, now=now).success
     # late rows, and a second pass that uses the key filters
-    layout.append(table, {0: rows("c", "a", start=10, at=T0 + 4 * HOUR)}, bounds=bounds)
-    layout.append(table, {0: rows("z", start=12, at=T0 + 5 * HOUR)}, bounds=bounds)
+    layout.append(table, {0: rows_of("c", "a", start=10, at=T0 + 4 * HOUR)}, bounds=bounds)
+    layout.append(table, {0: rows_of("z", start=12, at=T0 + 5 * HOUR)}, bounds=bounds)
     hp.clean(hp.plan(name, now=now + 3 * HOUR))
     assert {o for p, o in left(layout, table) if p == 0} == {7, 8, 9, 10, 11, 12}
     assert hp.verify(name, now=now).success
@@ -82,7 +73,7 @@ def test_a_day_of_a_sinks_table(hp, catalog, layout, bounds):
 
 def test_a_key_that_does_not_name_its_columns_is_one_sentence(hp, catalog):
     table = NESTED.adopted(catalog, f"sinks.t{next(_names)}")
-    NESTED.append(table, {0: rows("a", start=0, at=T0)})
+    NESTED.append(table, {0: rows_of("a", start=0, at=T0)})
     for asked in (b"a", b"5", b'{"size": 1}', b'{"size": 1, "day": "2026-01-02", "text": "62", "more": 1}'):
         with pytest.raises(BadInput, match=r'expected JSON as in \{"size": "…", "day": "…", "text": "…"\}'):
             hp.explain(name_of(table), key=asked, now=T0)
@@ -91,7 +82,7 @@ def test_a_key_that_does_not_name_its_columns_is_one_sentence(hp, catalog):
 @pytest.mark.parametrize("cell", ['"size": "1"', '"size": 1.0', '"size": 99999999999', '"day": "soon"', '"text": 5'])
 def test_a_value_that_does_not_fit_its_column_is_one_sentence(hp, catalog, cell):
     table = NESTED.adopted(catalog, f"sinks.t{next(_names)}")
-    NESTED.append(table, {0: rows("a", start=0, at=T0)})
+    NESTED.append(table, {0: rows_of("a", start=0, at=T0)})
     given = json.loads('{"size": 1, "day": "2026-01-02", "text": "61"}') | json.loads(f"{{{cell}}}")
     asked = json.dumps(given).encode()
     with pytest.raises(BadInput, match=r"the key asked for has no (int|date|string) for '_cdc\.key\.(size|day|text)'"):
@@ -104,11 +95,11 @@ def test_a_second_topic_is_told_apart_once_the_table_says_how(hp, catalog):
     table = TOPICS.adopted(catalog, f"sinks.t{next(_names)}", min_cleanable_dirty_ratio=0, **alone)
     name = name_of(table)
     hp.adopt(name)
-    TOPICS.append(table, {0: rows("a", "b", "a", start=0, at=T0)})
-    TOPICS.append(table, {0: rows("b", start=3, at=T0)})
+    TOPICS.append(table, {0: rows_of("a", "b", "a", start=0, at=T0)})
+    TOPICS.append(table, {0: rows_of("b", start=3, at=T0)})
     assert [log.removed for log in hp.clean(hp.plan(name, now=T0 + DAY)).logs] == [1]
-    TOPICS.append(table, {1: rows("a", "b", "a", "c", start=0, at=T0)})
-    TOPICS.append(table, {1: rows("a", start=4, at=T0)})
+    TOPICS.append(table, {1: rows_of("a", "b", "a", "c", start=0, at=T0)})
+    TOPICS.append(table, {1: rows_of("a", start=4, at=T0)})
     before = left(TOPICS, table)
     with pytest.raises(UncleanableLog, match=r"--set column\.partition=TOPIC,PARTITION"):
         hp.clean(hp.plan(name, now=T0 + DAY))
@@ -125,7 +116,7 @@ def test_rows_that_were_clean_are_cleaned_by_another_key(hp, catalog):
     name = name_of(table)
     hp.adopt(name)
     TOPICS.append(table, {0: [Row(n, b"%d" % n, b"same", timestamp=T0) for n in range(3)]})
-    TOPICS.append(table, {0: rows("z", start=3, at=T0)})
+    TOPICS.append(table, {0: rows_of("z", start=3, at=T0)})
     hp.clean(hp.plan(name, now=T0 + DAY))
     hp.adopt(name, {"column.key": "value", "tombstone": "none"})
     assert hp.verify(name, now=T0 + DAY).success

@@ -9,11 +9,10 @@ import pytest
 from hardpack import BadInput, GateRefused, faults
 from hardpack.compaction import split as splitting
 from hardpack.failures import as_hardpack_error
-from hardpack.rules.reference.cleaner import Row
 from hardpack.table.history import SPLIT_SUMMARY, summary_of
 from py4j.protocol import Py4JJavaError
 
-from tests.layouts import FLAT, HOURLY, MIXED, TOPICS, commit
+from tests.layouts import FLAT, HOURLY, MIXED, TOPICS, commit, left, rows_of
 from tests.topics import T0, name_of
 
 pytestmark = pytest.mark.spark
@@ -24,22 +23,11 @@ MIXED_FLAT = replace(FLAT, name="connect flat, several logs a file", mixed=True)
 _names = count()
 
 
-def rows(*keys, start, at=T0):
-    return [
-        Row(start + n, k.rstrip("-").encode(), None if k.endswith("-") else b"v%d" % (start + n), timestamp=at)
-        for n, k in enumerate(keys)
-    ]
-
-
 def made(catalog, layout, **settings):
     table = layout.adopted(
         catalog, f"split.t{next(_names)}", delete_retention_ms=HOUR, min_cleanable_dirty_ratio=0, **settings
     )
     return table, name_of(table)
-
-
-def left(layout, table):
-    return {(r["partition"], r["offset"]) for r in layout.rows(table.refresh())}
 
 
 def data_files(table):
@@ -60,7 +48,7 @@ def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, lay
     assert hp.adopt(name).compacts
     for hour, keys in enumerate((["a", "b", "c"], ["a", "d-", "e"], ["b-", "e", "f"], ["z", "y", "x"])):
         at = T0 + hour * HOUR
-        layout.append(table, {0: rows(*keys, start=3 * hour, at=at), 7: rows(*keys[:2], start=3 * hour, at=at)})
+        layout.append(table, {0: rows_of(*keys, start=3 * hour, at=at), 7: rows_of(*keys[:2], start=3 * hour, at=at)})
     now = T0 + DAY
     assert [(s.partition, s.files, s.rows, s.due) for s in hp.status(name, now)] == [("several", 4, 20, True)]
     plan = hp.plan(name, now=now)
@@ -75,7 +63,7 @@ def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, lay
     assert hp.verify(name, now=now).success
     assert hp.clean(plan).repeated
     # what comes later is split when its turn comes, and what a pass has cleaned stays clean beside it
-    layout.append(table, {0: rows("e", "w", start=12, at=T0 + 4 * HOUR), 3: rows("q", start=0, at=T0 + 4 * HOUR)})
+    layout.append(table, {0: rows_of("e", "w", start=12, at=T0 + 4 * HOUR), 3: rows_of("q", start=0, at=T0 + 4 * HOUR)})
     seen = {s.partition: s for s in hp.status(name, now)}
     assert (seen[layout.log(0)].first_dirty, seen["several"].rows) == (9, 3)
     assert hp.verify(name, now=now, partitions=plan.partitions).success
@@ -90,7 +78,7 @@ def test_files_of_several_logs_are_split_and_their_logs_cleaned(hp, catalog, lay
 def test_a_split_changes_no_row_and_leaves_each_in_its_iceberg_partition(hp, catalog):
     table, name = made(catalog, MIXED_HOURS)
     for hour in range(2):
-        keys = rows("b", "a-", "c", start=3 * hour, at=T0 + hour * HOUR)
+        keys = rows_of("b", "a-", "c", start=3 * hour, at=T0 + hour * HOUR)
         MIXED_HOURS.append(table, {p: keys for p in (4, 2, 9)}, **{"bounds": hour == 0})
     before = sorted(map(str, table.refresh().scan().to_arrow().to_pylist()))
     report = hp.split(name)
@@ -106,7 +94,7 @@ def test_a_split_changes_no_row_and_leaves_each_in_its_iceberg_partition(hp, cat
 
 def test_rows_that_others_deleted_do_not_come_back(hp, catalog, spark):
     table, name = made(catalog, MIXED)
-    MIXED.append(table, {p: rows("a", "b", "c", start=0) for p in (0, 1)})
+    MIXED.append(table, {p: rows_of("a", "b", "c", start=0) for p in (0, 1)})
     spark.sql(f"ALTER TABLE `{catalog.name}`.{name} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')")
     spark.sql(f"DELETE FROM `{catalog.name}`.{name} WHERE _kafka_metadata.partition = 1 AND _kafka_metadata.offset = 1")
     hp.split(name)
@@ -116,7 +104,7 @@ def test_rows_that_others_deleted_do_not_come_back(hp, catalog, spark):
 
 def test_a_row_that_names_no_log_is_refused_and_nothing_is_left_behind(hp, catalog):
     table, name = made(catalog, MIXED)
-    cells = [MIXED.cells(p, row) for p in (0, 1) for row in rows("a", start=0)]
+    cells = [MIXED.cells(p, row) for p in (0, 1) for row in rows_of("a", start=0)]
     cells[1]["_kafka_metadata"]["partition"] = None
     commit(table, [((), cells)])
     with pytest.raises((BadInput, Py4JJavaError)) as raised:
@@ -131,7 +119,7 @@ def test_a_row_that_names_no_log_is_refused_and_nothing_is_left_behind(hp, catal
 
 def test_a_split_that_loses_or_changes_a_row_is_refused(hp, catalog, monkeypatch):
     table, name = made(catalog, MIXED)
-    MIXED.append(table, {p: rows("a", "b", start=0) for p in (0, 1)})
+    MIXED.append(table, {p: rows_of("a", "b", start=0) for p in (0, 1)})
 
     def planted(change):
         def split_file(files, read, *rest):
@@ -152,7 +140,7 @@ def test_a_split_that_loses_or_changes_a_row_is_refused(hp, catalog, monkeypatch
 def test_a_large_split_is_committed_in_parts_of_which_those_that_are_done_stay(hp, catalog, monkeypatch):
     table, name = made(catalog, MIXED)
     for start in (0, 2, 4):
-        MIXED.append(table, {p: rows("a", "b", start=start) for p in (0, 1)})
+        MIXED.append(table, {p: rows_of("a", "b", start=start) for p in (0, 1)})
     before, real, begun = left(MIXED, table), splitting._split, []
 
     def split_batch(*arguments):
@@ -175,16 +163,16 @@ def test_a_large_split_is_committed_in_parts_of_which_those_that_are_done_stay(h
 def test_what_a_plan_was_asked_for_holds_after_the_split(hp, catalog):
     table, name = made(catalog, MIXED)
     for hour in range(3):
-        keys = rows("a", "b", start=2 * hour, at=T0 + hour * HOUR)
+        keys = rows_of("a", "b", start=2 * hour, at=T0 + hour * HOUR)
         MIXED.append(table, {p: keys for p in (0, 1, 2)})
     now = T0 + DAY
     assert hp.clean(hp.plan(name, now=now, interval=(0, 1))).logs == ()
-    MIXED.append(table, {p: rows("c", start=6, at=T0 + 3 * HOUR) for p in (0, 1, 2)})
+    MIXED.append(table, {p: rows_of("c", start=6, at=T0 + 3 * HOUR) for p in (0, 1, 2)})
     plan = hp.plan(name, now=now, partitions=[0, 1], last_stable={"1": 2})
     report = hp.clean_or_replan(type(plan).from_json(plan.to_json()))
     assert [(log.partition, log.removed, log.checkpoint_after) for log in report.logs] == [(0, 4, 6), (1, 0, 2)]
     assert hp.clean(plan).repeated
-    MIXED.append(table, {p: rows("d", start=7, at=T0 + 4 * HOUR) for p in (0, 1)})
+    MIXED.append(table, {p: rows_of("d", start=7, at=T0 + 4 * HOUR) for p in (0, 1)})
     unknown = hp.plan(name, now=now, partitions=[99])
     with pytest.raises(BadInput, match="there is no partition 99, it has 0, 1, 2"):
         hp.clean(unknown)
@@ -192,10 +180,10 @@ def test_what_a_plan_was_asked_for_holds_after_the_split(hp, catalog):
 
 def test_one_logs_bad_rows_are_its_own_trouble(hp, catalog):
     table, name = made(catalog, MIXED)
-    bad = [replace(row, offset=-1) for row in rows("a", "a-", start=0)]
-    MIXED.append(table, {0: rows("a", "b", start=0), 1: bad})
-    MIXED.append(table, {0: rows("a", "c", start=2), 1: rows("z", start=0)})
-    MIXED.append(table, {0: rows("z", start=4), 1: rows("y", start=1)})
+    bad = [replace(row, offset=-1) for row in rows_of("a", "a-", start=0)]
+    MIXED.append(table, {0: rows_of("a", "b", start=0), 1: bad})
+    MIXED.append(table, {0: rows_of("a", "c", start=2), 1: rows_of("z", start=0)})
+    MIXED.append(table, {0: rows_of("z", start=4), 1: rows_of("y", start=1)})
     report = hp.clean(hp.plan(name, now=T0 + DAY))
     assert [(log.partition, log.removed) for log in report.logs] == [(0, 1)]
     assert "expected an offset from 0" in next(s.reason for s in hp.status(name, T0 + DAY) if s.partition == 1)
@@ -203,7 +191,7 @@ def test_one_logs_bad_rows_are_its_own_trouble(hp, catalog):
 
 def test_files_of_which_others_deleted_all_rows_just_go(hp, catalog, spark):
     table, name = made(catalog, MIXED)
-    MIXED.append(table, {p: rows("a", start=0) for p in (0, 1)})
+    MIXED.append(table, {p: rows_of("a", start=0) for p in (0, 1)})
     spark.sql(f"ALTER TABLE `{catalog.name}`.{name} SET TBLPROPERTIES ('write.delete.mode'='merge-on-read')")
     spark.sql(f"DELETE FROM `{catalog.name}`.{name} WHERE _kafka_metadata.offset + length(_kafka_key) = 1")
     assert hp.split(name).files_written == 0
@@ -212,7 +200,7 @@ def test_files_of_which_others_deleted_all_rows_just_go(hp, catalog, spark):
 
 def test_only_logs_that_are_known_are_paused_and_explained(hp, catalog):
     table, name = made(catalog, MIXED)
-    MIXED.append(table, {p: rows("a", start=0) for p in (0, 1)})
+    MIXED.append(table, {p: rows_of("a", start=0) for p in (0, 1)})
     for ask in (hp.pause, lambda name: hp.pause(name, [0]), lambda name: hp.explain(name, b"a")):
         with pytest.raises(BadInput, match="split"):
             ask(name)
@@ -225,7 +213,7 @@ def test_only_logs_that_are_known_are_paused_and_explained(hp, catalog):
 def test_a_split_that_ends_anywhere_is_done_or_not_and_can_be_done_again(hp, catalog, point):
     table, name = made(catalog, MIXED)
     for start in (0, 2):
-        MIXED.append(table, {p: rows("a", "b", start=start) for p in (0, 1)})
+        MIXED.append(table, {p: rows_of("a", "b", start=start) for p in (0, 1)})
     before = left(MIXED, table)
     faults.arm(faults.Fault(point, "fail"))
     # what was heard of no more is found in the history

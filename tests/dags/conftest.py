@@ -31,9 +31,8 @@ def airflow_env(tmp_path_factory):
 
 
 @pytest.fixture
-def own_homes(tmp_path, monkeypatch):
+def own_homes(own_home, tmp_path, monkeypatch):
     """hardpack's and Airflow's, for one test."""
-    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
 
 

@@ -18,16 +18,11 @@ from hardpack_airflow.planning import plan_units
 from tests.conftest import ROOT
 from tests.topics import T0, append, name_of, new_topic, row
 
-pytestmark = pytest.mark.dags
+pytestmark = [pytest.mark.dags, pytest.mark.usefixtures("own_home")]
 
 MONITORING = ROOT / "infra" / "monitoring"
 MINUTES = 14 * 60
 SEND = "import json, sys; from hardpack_airflow.metrics import send; send(*json.load(sys.stdin))"
-
-
-@pytest.fixture(autouse=True)
-def own_home(monkeypatch, tmp_path):
-    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
 
 
 @pytest.fixture

@@ -19,11 +19,7 @@ from hardpack_airflow.planning import (
 
 from tests.topics import T0, append, name_of, new_topic, row, session_of
 
-
-@pytest.fixture(autouse=True)
-def own_home(monkeypatch, tmp_path):
-    """What is noted of these tables is none of the other tests' business."""
-    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def seen(catalog, monkeypatch, pattern, partitions=None, previous=None, tables=("*.*",), only=None):

@@ -4,7 +4,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from hardpack import BadInput, Hardpack, Plan
+from hardpack import Hardpack, Plan
 from hardpack.cli.main import app
 from hardpack.files.key_hash import longs
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -13,6 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BinaryType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestampType
 from typer.testing import CliRunner
 
+from tests.refusals import refusal
 from tests.topics import T0, append, name_of, new_topic, row, without_statistics
 
 FIELDS = {
@@ -32,15 +33,6 @@ def make(catalog, fields, transform=None, column="partition", version="2"):
         spec = PartitionSpec(PartitionField(schema.find_field(column).field_id, 1000, transform, "log"))
     name, properties = f"bad.t{len(catalog.list_tables('bad'))}", {"format-version": version}
     return catalog.create_table(name, schema, partition_spec=spec, properties=properties)
-
-
-def refusal(call, *arguments, **keywords):
-    with pytest.raises(BadInput) as caught:
-        call(*arguments, **keywords)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert caught.value.exit_code == 2
-    return message
 
 
 def test_an_unknown_table(cold):

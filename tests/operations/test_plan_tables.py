@@ -12,11 +12,7 @@ from hardpack.table.state import STATE_PROPERTY, write_state
 
 from tests.topics import T0, append, name_of, new_topic, row
 
-
-@pytest.fixture(autouse=True)
-def own_home(monkeypatch, tmp_path):
-    """What is noted of these tables is none of the other tests' business."""
-    monkeypatch.setenv("HARDPACK_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture

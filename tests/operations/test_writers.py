@@ -9,7 +9,6 @@ tiered-storage-for-apache-kafka@8fb1581 `RowSchema.java`; Debezium Server memiis
 import time
 
 import pytest
-from hardpack import BadInput
 from hardpack.cli.main import app
 from hardpack.operations.writers import recognise
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -27,6 +26,7 @@ from pyiceberg.types import (
 from typer.testing import CliRunner
 
 from tests.layouts import TOPICS, commit
+from tests.refusals import refusal
 from tests.sink_tables import META, VALUE, next_id, redpanda, struct, table_of
 from tests.topics import T0, name_of
 
@@ -181,13 +181,6 @@ def test_a_dry_run_only_tells(cold, catalog):
     table = redpanda(catalog)
     assert cold.adopt(name_of(table), dry_run=True).column_offset == "redpanda.offset"
     assert not any(k.startswith("hardpack.") for k in table.refresh().properties)
-
-
-def refusal(call, *arguments, **keywords):
-    with pytest.raises(BadInput) as caught:
-        call(*arguments, **keywords)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def aiven(catalog):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hardpack import BadInput
 from hardpack.rules.model import LogState, SeenCommits, SnapshotRef
 from hardpack.rules.reference.cleaner import Row
 from hardpack.table.columns import LogColumns
@@ -39,6 +38,7 @@ from tests.layouts import (
     mapped,
     written,
 )
+from tests.refusals import refusal
 from tests.topics import T0, name_of, without_statistics
 
 HOUR = 3_600_000
@@ -55,13 +55,6 @@ def log(*keys, start=0, at=T0):
 
 def made(catalog, layout, **settings):
     return layout.adopted(catalog, f"lay.t{next(_names)}", **settings)
-
-
-def refusal(call, *arguments, **keywords):
-    with pytest.raises(BadInput) as caught:
-        call(*arguments, **keywords)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
