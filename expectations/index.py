@@ -14,7 +14,7 @@ from hardpack.home import replace_file
 
 LISTED = 100
 MANY_FOLDERS = 1000
-"""From so many folders of pages on the index is written at most once a minute, as that takes a second and more."""
+"""With more folders of pages the index is written at most once a minute, as that takes a second and more."""
 YOUNG_SECONDS = 60
 CSP = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
 """The content security policy of a page that lies on a disk or on S3, where no server sends one."""
@@ -35,6 +35,8 @@ PAGE = """<!doctype html>
 
 def write_index(site: Path, now: float) -> None:
     """Writes the index of a folder of Data Docs, unless there are many pages and it was written just before.
+
+    The pages that are made meanwhile come into it when the next one is made later.
 
     Args:
         site: the folder; pages are at validations/SUITE/TITLE/TIME/NAME.html.

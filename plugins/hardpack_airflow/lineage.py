@@ -30,12 +30,10 @@ def lineage_of(catalog: str, results: Iterable[Mapping[str, Any]]) -> Any:
         inputs.append(Dataset(namespace=f"iceberg://{catalog}", name=result["table"]))
         published = result.get("snapshot") and result.get("logs")
         if published or result.get("rows_past_retention"):
-            logs = result.get("logs", ())
-            size, files = (sum(log[name] for log in logs) for name in ("bytes_written", "files_written"))
-            facet = Written(size=size, fileCount=files)
-            outputs.append(
-                OutputDataset(
-                    namespace=f"iceberg://{catalog}", name=result["table"], outputFacets={"outputStatistics": facet}
-                )
-            )
+            facets: dict[str, Any] = {}
+            if published:
+                logs = result["logs"]
+                size, files = (sum(log[name] for log in logs) for name in ("bytes_written", "files_written"))
+                facets["outputStatistics"] = Written(size=size, fileCount=files)
+            outputs.append(OutputDataset(namespace=f"iceberg://{catalog}", name=result["table"], outputFacets=facets))
     return OperatorLineage(inputs=inputs, outputs=outputs)

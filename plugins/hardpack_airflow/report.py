@@ -79,7 +79,8 @@ def forget_reports(home: Path, before: float, runs_before: float, seconds: float
 def _forget(folder: Path, before: float, end: float) -> int:
     """Removes old files of a folder and of those inside it, and returns how many.
 
-    It removes each as it finds it, from another one on each time, so that a sweep that is cut off has done its part.
+    It removes each as it finds it, and begins at another file each time, so that a sweep that is cut off has done its
+    part.
     """
     gone = 0
     # another run may remove the same files

@@ -109,7 +109,11 @@ class ReportOperator(BaseOperator):
         with suppress(FileNotFoundError):
             if 0 <= now - stamp.stat().st_mtime < DAY_SECONDS:
                 return
-        stamp.touch()
+        try:
+            stamp.touch()
+        except OSError as error:  # the run's work is done, and somebody else may sweep
+            self.log.warning("no old report is removed, as %s cannot be written: %s", stamp, error)
+            return
         seconds = self.execution_timeout.total_seconds() / 4 if self.execution_timeout else math.inf
         if gone := forget_reports(home, now - days * DAY_SECONDS, now - _longest_run_seconds(), seconds):
             self.log.info("%d files of reports older than %g days are gone", gone, days)

@@ -5,6 +5,7 @@ With S3 the pages need no disk that Airflow's server and its workers share.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -12,9 +13,10 @@ from pathlib import Path
 from hardpack_airflow import s3_copy
 from hardpack_airflow.config import setting
 
+log = logging.getLogger(__name__)
 REPORTS, DOCS, VALIDATIONS = "reports", "data_docs", "validations"
 COPIED_SECONDS = 60
-"""A copy on S3 is by so much younger than its file at most; one that is younger still is of another file."""
+"""A copy on S3 is at most so much younger than its file; a younger one is a copy of another file."""
 
 
 def read(folder: str, path: str) -> bytes | None:
@@ -32,11 +34,17 @@ def read(folder: str, path: str) -> bytes | None:
             return file.read_bytes()
     except (OSError, ValueError):  # a name that no file can have
         return None
-    return s3_copy.read(name) or (file.read_bytes() if is_here else None)
+    return s3_copy.read(name)
 
 
 def _newer_elsewhere(name: str, file: Path) -> bool:
-    return s3_copy.uploaded(name).get(name, 0.0) > file.stat().st_mtime + COPIED_SECONDS
+    from hardpack.errors import HardpackError
+
+    try:
+        return s3_copy.uploaded(name).get(name, 0.0) > file.stat().st_mtime + COPIED_SECONDS
+    except (HardpackError, ValueError) as error:  # the file that is here can be shown
+        log.warning("whether S3 has a newer %s is not known: %s", name, error)
+        return False
 
 
 def newest_reports() -> dict[str, float]:

@@ -162,6 +162,9 @@ def test_of_a_report_here_and_on_s3_the_newer_one_counts(client, bucket, tmp_pat
     os.utime(file, (1000, 1000))
     assert stored.read("reports", "d.r.json") == b"the second try"
     assert stored.newest_reports()["d.r"] > time.time() - 60
+    for place in ("s3://not-there/", "no place"):
+        monkeypatch.setenv("AIRFLOW__HARDPACK__REPORTS_S3", place)
+        assert stored.read("reports", "d.r.json") == b"the first try", "what is here is shown"
 
 
 def test_what_no_pass_published_was_not_cleaned():

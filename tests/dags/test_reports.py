@@ -126,15 +126,35 @@ def test_old_files_are_looked_for_once_a_day(home, monkeypatch):
     assert len(swept) == 2
 
 
-def test_a_sweep_ends_when_its_time_is_over_and_goes_on_elsewhere(home):
-    from hardpack_airflow.report import forget_reports
+def test_a_sweep_ends_when_its_time_is_over_and_begins_elsewhere_the_next_time(home, monkeypatch):
+    from hardpack_airflow import report
 
     for number in range(10):
         (home / "reports" / f"{number}.json").parent.mkdir(exist_ok=True)
         (home / "reports" / f"{number}.json").write_text("x")
-        os.utime(home / "reports" / f"{number}.json", (1000, 1000))
-    assert forget_reports(home, 2000, 2000, seconds=-1) == 0
-    assert forget_reports(home, 2000, 2000, seconds=60) == 10
+        os.utime(home / "reports" / f"{number}.json", (5000, 5000))
+    looked, real = [], Path.lstat
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "lstat", lambda path: (looked.append(path.name), real(path))[1])
+        # none is old; after three of them the time is over
+        patch.setattr(report.time, "monotonic", lambda: len(looked))
+        for before in (2000, 2003, 2006):
+            looked.clear()
+            assert report.forget_reports(home, before, before, seconds=2) == 0
+    assert len(looked) == 3
+    assert report.forget_reports(home, 6000, 6000, seconds=-1) == 0
+    assert report.forget_reports(home, 6000, 6000, seconds=60) == 10
+
+
+def test_a_home_that_cannot_be_written_fails_no_run(home, monkeypatch):
+    from hardpack_airflow import report_task
+
+    def refuse(path, *_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    monkeypatch.setattr(report_task, "forget_reports", lambda *given: pytest.fail("others may sweep at this time"))
+    report_task.ReportOperator(task_id="report", policy="p")._forget(home)
 
 
 def test_a_report_is_there_though_its_plans_are_not(home, caplog):

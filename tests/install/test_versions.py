@@ -57,9 +57,11 @@ def statsd(company):
 
         thread = threading.Thread(target=listen)
         thread.start()
-        yield heard
-        over.set()
-        thread.join()
+        try:
+            yield heard
+        finally:
+            over.set()
+            thread.join()
 
 
 @pytest.mark.versions

@@ -203,6 +203,17 @@ def test_a_table_whose_topics_nobody_can_read_is_not_adopted(stranger):
     assert adopt(session_of(table), {}).compacts
 
 
+def test_footers_that_cannot_be_read_stop_no_adoption_for_a_warning(stranger):
+    table = stranger()
+    with table.update_schema() as update:
+        update.add_column("topic", StringType())
+        update.rename_column("partition", "kafka_partition")
+    write(table.refresh(), LONG[0], range(3))
+    data = Path(table.location().removeprefix("file://")) / "data"
+    data.rename(data.with_name("away"))
+    assert adopt(session_of(table.refresh()), {"column.partition": "kafka_partition"}).compacts
+
+
 @pytest.mark.parametrize("mapped", ["PARTITION", "kafkaPartition", "kafka_partition"])
 def test_a_column_of_topics_is_known_in_any_letters(stranger, mapped):
     topics = {"PARTITION": "TOPIC", "kafkaPartition": "kafkaTopic", "kafka_partition": "_Kafka_Topic"}[mapped]
@@ -236,12 +247,17 @@ def test_a_column_that_may_name_topics_is_told(stranger, caplog):
 
 
 @pytest.mark.parametrize(
-    ("factor", "unit"), [(1, None), (1000, "microseconds or less"), (0.001, "seconds"), (0, None), (-1, None)]
-)
-def test_a_timestamp_in_another_unit_is_refused(catalog, factor, unit):
+    ("times", "unit"),
+    [
+        ([T0], None), ([T0 * 1000], "microseconds or less"), ([T0 // 1000], "seconds"), ([0], None), ([-1], None),
+        ([42], None), ([T0, T0 * 1000], None), ([T0, T0 // 1000], None),
+    ],
+)  # fmt: skip
+def test_a_timestamp_in_another_unit_is_refused(catalog, times, unit):
     """Read as milliseconds, seconds are of January 1970, and retention would take every row."""
     table = spread(catalog)
-    write_regions(table, ("x", 0, 0), at=int(T0 * factor))
+    for offset, time in enumerate(times):
+        write_regions(table, ("x", 0, offset), at=time)
     if unit is None:
         assert adopt(session_of(table.refresh()), {}, dry_run=True).compacts
         return

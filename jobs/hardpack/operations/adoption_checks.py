@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -20,7 +22,7 @@ from hardpack.files.content_file import ContentFile, of_manifest
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import DataFile, Partition
 from hardpack.rules.settings import Settings
-from hardpack.table.columns import NO_LOG, LogColumns, table_name
+from hardpack.table.columns import NO_LOG, POLICY, LogColumns, table_name
 from hardpack.table.footers import SILENT, Footers, name_mapping
 from hardpack.table.log_name import SURE_LENGTH
 from hardpack.table.manifests import ManifestReader
@@ -34,9 +36,11 @@ MOST_FOOTERS = 1000
 SAMPLED_FILES = 6
 """Most files without bounds of the key, the oldest and newest, whose first rows are read to find empty keys."""
 KAFKAS_TOPIC = ("kafka_topic", "_kafka_topic", "kafkatopic")
-"""Names, in small letters, of a column with Kafka's topic, wherever its partition stands."""
+"""Names, in small letters, of a column with Kafka's topic beside one with its partition that names Kafka too."""
 MOST_MILLISECONDS = 253_402_300_799_999
 """The last millisecond of the year 9999."""
+FIRST_SECOND = 1_000_000_000
+"""September 2001 in seconds; as milliseconds it is of January 1970, as tests' own numbers are."""
 MOST_SECONDS = 100_000_000_000
 """Beyond all seconds since the epoch that are met; as milliseconds it is of the year 1973."""
 
@@ -49,16 +53,12 @@ def check_rows(table: Table, settings: Settings) -> None:
         settings: its settings.
 
     Raises:
-        BadInput: a file is no Parquet file, keys are empty and `key.absent` does not say what that means, or a
-            partition field beside the log's separates rows with offset sequences of their own.
+        BadInput: a file is no Parquet file, the timestamp seems to be in another unit, keys are empty and `key.absent`
+            does not say what that means, or a partition field beside the log's separates rows with offset sequences of
+            their own.
     """
-    if other := next((file for file in table_files(table) if file.file_format != FileFormat.PARQUET), None):
-        raise BadInput(
-            f"{table_name(table)}: data file {other.file_path} is {other.file_format.value.lower()}, expected parquet; "
-            "set write.format.default to parquet, and have Iceberg write such files anew (rewrite_data_files)."
-        )
+    _check_files(table, settings)
     _check_sequences(table, settings)
-    _check_unit(table, settings)
     if settings.key_absent is None and _has_empty_keys(table, settings):
         name = table_name(table)
         raise BadInput(
@@ -81,7 +81,8 @@ def _topic_beside(table: Table, settings: Settings) -> str:
     before, named, behind = log.columns[0].name.casefold().rpartition("partition")
     if not named or len(log.columns) > 1:
         return ""
-    return _text_column(table, f"{before}topic{behind}", *KAFKAS_TOPIC)
+    others = KAFKAS_TOPIC if "kafka" in before else ()
+    return _text_column(table, f"{before}topic{behind}", *others)
 
 
 def _text_column(table: Table, *names: str) -> str:
@@ -118,12 +119,14 @@ def topics_in(table: Table, path: str) -> list[str]:
             names |= {low, high}
     asked = _oldest_and_newest(untold, MOST_FOOTERS)
     footers = Footers(table.io, table.location(), name_mapping(table), (column,)).look(asked)
-    if unread := [file for file, facts in footers.items() if not facts]:
+    if unread := [file for file, facts in footers.items() if facts is None]:
         raise Unavailable(
             f"{table_name(table)}: the footers of {len(unread)} data files cannot be read, {unread[0]} among them, so "
             f"that nobody knows which topics {path!r} names there; try again, or mend these files."
         )
-    names |= {end for bounds in footers.values() for end in bounds.get(column.field_id, SILENT)[1:] if end is not None}
+    names |= {
+        end for bounds in footers.values() for end in (bounds or {}).get(column.field_id, SILENT)[1:] if end is not None
+    }
     return [name.decode(errors="replace") for name in sorted(names)]
 
 
@@ -161,10 +164,13 @@ def check_topics(table: Table, settings: Settings, path: str, by_name: bool) -> 
 
 
 def _warn_of_topics(table: Table, settings: Settings) -> None:
-    path = _text_column(table, "topic")
+    path, several = _text_column(table, "topic", *KAFKAS_TOPIC), False
     if not path or path in [column.name for column in LogColumns.of(table.schema(), settings).log.columns]:
         return
-    if len(topics_in(table, path)) > 1:
+    # what only leads to a warning stops no adoption
+    with suppress(Unavailable):
+        several = len(topics_in(table, path)) > 1
+    if several:
         log.warning(
             "%s: column %r has several values; if these are Kafka's topics, whose offsets each begin anew, name logs "
             "with them by `hardpack adopt %s --set column.partition=%s,%s`, as else keys of one topic supersede "
@@ -211,23 +217,34 @@ def _empty_in(files: DataFiles, file: ContentFile, key: LogColumn) -> bool:
     return first is not None and bool(pc.any(pc.equal(pc.binary_length(first[key.name]), 0)).as_py())
 
 
-def _check_unit(table: Table, settings: Settings) -> None:
-    """Checks that a timestamp that is a whole number is in milliseconds, as far as bounds tell.
+def _check_files(table: Table, settings: Settings) -> None:
+    """Checks that all files are Parquet, and a timestamp that is a whole number in milliseconds, as bounds tell.
+
+    Of a table that is adopted already the unit is not asked, as it may have no other column.
 
     Raises:
-        BadInput: it seems to be in another unit.
+        BadInput: a file is none, or the timestamp seems to be in another unit.
     """
     column = LogColumns.of(table.schema(), settings).timestamp
-    if not isinstance(column.field_type, LongType):
-        return
-    bounds = ((file.upper_bounds or {}).get(column.field_id) for file in table_files(table))
-    greatest = max((int(from_bytes(column.field_type, bound)) for bound in bounds if bound), default=0)
-    unit = "seconds" if greatest < MOST_SECONDS else "microseconds or less"
-    if greatest > MOST_MILLISECONDS or 0 < greatest < MOST_SECONDS:
+    is_number = isinstance(column.field_type, LongType) and POLICY not in table.properties
+    least, greatest = math.inf, 0
+    for file in table_files(table):
+        if file.file_format != FileFormat.PARQUET:
+            raise BadInput(
+                f"{table_name(table)}: data file {file.file_path} is {file.file_format.value.lower()}, expected "
+                "parquet; set write.format.default to parquet, and have Iceberg write such files anew "
+                "(rewrite_data_files)."
+            )
+        if is_number:
+            low, high = ((bounds or {}).get(column.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
+            least = min(least, int(from_bytes(LongType(), low)) if low else math.inf)
+            greatest = max(greatest, int(from_bytes(LongType(), high)) if high else 0)
+    if MOST_MILLISECONDS < least < math.inf or FIRST_SECOND < greatest < MOST_SECONDS:
+        value, unit = (greatest, "seconds") if greatest < MOST_SECONDS else (least, "microseconds or less")
         raise BadInput(
-            f"{table_name(table)}: column {column.name!r}, mapped to the timestamp, has {greatest} as its greatest "
-            f"value, as if it were in {unit}, expected milliseconds since the epoch; have the writer write these, or "
-            "map a column of type timestamp or timestamptz."
+            f"{table_name(table)}: column {column.name!r}, mapped to the timestamp, has values such as {value}, as if "
+            f"it were in {unit}, expected milliseconds since the epoch; have the writer write these, or map a column "
+            "of type timestamp or timestamptz."
         )
 
 

@@ -33,31 +33,46 @@ def find_topics(catalog: Catalog, patterns: Collection[str], home: Path) -> list
     """
     adopted_before = {name for name in adopted_tables(home, catalog.name) if _matches(name, patterns)}
     listed = known_tables(catalog, patterns, adopted_before)
-    plain = {pattern for pattern in patterns if not has_magic(pattern)}
-    if not (names := [name for name in listed if name not in plain]):
+    globs = [pattern for pattern in patterns if has_magic(pattern)]
+    if not (names := [name for name in listed if _matches(name, globs)]):
         return listed
     # a table that was adopted and is gone from the catalog counts as no longer adopted
-    seen = dict.fromkeys(adopted_before.difference(names), False)
-    broken: dict[str, object] = {}
-    silent: dict[str, object] = {}
+    seen = dict.fromkeys(adopted_before.difference(listed), False)
+    broken: dict[str, Exception] = {}
     asked = asked_ahead(catalog, lambda name: is_topic(open_table(catalog, name)), names)
     for name, answer in zip(names, asked, strict=True):
         try:
             seen[name] = answer.result()
-        except Unreadable as error:
-            broken[name] = error
         except Exception as error:  # one broken table must not hide the others
-            silent[name] = of_table(name, error)
+            broken[name] = error
     if home.is_dir():  # a verb that only asks does not make the home
         note_adopted(home, catalog.name, seen)
-    if len(broken) == len(names):  # when no table can be read, the fault is not the tables'
-        return listed
+    found = set(patterns).difference(globs)
+    for glob in globs:
+        found |= _topics_of_glob([name for name in names if _matches(name, [glob])], seen, broken, adopted_before)
+    for name in sorted(broken.keys() - found):
+        log.warning("passed over, as nobody is known to have adopted it: %s", of_table(name, broken[name]))
+    return [name for name in listed if name in found]
+
+
+def _topics_of_glob(
+    names: Collection[str], seen: Mapping[str, bool], broken: Mapping[str, Exception], adopted_before: Collection[str]
+) -> set[str]:
+    """Returns which of the tables that one glob matches are topics, or may be.
+
+    Args:
+        names: of these tables.
+        seen: for each table that was opened whether it is adopted.
+        broken: why the others could not be opened.
+        adopted_before: names of tables that were adopted when they were opened last.
+    """
+    unreadable = {name for name in names if isinstance(broken.get(name), Unreadable)}
+    if len(unreadable) == len(names):  # when no table can be read, the fault is not the tables'
+        return unreadable
     # while no table of these is noted as adopted, any may be, so each that does not answer is returned
-    told = adopted_before or silent.keys()
-    for name, why in (broken | silent).items():
-        if name not in told:
-            log.warning("passed over, as nobody is known to have adopted it: %s", why)
-    return [name for name in listed if name in plain or seen.get(name, name in told)]
+    known = [name for name in names if name in adopted_before]
+    told = known or [name for name in names if name in broken and name not in unreadable]
+    return {name for name in names if seen.get(name, name in told)}
 
 
 def known_tables(catalog: Catalog, patterns: Collection[str], adopted: Collection[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Literal
 from hardpack.rules.horizons import due_ranges, horizon_of, in_ranges, waited_for
 from hardpack.rules.model import LogView
 from hardpack.rules.retention import expired_segments
-from hardpack.rules.selection import Decision, decide, first_uncleanable_offset
+from hardpack.rules.selection import Decision, decide, first_uncleanable_offset, why_left_alone
 from hardpack.rules.settings import Settings
 
 Becomes = Literal["stays", "goes", "waits"]
@@ -46,16 +46,25 @@ def row_verdicts(rows: Sequence[ExplainedRow], view: LogView, settings: Settings
         settings: its settings.
         now: ms since the epoch.
     """
-    decision, log_start = decide(view, settings, now), expired_segments(view, settings, now).log_start
+    # retention does not wait for transactions
+    expired = expired_segments(replace(view, last_stable=None), settings, now).deleted
+    retired = expired[-1].last_offset if expired and not why_left_alone(view) else -1
+    decision = decide(view, settings, now)
     _, bounded_by = first_uncleanable_offset(view, settings, decision.first_dirty, now)
     standing = sorted(r.offset for r in rows if not (r.aborted or r.repeated))
     log = _Log(view, settings, now, decision, bounded_by)
-    return [_past_retention(row, log_start, settings) or _verdict_of(row, standing, log) for row in rows]
+    return [_past_retention(row, retired, settings) or _verdict_of(row, standing, log) for row in rows]
 
 
-def _past_retention(row: ExplainedRow, log_start: int, settings: Settings) -> RowVerdict | None:
-    """Judges a row that only retention decides about; None for one that phase one or two decides about."""
-    if row.offset < log_start:
+def _past_retention(row: ExplainedRow, retired: int, settings: Settings) -> RowVerdict | None:
+    """Judges a row that only retention decides about; None for one that phase one or two decides about.
+
+    Args:
+        row: of the key.
+        retired: last offset of the segments that the next retention deletes, -1 for none.
+        settings: the log's.
+    """
+    if row.offset <= retired:
         return RowVerdict("goes", "its segment lies before the log start or is past retention.ms or retention.bytes; "
                           "the next retention deletes it")  # fmt: skip
     if not settings.compacts:

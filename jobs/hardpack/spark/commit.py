@@ -137,7 +137,8 @@ def _numbered_below(manifests: Iterable[str]) -> set[str]:
     commits itself.
     """
     numbered = [match for path in manifests if (match := MANIFEST.fullmatch(path))]
-    return {f"{match[1]}{number}{match[3]}" for match in numbered for number in range(int(match[2]))}
+    last = max(numbered, key=lambda match: int(match[2]), default=None)
+    return {f"{last[1]}{number}{last[3]}" for number in range(int(last[2]))} if last else set()
 
 
 class Commits:
@@ -203,23 +204,30 @@ class Commits:
         if not trial.made:
             return
         try:
-            io, own = self._java.io(), {int(snapshot.snapshotId()) for snapshot in trial.made}
-            written = {s.manifestListLocation(): items(self._jvm, s.allManifests(io)) for s in trial.made}
-            needed = set()
-            if committed is not None:
+            io = self._java.io()
+            by_list = {s.manifestListLocation(): self._manifests(s, io, own=True) for s in trial.made}
+            manifests = {path for paths in by_list.values() for path in paths}
+            left = by_list.keys() | manifests | _numbered_below(manifests)
+            if committed is not None and len(by_list) == 1:
+                # the usual case: with this nothing is left, and the table need not be read again
+                (location,) = by_list
+                left -= {location, *by_list[location]}
+            if committed is not None and left:
                 self._java.refresh()
                 final = self._java.snapshot(committed)
-                location = final.manifestListLocation()
-                final_manifests = written.get(location) or items(self._jvm, final.allManifests(io))
-                needed = {location, *(m.path() for m in final_manifests)}
-            manifests = {m.path() for listed in written.values() for m in listed if int(m.snapshotId()) in own}
-            if left := (written.keys() | manifests | _numbered_below(manifests)) - needed:
+                left -= {final.manifestListLocation(), *self._manifests(final, io)}
+            if left:
                 listed = self._jvm.java.util.ArrayList()
                 for path in left:
                     listed.add(path)
                 self._jvm.org.apache.iceberg.CatalogUtil.deleteFiles(io, listed, "manifest", True)
         except Exception as error:  # what stays is a few kilobytes, and the commit is as it is
             log.warning("what tries to commit left stays behind: %s", type(error).__name__)
+
+    def _manifests(self, snapshot: Any, io: Any, own: bool = False) -> list[str]:
+        """Returns the paths of a snapshot's manifests: all, or its own, which its commit has written."""
+        made, manifests = int(snapshot.snapshotId()), items(self._jvm, snapshot.allManifests(io))
+        return [m.path() for m in manifests if not own or int(m.snapshotId()) == made]
 
     def _commit_once(self, trial: _Trial) -> SnapshotRef:
         base, change = trial.base, trial.change

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 OUTAGES = (OperationalError, ice.RESTError, BotoCoreError, ClientError, OSError)
 """Errors of a catalog or storage that does not answer, as far as they differ from those of a wrong name."""
 REFUSED = (ice.UnauthorizedError, ice.ForbiddenError, ice.OAuthError)
-"""Errors of a REST catalog that answers, and does not take the credential."""
+"""Errors of a REST catalog that answers and refuses: another try may help, as after a token is renewed."""
 MISTAKES = (SQLAlchemyError, ValueError, ice.NoSuchNamespaceError, ice.NotInstalledError)
 NO_ADDRESS = (NoRegionError, InvalidURL, InvalidSchema, MissingSchema)
 """Errors that are outages by their class, but of a wrong or missing address: waiting does not help."""
@@ -77,9 +77,9 @@ def open_catalog(name: str, properties: Mapping[str, str] | None = None) -> Cata
         catalog = load_guarded(name, properties or {})
         catalog.list_namespaces()
     except REFUSED as error:
-        raise BadInput(
-            f"catalog {name!r} refuses the credential it was given ({_brief(error)}); mend its credential or token in "
-            f".pyiceberg.yaml or PYICEBERG_CATALOG__{name.upper()}__CREDENTIAL."
+        raise Unavailable(
+            f"catalog {name!r} refuses who asks ({_brief(error)}); mend the credential or token, named in "
+            f".pyiceberg.yaml or PYICEBERG_CATALOG__{name.upper()}__CREDENTIAL, or what it is granted, or try again."
         ) from None
     except (*OUTAGES, *MISTAKES) as error:
         kind = Unavailable if isinstance(error, OUTAGES) and not isinstance(error, NO_ADDRESS) else BadInput
@@ -108,12 +108,11 @@ def open_table(catalog: Catalog, name: str) -> Table:
         ) from None
     except OUTAGES as error:
         if _denied(error):
-            raise Unreadable(
-                f"{name}: the table may not be read ({_brief(error)}); grant reading it, or mend the credential."
-            ) from None
+            raise Unreadable(f"{name}: the table may not be read ({_brief(error)}); grant reading it.") from None
         if isinstance(error, zlib.error | EOFError | ice.BadRequestError) or type(error).__name__ == "BadGzipFile":
             raise _broken(name, error) from None
-        raise Unavailable(f"{name}: the table cannot be read ({_brief(error)}); try again.") from None
+        mend = "mend the credential, or try again" if isinstance(error, REFUSED) else "try again"
+        raise Unavailable(f"{name}: the table cannot be read ({_brief(error)}); {mend}.") from None
     except SQLAlchemyError as error:
         raise Unavailable(f"{name}: the catalog cannot be read ({_brief(error)}); try again.") from None
     except BROKEN as error:
@@ -179,7 +178,7 @@ def _broken(name: str, error: Exception) -> Unreadable:
 def _denied(error: Exception) -> bool:
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code")) in ("AccessDenied", "AccessDeniedException", "403")
-    return isinstance(error, (*REFUSED, PermissionError)) or any(sign in str(error) for sign in DENIED)
+    return isinstance(error, ice.ForbiddenError | PermissionError) or any(sign in str(error) for sign in DENIED)
 
 
 def find_tables(catalog: Catalog, *patterns: str) -> list[str]:

@@ -131,10 +131,10 @@ class Footers:
         except Exception as error:  # whoever only reads the table can do without
             log.info("what footers told is not kept beside %s: %s", self.location, type(error).__name__)
 
-    def look(self, paths: Iterable[str]) -> dict[str, dict[int, ColumnFacts]]:
+    def look(self, paths: Iterable[str]) -> dict[str, dict[int, ColumnFacts] | None]:
         """Returns by path and field id what the footers of data files tell, without keeping it.
 
-        A file whose footer cannot be read has an empty result.
+        A file whose footer cannot be read has None.
 
         Args:
             paths: of data files.
@@ -143,7 +143,7 @@ class Footers:
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
             return dict(zip(wanted, pool.map(lambda path: self._read(path, schemas), wanted), strict=True))
 
-    def _read(self, path: str, schemas: Schemas) -> dict[int, ColumnFacts]:
+    def _read(self, path: str, schemas: Schemas) -> dict[int, ColumnFacts] | None:
         import pyarrow.parquet as pq
 
         try:
@@ -160,7 +160,7 @@ class Footers:
             }
         except Exception as error:  # a damaged file is reported where its rows are read
             log.info("the footer of %s cannot be read: %s", os.path.basename(path), type(error).__name__)
-            return {}
+            return None
 
     def _numbers(self, footer: pq.FileMetaData, schemas: Schemas) -> list[int | None]:
         """Returns the result of `field_numbers` for a footer's schema, which it keeps in `schemas` for like files."""
