@@ -35,6 +35,14 @@ def test_a_list_notes_which_tables_are_adopted_for_the_next_one(lakehouse, tmp_p
     assert adopted_tables(tmp_path, lakehouse.name) == {other}
 
 
+def test_a_topic_whose_name_has_signs_of_globs_is_found_by_it(lakehouse, tmp_path):
+    other = busy(lakehouse)
+    lakehouse.create_table("t.br[red]ack", other.schema(), properties={"hardpack.cleanup.policy": "compact"})
+    hp = Hardpack(lakehouse, home=tmp_path)
+    assert hp.tables("t.br[red]ack") == ["t.br[red]ack"]
+    assert hp.tables("t.br[red]ack", f"{name_of(other)[:-1]}*") == ["t.br[red]ack", name_of(other)]
+
+
 def test_a_list_makes_no_home(lakehouse, tmp_path):
     busy(lakehouse)
     Hardpack(lakehouse, home=tmp_path / "none").tables("*.*")

@@ -96,7 +96,8 @@ def known_tables(catalog: Catalog, patterns: Collection[str], adopted: Collectio
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    # a name may hold signs of globs itself
+    return name in patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def may_be_there(catalog: Catalog, table: str) -> bool:

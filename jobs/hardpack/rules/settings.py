@@ -320,8 +320,10 @@ def read_settings(
             raise BadInput(
                 f"{table}: {what} is not a setting; remove it or mend its name (`hardpack adopt --help` lists all)."
             ) from None
-        mend = "mend it in the policy file" if theirs else f"mend it with `hardpack {verb} {table} --set {name}=VALUE`"
-        mend = f"mend it, or set segment.bytes, which wins over it: {mend[13:]}" if targets else mend
+        command = f"`hardpack {verb} {table} --set {name}=VALUE`"
+        mend = "mend it in the policy file" if theirs else f"mend it with {command}"
+        if targets:
+            mend = f"mend it, or set segment.bytes, which wins over it: {command}"
         raise BadInput(f"{table}: {what} is {first['input']!r}, expected: {_wish(first['msg'])}; {mend}.") from None
 
 
