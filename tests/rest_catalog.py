@@ -56,6 +56,18 @@ def loaded(table, properties, vended):
     return 200, {"metadata-location": table.metadata_location, "metadata": metadata, "config": vended}
 
 
+def beside_a_silent_one(topic):
+    """The answers of a catalog with a topic, `db.t`, and a table that does not answer, `db.u`."""
+    names = [{"namespace": ["db"], "name": name} for name in ("t", "u")]
+    return {
+        "/v1/config": config(),
+        "/v1/namespaces": (200, {"namespaces": [["db"]]}),
+        "/v1/namespaces/db/tables": (200, {"identifiers": names}),
+        "/v1/namespaces/db/tables/t": loaded(topic, {}, {}),
+        "/v1/namespaces/db/tables/u": (503, error("Busy", 503)),
+    }
+
+
 @contextmanager
 def rest_over(catalog, name, meanwhile):
     """A REST catalog of one table, which lies in another catalog; that one holds to what a commit requires.

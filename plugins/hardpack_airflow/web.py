@@ -168,11 +168,8 @@ def _summaries(caches: Sequence[TableCache]) -> list[dict[str, Any]]:
     summaries = [summary.model_dump() for summary in summaries_of(caches)]
     if unread := next((cache for cache in caches if not cache.looked), None):
         why = unread.problem or "its tables are being read for the first time"
-        raise HTTPException(
-            503,
-            f"catalog {unread.catalog}: {why}; ask again, or of another catalog with ?catalog=.",
-            {"Retry-After": "5"},
-        )
+        mend = "ask again, or of another catalog with ?catalog=" if len(caches) > 1 else "ask again"
+        raise HTTPException(503, f"catalog {unread.catalog}: {why}; {mend}.", {"Retry-After": "5"})
     return summaries
 
 

@@ -138,10 +138,13 @@ def test_a_sweep_ends_when_its_time_is_over_and_begins_elsewhere_the_next_time(h
         patch.setattr(Path, "lstat", lambda path: (looked.append(path.name), real(path))[1])
         # none is old; after three of them the time is over
         patch.setattr(report.time, "monotonic", lambda: len(looked))
-        for before in (2000, 2003, 2006):
+        seen = set()
+        for before in (2000, 2003, 2006, 2009):
             looked.clear()
             assert report.forget_reports(home, before, before, seconds=2) == 0
-    assert len(looked) == 3
+            assert len(looked) == 3
+            seen |= set(looked)
+    assert len(seen) == 10
     assert report.forget_reports(home, 6000, 6000, seconds=-1) == 0
     assert report.forget_reports(home, 6000, 6000, seconds=60) == 10
 

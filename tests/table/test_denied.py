@@ -7,7 +7,7 @@ from hardpack.operations.known_tables import adopted_tables, note_adopted
 from hardpack.table.catalog import open_catalog
 from hardpack.table.guard import GuardedRestCatalog
 
-from tests.rest_catalog import config, error, loaded, rest_server
+from tests.rest_catalog import beside_a_silent_one, config, error, loaded, rest_server
 from tests.topics import name_of, new_topic
 
 
@@ -45,15 +45,7 @@ def test_whoever_adopts_a_table_notes_it(catalog, tmp_path):
 
 
 def test_a_silent_table_that_nobody_knows_is_told(catalog, tmp_path, caplog):
-    answers = {
-        "/v1/config": config(),
-        "/v1/namespaces": (200, {"namespaces": [["db"]]}),
-        "/v1/namespaces/db/tables": (
-            200, {"identifiers": [{"namespace": ["db"], "name": "t"}, {"namespace": ["db"], "name": "u"}]},
-        ),
-        "/v1/namespaces/db/tables/t": loaded(new_topic(catalog), {}, {}),
-        "/v1/namespaces/db/tables/u": (503, error("Busy", 503)),
-    }  # fmt: skip
+    answers = beside_a_silent_one(new_topic(catalog))
     note_adopted(tmp_path, "r", {"db.t": True})
     with rest_server(answers) as uri:
         assert Hardpack(GuardedRestCatalog("r", uri=uri), home=tmp_path).tables("db.*") == ["db.t"]

@@ -32,7 +32,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 from sqlalchemy import text
 
-from tests.rest_catalog import config, error, loaded, rest_server
+from tests.rest_catalog import beside_a_silent_one, config, error, loaded, rest_server
 from tests.topics import T0, append, name_of, new_topic, row
 
 
@@ -302,15 +302,7 @@ def test_when_no_table_can_be_read_the_look_fails(lakehouse):
 
 
 def test_an_outage_of_what_may_be_adopted_is_never_passed_over(catalog, tmp_path):
-    answers = {
-        "/v1/config": config(),
-        "/v1/namespaces": (200, {"namespaces": [["db"]]}),
-        "/v1/namespaces/db/tables": (
-            200, {"identifiers": [{"namespace": ["db"], "name": "t"}, {"namespace": ["db"], "name": "u"}]},
-        ),
-        "/v1/namespaces/db/tables/t": loaded(new_topic(catalog), {}, {}),
-        "/v1/namespaces/db/tables/u": (503, error("Busy", 503)),
-    }  # fmt: skip
+    answers = beside_a_silent_one(new_topic(catalog))
     with rest_server(answers) as uri:
         hp = Hardpack(GuardedRestCatalog("r", uri=uri), home=tmp_path)
         found = dict(PlanCache().plans(hp, Look(["*.*"], T0)))

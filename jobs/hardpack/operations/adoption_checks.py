@@ -17,6 +17,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, StringType
 
+from hardpack.clock import LAST
 from hardpack.errors import BadInput, Unavailable
 from hardpack.files.content_file import ContentFile, of_manifest
 from hardpack.files.data_files import DataFiles
@@ -37,8 +38,6 @@ SAMPLED_FILES = 6
 """Most files without bounds of the key, the oldest and newest, whose first rows are read to find empty keys."""
 KAFKAS_TOPIC = ("kafka_topic", "_kafka_topic", "kafkatopic")
 """Names, in small letters, of a column with Kafka's topic beside one with its partition that names Kafka too."""
-MOST_MILLISECONDS = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
 FIRST_SECOND = 1_000_000_000
 """September 2001 in seconds; as milliseconds it is of January 1970, as tests' own numbers are."""
 MOST_SECONDS = 100_000_000_000
@@ -239,7 +238,7 @@ def _check_files(table: Table, settings: Settings) -> None:
             low, high = ((bounds or {}).get(column.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
             least = min(least, int(from_bytes(LongType(), low)) if low else math.inf)
             greatest = max(greatest, int(from_bytes(LongType(), high)) if high else 0)
-    if MOST_MILLISECONDS < least < math.inf or FIRST_SECOND < greatest < MOST_SECONDS:
+    if LAST < least < math.inf or FIRST_SECOND < greatest < MOST_SECONDS:
         value, unit = (greatest, "seconds") if greatest < MOST_SECONDS else (least, "microseconds or less")
         raise BadInput(
             f"{table_name(table)}: column {column.name!r}, mapped to the timestamp, has values such as {value}, as if "
