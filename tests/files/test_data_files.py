@@ -196,15 +196,18 @@ def test_groups_of_a_task_leave_nothing_when_one_fails(topic):
     assert [rows_in(files, new) for new in made] == [
         [(o, f"k{o}".encode()) for o in (0, 2, 3, 4)], [(6, b"k6"), (7, b"k7")],
     ]  # fmt: skip
-    written, failed, made = threading.Event(), threading.Event(), []
+    written, third_begun, failed, made = threading.Event(), threading.Event(), threading.Event(), []
 
     def second_fails(group):
         if group is groups[1]:
-            written.wait(10)
+            # a group that has not begun when another fails is never written
+            assert written.wait(10)
+            assert third_begun.wait(10)
             failed.set()
             raise OSError(errno.ENOSPC, "no space left on device")
         if group is groups[2]:
-            failed.wait(10)
+            third_begun.set()
+            assert failed.wait(10)
         made.append(write(group))
         written.set()
         return made[-1]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,9 +37,40 @@ def admin_client(brokers: str, command_config: Path | None = None) -> Any:
         raise BadInput(
             "a broker is asked by confluent-kafka, which is not there; pip install 'hardpack[kafka]'."
         ) from None
-    client = {"bootstrap.servers": brokers, "log_level": 0, "socket.timeout.ms": SECONDS * 1000}
     with asked(brokers):
-        return AdminClient(client | _properties(command_config))
+        return AdminClient(_client(brokers, command_config))
+
+
+def committed_offsets(
+    brokers: str, group: str, topic: str, partitions: Iterable[int], command_config: Path | None = None
+) -> dict[int, int]:
+    """Returns the offsets that a consumer group has committed, by partition; a partition without one is left out.
+
+    The group is not joined: its consumers notice nothing.
+
+    Args:
+        brokers: `HOST:PORT`; several have commas between.
+        group: the group's name.
+        topic: the topic's name.
+        partitions: the topic's partitions that are asked about.
+        command_config: see `admin_client`.
+
+    Raises:
+        BadInput: see `admin_client`.
+        KafkaException: the broker refuses or does not answer; see `asked`.
+    """
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    # offsets of a transaction that may yet be aborted are waited for
+    ours = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
+    wanted = [TopicPartition(topic, number) for number in partitions]
+    # a consumer asks, as the admin client ends the process where a group is not there or its coordinator not ready
+    # (confluent-kafka-python issue 1982)
+    with closing(Consumer(_client(brokers, command_config) | ours)) as consumer:
+        found = _retrying(lambda: consumer.committed(wanted, SECONDS))
+    if wrong := next((partition.error for partition in found if partition.error), None):
+        raise KafkaException(wrong)
+    return {partition.partition: partition.offset for partition in found if partition.offset >= 0}
 
 
 @contextmanager
@@ -74,7 +105,12 @@ def asked(place: str) -> Iterator[None]:
         raise Unavailable(f"{place}: the broker does not answer within {SECONDS} s; try again.") from None
 
 
-def retrying(ask: Callable[[], T]) -> T:
+def _client(brokers: str, command_config: Path | None) -> dict[str, Any]:
+    usual = {"bootstrap.servers": brokers, "log_level": 0, "socket.timeout.ms": SECONDS * 1000}
+    return usual | _properties(command_config)
+
+
+def _retrying(ask: Callable[[], T]) -> T:
     """Asks a broker, and asks again while its group coordinator is not ready, as just after it has started.
 
     Raises:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -13,7 +12,7 @@ from hardpack.compaction.planning import wanted_logs
 from hardpack.compaction.session import TableSession
 from hardpack.errors import BadInput
 from hardpack.operations.alter_properties import alter_properties
-from hardpack.operations.broker import SECONDS, admin_client, asked, retrying
+from hardpack.operations.broker import SECONDS, admin_client, asked, committed_offsets
 from hardpack.rules.horizons import waiting_for_reader
 from hardpack.rules.model import LogView, Partition, SlowestReader
 from hardpack.rules.selection import why_left_alone
@@ -211,11 +210,11 @@ def group_offsets(session: TableSession, place: str, command_config: Path | None
     with asked(place):
         # asking for a topic's metadata by its name would create it on a broker with auto.create.topics.enable
         described = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)[topic].result(SECONDS + 1)
-        committed = retrying(lambda: _committed(admin, group))
-    at = {p.partition: p.offset for p in committed if p.topic == topic and p.offset >= 0}
+        numbers = [partition.id for partition in described.partitions]
+        at = committed_offsets(brokers, group, topic, numbers, command_config)
     if not at:
         raise BadInput(f"{place}: the group has committed no offset of the topic; mend its name, or let it begin.")
-    return Positions(f"group {place}", _by_log(session, topic, {p.id: at.get(p.id, 0) for p in described.partitions}))
+    return Positions(f"group {place}", _by_log(session, topic, {n: at.get(n, 0) for n in numbers}))
 
 
 def _by_log(session: TableSession, topic: str, offsets: Mapping[int, int]) -> dict[str, int]:
@@ -247,12 +246,3 @@ def may_be_of(session: TableSession, topic: str, log: str) -> bool:
 def _names_topics(session: TableSession) -> bool:
     """Returns whether several columns name the table's logs, such as topic and partition."""
     return len(LogColumns.of(session.table.schema(), session.settings).log.columns) > 1
-
-
-def _committed(admin: Any, group: str) -> Any:
-    """Returns all offsets that a consumer group has committed, as objects of Kafka's client."""
-    from confluent_kafka import ConsumerGroupTopicPartitions
-
-    wanted = [ConsumerGroupTopicPartitions(group)]
-    listed = admin.list_consumer_group_offsets(wanted, request_timeout=SECONDS, require_stable=True)
-    return listed[group].result(SECONDS + 1).topic_partitions
