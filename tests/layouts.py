@@ -40,6 +40,8 @@ ROLES = {
     "value": BinaryType(), "producer": LongType(), "transactional": BooleanType(), "control": StringType(),
     "batch": LongType(),
 }  # fmt: skip
+NO_TRANSACTIONS = dict.fromkeys(("column.producer.id", "column.transactional", "column.control"), "")
+"""Settings that leave the columns of transactions unmapped, which no sink writes."""
 HOUR_US = 3_600_000_000
 COMPOSITE = "a number, a day and a text"
 KEY = StructType(

@@ -23,7 +23,7 @@ from hardpack.spark.session import open_session
 from pyiceberg.catalog import load_catalog
 
 from tests.conftest import ROOT
-from tests.layouts import LAYOUTS, MIXED
+from tests.layouts import LAYOUTS, MIXED, NO_TRANSACTIONS
 from tests.topics import T0
 
 LOGS, COMMITS, SHARE = 4, 8, 10
@@ -45,7 +45,7 @@ def records(rng: random.Random, start: int, number: int, at: int) -> dict[int, l
 def one_table(hp: Hardpack, layout, name: str, rows: int, seed: int) -> list[float]:
     """Seconds of the first pass and of the second."""
     rng, took, start = random.Random(seed), [], 0
-    table = layout.adopted(hp.catalog, name, min_cleanable_dirty_ratio=0)
+    table = layout.adopted(hp.catalog, name, min_cleanable_dirty_ratio=0, **NO_TRANSACTIONS)
     hp.adopt(name)
     for commits, share in ((COMMITS, 1), (2, SHARE)):
         number = rows // LOGS // COMMITS // share

@@ -9,6 +9,7 @@ from hardpack.rules.reference.transactions import aborted_offsets, last_stable_o
 from hardpack.table.columns import settings_of
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from tests.layouts import NO_TRANSACTIONS
 from tests.topics import T0
 
 NAMES = count()
@@ -17,7 +18,7 @@ KEYS = [b"a", b"b", b"c", "ä".encode(), None]
 
 def topic(catalog, layout, rng, transactions=True):
     """A table of random commits, files in any order of offset, and by log the rows that it was given."""
-    table = layout.adopted(catalog, f"reading.t{next(NAMES)}", **mapping(layout, transactions))
+    table = layout.adopted(catalog, f"reading.t{next(NAMES)}", **({} if transactions else NO_TRANSACTIONS))
     logs = {log: records(rng, transactions) for log in range(3)}
     waiting = {log: list(rows) for log, rows in logs.items()}
     while any(waiting.values()):
@@ -29,11 +30,6 @@ def topic(catalog, layout, rng, transactions=True):
             commit[log] = some
         layout.append(table, {log: rows for log, rows in commit.items() if rows})
     return table.refresh(), logs
-
-
-def mapping(layout, transactions):
-    names = {"column.producer.id": "producer", "column.transactional": "transactional", "column.control": "control"}
-    return {} if transactions else dict.fromkeys(names, "")
 
 
 def records(rng, transactions, start=0):
