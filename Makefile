@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-million bench-layouts bench-many bench-scaling bench-reading bench-far bench-what-if bench-cluster monitoring env jars lock changelog dist screenshots clean
+.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-kafka-postgres-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-million bench-layouts bench-many bench-scaling bench-reading bench-far bench-what-if bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -26,7 +26,11 @@ clean: down ## remove everything that was made here: environment, jars, lakehous
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Test
-test: preflight env jars check test-fast test-histories test-spark test-kafka test-postgres test-dags test-system ## lint, types and every layer of tests
+test: preflight env jars check test-fast test-histories test-spark test-kafka-postgres-dags test-system ## lint, types and every layer of tests
+
+# these layers make tens of thousands of small files; memory takes and forgets them faster than a disk
+MEMORY := $(shell df -k --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 4000000 {print "/dev/shm"}')
+test-fast test-histories test-spark test-kafka-postgres-dags test-system: export PYTEST_DEBUG_TEMPROOT = $(MEMORY)
 
 check: env ## lint, format and types
 	$(BIN)/ruff check .
@@ -60,6 +64,9 @@ soak: env ## many more of them, as HISTORIES=50000 SEED=1 says
 
 test-dags: env jars ## the DAGs parsed and run without a scheduler, file by file on two cores
 	$(BIN)/pytest -q -n 2 --dist loadfile -m dags
+
+test-kafka-postgres-dags: env jars ## these three layers at once, as each of them waits for other processes
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "kafka or postgres or dags"
 
 test-system: env jars ## one whole run through a real scheduler
 	$(BIN)/pytest -q -m system

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from itertools import count, repeat
@@ -9,10 +10,13 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+import typer.main
 
 ROOT = Path(__file__).resolve().parents[1]
 CATALOG = "hardpack"
 _TURNS = count()
+# typer makes all verbs anew for each call, which takes longer than most of them
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 @pytest.fixture(scope="session")
@@ -162,3 +166,10 @@ def write_policies(tmp_path, monkeypatch):
         return path
 
     return write
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Shows what passed tests of a real broker print, where pytest keeps it, as it does of processes side by side."""
+    for report in terminalreporter.getreports("passed"):
+        if "kafka" in report.keywords and report.capstdout:
+            terminalreporter.write_line(report.capstdout.rstrip())
