@@ -6,7 +6,7 @@ HARDPACK_HOME ?= $(CURDIR)/.hardpack
 export HARDPACK_HOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-kafka-postgres-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-million bench-layouts bench-many bench-scaling bench-reading bench-far bench-what-if bench-cluster monitoring env jars lock changelog dist screenshots clean
+.PHONY: help run up down test check fmt docs site test-fast test-spark test-kafka test-equivalence mutants test-histories test-histories-spark soak test-dags test-kafka-postgres-dags test-system test-scheduler test-postgres test-services test-production test-crashes test-neighbours test-sinks test-install test-versions bench bench-quick bench-cold bench-sensing bench-million bench-layouts bench-company bench-many bench-scaling bench-reading bench-far bench-what-if bench-cluster monitoring env jars lock changelog dist screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##|^##@' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -119,6 +119,9 @@ bench-million: env jars ## plan and commit of one log of a million files, beside
 
 bench-layouts: env jars ## a pass on tables as sinks leave them, against the plain one (minutes)
 	$(BIN)/python -m tests.benchmarks.layouts
+
+bench-company: env jars ## 3,000 tables, 300 of them due and 50 broken, in one Airflow (ten minutes)
+	$(BIN)/python -m tests.benchmarks.company
 
 bench-many: env jars ## 300 small tables that are all due, in one DAG run (ten minutes)
 	$(BIN)/python -m tests.benchmarks.many
