@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import cache
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 from hardpack.api import Hardpack
@@ -65,11 +68,18 @@ class Telling(Hardpack):
         return {int(view.name) for view in views if waits_for_trust(view, session.settings)}
 
 
+def home_of(world: Any) -> Path:
+    """A home of hardpack's that a world shares with no other, and that goes with it."""
+    folder = Path(mkdtemp(prefix="hardpack-history-"))
+    weakref.finalize(world, rmtree, folder, ignore_errors=True)
+    return folder
+
+
 class SimHardpack(Telling):
     """The library over tables in memory."""
 
     def __init__(self, world: Any) -> None:
-        super().__init__(world.lake, None, Path("."), None, _policies())
+        super().__init__(world.lake, None, world.home, None, _policies())
         self.world = world
         self.clock = lambda: world.now
 

@@ -1,5 +1,6 @@
 """The simulator can be believed: it repeats itself, shrinks, and finds what is planted."""
 
+import gc
 import json
 from dataclasses import asdict
 
@@ -80,6 +81,21 @@ def test_a_row_that_the_door_loses_is_noticed():
         tab.file = lambda rows, *args, **more: file(rows[1:], *args, **more)
         with pytest.raises(Violation, match="I1"):
             world.do(Step("clean", {"t": "t.a"}))
+
+
+def test_a_history_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with simulated():
+        world = World()
+        world.do(Step("create", {"t": "t.a", "settings": {"cleanup.policy": "compact"}}))
+        world.do(Step("scheduled", {"t": "t.a"}))
+        # which tables are adopted is noted in its home
+        assert {path.name for path in tmp_path.rglob("*.json")} == {"lake.json"}
+        assert list(tmp_path.iterdir()) == [world.home]
+        del world
+    gc.collect()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_few_histories_break_no_promise():

@@ -16,7 +16,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tests.histories.drain import bad, drain
 from tests.histories.engine import simulated
-from tests.histories.hp import SimHardpack
+from tests.histories.hp import SimHardpack, home_of
 from tests.histories.ice import HIDES, Lake, Row, Store, Tab, unfit
 from tests.histories.jvm_table import Landed
 from tests.histories.oracle import Oracle, Pass, Rows, Violation, must
@@ -63,9 +63,9 @@ class World:
         """What the policy says of it."""
         self.outage: int | None = None
         """After how many reads the storage answers no more in the next look; None where it does."""
-        self.settings: dict[str, Any] = {}
-        self.known: set[int] = set()
+        self.settings, self.known = dict[str, Any](), set[int]()
         self.counts: Counter[str] = Counter()
+        self.home = home_of(self)
         self.hp = SimHardpack(self)
 
     def cold(self) -> SimHardpack:
