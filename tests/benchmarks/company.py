@@ -140,7 +140,9 @@ class Asking(threading.Thread):
         pages = {"dags": "/api/v2/dags", "health": "/api/v2/monitor/health", "overview": "/hardpack/"}
         self.pages = {name: airflow.url + path for name, path in pages.items() if not only or name in only}
         self.headers = {"Authorization": f"Bearer {airflow.token('admin')}"}
-        self.over, self.seconds = threading.Event(), {name: list[float]() for name in self.pages}
+        self.over, self.began = threading.Event(), time.monotonic()
+        self.taken = {name: list[tuple[float, float]]() for name in self.pages}
+        """Of each page how long each answer took, and how long after the beginning it was asked for, seconds."""
 
     def run(self) -> None:
         while not self.over.wait(PAUSE_SECONDS):
@@ -148,7 +150,7 @@ class Asking(threading.Thread):
                 started = time.monotonic()
                 with suppress(httpx.HTTPError):
                     httpx.get(address, headers=self.headers, timeout=60)
-                self.seconds[name].append(time.monotonic() - started)
+                self.taken[name].append((time.monotonic() - started, started - self.began))
 
     def __enter__(self) -> Asking:
         self.start()
@@ -159,14 +161,14 @@ class Asking(threading.Thread):
         self.join()
 
     def told(self) -> dict[str, Any]:
-        """Median, the slowest in a hundred and the slowest of each kind of question, in seconds."""
-        return {
-            f"{name}, answers in s": [
-                round(v, 2)
-                for v in (statistics.median(taken), sorted(taken)[int(len(taken) * 0.99)], max(taken), len(taken))
-            ]
-            for name, taken in self.seconds.items() if taken
-        }  # fmt: skip
+        """Of each page the median, the slowest in a hundred, the slowest, when it was asked for, and how many."""
+        found = {}
+        for name, taken in self.taken.items():
+            seconds = sorted(seconds for seconds, _ in taken)
+            (slowest, at), number = max(taken), len(taken)
+            told = statistics.median(seconds), seconds[int(number * 0.99)], slowest, at, number
+            found[f"{name}, answers in s"] = [round(value, 2) for value in told]
+        return found
 
 
 if __name__ == "__main__":
