@@ -65,7 +65,7 @@ class DirtyLogsTrigger(BaseTrigger):
         by_clock: bool = False,
         until: float | None = None,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's constructor has no annotations
         self.question, self.poke_interval, self.by_clock = question, poke_interval, by_clock
         self.until = time.time() + wait if until is None else until
 

@@ -142,7 +142,7 @@ class Asking(threading.Thread):
         self.headers = {"Authorization": f"Bearer {airflow.token('admin')}"}
         self.over, self.began = threading.Event(), time.monotonic()
         self.taken = {name: list[tuple[float, float]]() for name in self.pages}
-        """Of each page how long each answer took, and how long after the beginning it was asked for, seconds."""
+        """Seconds by page: how long each answer took, and how long after the start of this thread it was asked for."""
 
     def run(self) -> None:
         while not self.over.wait(PAUSE_SECONDS):
@@ -161,9 +161,15 @@ class Asking(threading.Thread):
         self.join()
 
     def told(self) -> dict[str, Any]:
-        """Of each page the median, the slowest in a hundred, the slowest, when it was asked for, and how many."""
+        """Sums up the answers of each page that answered, as a list of five numbers.
+
+        They are seconds of the median answer, of the slowest in a hundred and of the slowest, seconds from the start of
+        this thread to the question of the slowest, and the number of answers.
+        """
         found = {}
         for name, taken in self.taken.items():
+            if not taken:
+                continue
             seconds = sorted(seconds for seconds, _ in taken)
             (slowest, at), number = max(taken), len(taken)
             told = statistics.median(seconds), seconds[int(number * 0.99)], slowest, at, number

@@ -90,6 +90,7 @@ def measure(folder: Path, files: int, replaced: int, commits: int) -> dict[str, 
         tries.append(1)
         return once(self, trial)
 
+    # as mypy takes methods for constants
     Commits._commit_once = counted  # type: ignore[method-assign]
     with Appender(folder, files) as other:
         for number in range(commits):

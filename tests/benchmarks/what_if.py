@@ -116,6 +116,7 @@ class Lived:
         return self.table.refresh().inspect.data_files().to_pylist()
 
     def _record(self, now: int) -> None:
+        # somebody has just committed, so there is a current snapshot
         self.times[self.table.refresh().current_snapshot().snapshot_id] = now  # type: ignore[union-attr]
 
     def _count(self, now: int) -> None:

@@ -27,7 +27,10 @@ def hp(catalog, lake, monkeypatch):
     append(table, {0: [row(o, f"aircraft-{o % 9}") for o in range(990, 1010)], 1: [row(o, "b") for o in range(3)]}, at)
     name = ".".join(table.name())
     table.transaction().set_properties({"hardpack.reader.billing:0": READER}).commit_transaction()
-    connect = lambda: Hardpack.connect(properties=lake)  # noqa: E731
+
+    def connect():
+        return Hardpack.connect(properties=lake)
+
     monkeypatch.setattr("hardpack.cli.console.connect", connect)
     real = Hardpack.session
     monkeypatch.setattr(Hardpack, "session", lambda own, table: real(own, name if table == "db.topic" else table))

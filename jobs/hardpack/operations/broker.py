@@ -53,11 +53,11 @@ def committed_offsets(
         group: the group's name.
         topic: the topic's name.
         partitions: the topic's partitions that are asked about.
-        command_config: see `admin_client`.
+        command_config: a file of librdkafka's properties, one NAME=VALUE a line, for brokers that ask for credentials.
 
     Raises:
-        BadInput: see `admin_client`.
-        KafkaException: the broker refuses or does not answer; see `asked`.
+        BadInput: the file cannot be read.
+        KafkaException: the broker refuses or does not answer.
     """
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
