@@ -83,7 +83,7 @@ def measure(folder: Path, files: int, replaced: int, commits: int) -> dict[str, 
     among: Among = columns.log.among([plans[0].logs[0].partition])
     tasks, tries, took = jvm.scan_tasks(base, among), list[int](), list[float]()
     found["tasks_s"] = seconds(lambda: jvm.scan_tasks(base, among))
-    found["data_files_s"] = 10 * seconds(lambda: jvm.data_files(dict(islice(tasks.items(), files // 10))))
+    found["data_files_s"] = seconds(lambda: tasks.data_files({}))
     once = Commits._commit_once
 
     def counted(self: Commits, trial: Any) -> SnapshotRef:
@@ -95,10 +95,10 @@ def measure(folder: Path, files: int, replaced: int, commits: int) -> dict[str, 
     with Appender(folder, files) as other:
         for number in range(commits):
             time.sleep(EVERY / 2)
-            some = dict(islice(tasks.items(), number * replaced, (number + 1) * replaced))
+            some = tasks.only(islice(tasks, number * replaced, (number + 1) * replaced))
             new = [
                 jvm.java_file(ContentFile({**file.entry, "file-path": f"{file.path}.new"}))
-                for file in jvm.data_files(some).values()
+                for file in some.data_files({}).values()
             ]
             remove = [task.file() for task in some.values()]
             change = CommitChange(remove, new, lambda _: {}, {"hardpack.bench": f"{number}"})

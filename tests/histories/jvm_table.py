@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -58,6 +58,19 @@ class Task:
         return self.path
 
 
+class Tasks(dict[str, Task]):
+    """Scan tasks by the path of their data file."""
+
+    def __init__(self, tab: Tab, tasks: Iterable[Task]) -> None:
+        super().__init__((task.path, task) for task in tasks)
+        self._tab = tab
+
+    def data_files(self, data_sequence_numbers: Mapping[str, int]) -> dict[str, ContentFile]:
+        tab, spec = self._tab, self._tab.meta.default_spec_id
+        files = tab.store.files
+        return {p: listed_file(p, "parquet", spec, [files[p][0].log], tab.size(p), len(files[p])) for p in self}
+
+
 class SimJvmTable:
     """One table as hardpack's passes and maintenance take it."""
 
@@ -73,7 +86,7 @@ class SimJvmTable:
     def tab(self) -> Tab:
         return self.world.lake.tabs[self.table]
 
-    def scan_tasks(self, snapshot: int, among: Among) -> dict[str, Task]:
+    def scan_tasks(self, snapshot: int, among: Among, paths: Collection[str] | None = None) -> Tasks:
         found = self.tab.meta.snapshot_by_id(snapshot)
         if found is None:
             raise Conflict(f"{self.name}: snapshot {snapshot} is gone.")
@@ -83,14 +96,11 @@ class SimJvmTable:
             named = self.tab.store.positions[path]
             for data, positions in named.items():
                 on.setdefault(data, []).append(Deletes(path, positions, len(named) == 1))
-        return {p: Task(p, tuple(on.get(p, ()))) for p in self.tab.paths(found) if wanted & {r.log for r in rows[p]}}
+        of_logs = (p for p in self.tab.paths(found) if wanted & {r.log for r in rows[p]})
+        return Tasks(self.tab, (Task(p, tuple(on.get(p, ()))) for p in of_logs if paths is None or p in paths))
 
-    def task_of(self, file: Any) -> Task:
-        return Task(file.file_path)
-
-    def data_files(self, tasks: Iterable[str]) -> dict[str, ContentFile]:
-        files, spec = self.tab.store.files, self.tab.meta.default_spec_id
-        return {p: listed_file(p, "parquet", spec, [files[p][0].log], self.tab.size(p), len(files[p])) for p in tasks}
+    def new_tasks(self, files: Iterable[tuple[ContentFile, Any, Sequence[Any]]]) -> Tasks:
+        return Tasks(self.tab, (Task(file.file_path) for _, file, _ in files))
 
     def deletes(self, task: Task) -> list[Deletes]:
         return list(task.deletes)

@@ -49,10 +49,11 @@ def judge_pass(session: TableSession, ledger: Ledger, keys: GateKeys | None = No
         GateRefused: a guarantee does not hold.
     """
     jvm, staged, request = session.jvm, ledger.staged, ledger.choice.work.request
-    tasks = {file.path: jvm.task_of(java) for file, java in zip(staged.new, staged.java_files, strict=True)}
-    old = ledger.choice.inputs.tasks
+    inputs = ledger.choice.inputs
     vectors = zip(ledger.choice.hide, staged.java_vectors, strict=True)
-    tasks |= {path: jvm.task_of(old[path].file(), [vector]) for path, vector in vectors}
+    tasks = staged.tasks(jvm) | jvm.new_tasks(
+        (inputs.data_files[path], inputs.tasks[path].file(), [vector]) for path, vector in vectors
+    )
     chosen = gate_sample(staged, tasks, ledger.earlier, keys.paths if keys else ())
     with ExitStack() as hold:
         columns = ledger.choice.work.columns

@@ -56,7 +56,7 @@ def gate_keys(session: TableSession, portions: Sequence[Choice], hold: ExitStack
     head = {f.path for log in work.logs for run in runs_of(log.view) if not run.clean for f in run.files}
     paths = [path for path in inputs.tasks if every or path in head]
     values = sample is None or any(log.expired for log in work.logs)
-    rows = keys_of(jvm, work.columns, Side([inputs.tasks[path] for path in paths], "both", values=values), hold, sample)
+    rows = keys_of(jvm, work.columns, Side(inputs.tasks.only(paths), "both", values=values), hold, sample)
     taken = [(path, one.number) for one in portions for path in (*one.removed, *one.hide)]
     numbers = F.broadcast(jvm.spark.createDataFrame(taken, "file string, portion int"))
     numbered = rows.join(numbers, "file", "left").drop("file").fillna(0, ["portion"]).persist()

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hardpack.compaction.portions import PublishedPortion
 from hardpack.compaction.staging import Staged
@@ -21,6 +21,7 @@ from hardpack.rules.horizons import Range
 from hardpack.rules.model import DataFile, LogView
 from hardpack.rules.selection import first_dirty_offset
 from hardpack.spark.evidence import Sample, Side, Stands
+from hardpack.spark.scan_tasks import ScanTasks
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ def _random(seed: str) -> random.Random:
 
 
 def gate_sample(
-    staged: Staged, new: Mapping[str, Any], earlier: Sequence[PublishedPortion] = (), read_before: Collection[str] = ()
+    staged: Staged, new: ScanTasks, earlier: Sequence[PublishedPortion] = (), read_before: Collection[str] = ()
 ) -> GateSample:
     """Chooses what the gate of a pass, or of a portion of it, reads.
 
@@ -63,7 +64,7 @@ def gate_sample(
 
     Args:
         staged: what was written.
-        new: scan tasks, by path, of the files that were written and of those in which rows are newly hidden.
+        new: scan tasks of the files that were written and of those in which rows are newly hidden.
         earlier: portions of the pass that are published.
         read_before: paths of files that were read before, and are not to be read again where they stay.
     """
@@ -76,12 +77,14 @@ def gate_sample(
     shared = [path for path in tasks if path not in removed and path not in gone and path not in read_before]
     sample, limit = key_sample(work), work.settings.audit_rows
     if sample is None:
-        put = [task for portion in earlier for task in portion.tasks.values()]
+        kept = tasks.only(shared)
+        for portion in earlier:
+            kept |= portion.tasks
         return GateSample(
             [
-                Side([*(tasks[p] for p in shared), *put], "both"),
-                Side([tasks[p] for p in removed], "before", wide=True),
-                Side(list(new.values()), "after", wide=True),
+                Side(kept, "both"),
+                Side(tasks.only(removed), "before", wide=True),
+                Side(new, "after", wide=True),
             ],
             None,
         )
@@ -108,15 +111,15 @@ def gate_sample(
     compared = {p for paths in some for p in paths}
     values = any(log.expired for log in work.logs)
 
-    def side(paths: Iterable[str], of: Mapping[str, Any], stands: Stands, wide: bool = False) -> Side:
-        return Side([of[p] for p in paths], stands, wide, values)
+    def side(paths: Iterable[str], of: ScanTasks, stands: Stands, wide: bool = False) -> Side:
+        return Side(of.only(paths), stands, wide, values)
 
     left = [p for c in swaps for p in c.old if p in run_of]
     rest = [c for c in swaps if c not in full]
-    earlier_swaps = (
-        (portion, one) for portion in earlier for one in portion.staged.rewritten if any(p in run_of for p in one.old)
-    )
-    came = {file.path: portion.tasks[file.path] for portion, one in earlier_swaps for file in one.new}
+    came = ScanTasks({})
+    for portion in earlier:
+        swapped = (one for one in portion.staged.rewritten if any(p in run_of for p in one.old))
+        came |= portion.tasks.only(file.path for one in swapped for file in one.new)
     return GateSample(
         [
             side((p for p in shared if p in run_of), tasks, "both"),

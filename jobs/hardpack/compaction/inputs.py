@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyroaring import BitMap
 
@@ -15,6 +14,7 @@ from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
 from hardpack.rules.model import SeenCommits
 from hardpack.spark.causes.dead_positions import deleted_rows
+from hardpack.spark.scan_tasks import ScanTasks
 from hardpack.table.history import Record
 from hardpack.table.state import seen_by_reading
 
@@ -26,8 +26,7 @@ class Inputs:
     work: PassWork
     files: DataFiles
     """Reads and writes the table's files."""
-    tasks: Mapping[str, Any]
-    """Iceberg's scan task of each file."""
+    tasks: ScanTasks
     data_files: Mapping[str, ContentFile]
     deletes: Mapping[str, Sequence[ContentFile]]
     """The delete files that lie on a data file; data files on which none lies are missing."""
@@ -48,13 +47,12 @@ def read_inputs(session: TableSession, work: PassWork) -> Inputs:
         work: what the pass is to do; the pass reads rows.
     """
     began, jvm, files = time.monotonic(), session.jvm, session.data_files(work.settings)
-    own = {file.path for log in work.logs for file in log.view.files}
-    scanned = jvm.scan_tasks(work.base, work.columns.log.among(log.view.partition for log in work.logs))
+    own = {file.path: file.data_sequence_number for log in work.logs for file in log.view.files}
     # a file without bounds may be of any log, as far as Iceberg's scan can tell
-    tasks = {path: task for path, task in scanned.items() if path in own}
+    tasks = jvm.scan_tasks(work.base, work.columns.log.among(log.view.partition for log in work.logs), own)
     flagged = (f.path for log in work.logs for f in log.view.files if f.row_deletes)
     deletes = {path: lying for path in flagged if (lying := jvm.deletes(tasks[path]))}
-    data_files = jvm.data_files(tasks)
+    data_files = tasks.data_files(own)
     deleted = {}
     if deletes and work.rows:
         deleted = deleted_rows(files, deletes, {path: data_files[path].rows for path in deletes}, work.rows.all)

@@ -7,15 +7,15 @@ moves the states. A pass that dies in between has lost no more than the portion 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hardpack.compaction.choice import Choice
 from hardpack.compaction.dead_rows import DeadRows
 from hardpack.compaction.staging import Staged
 from hardpack.rules.grouping import in_packs
 from hardpack.rules.model import SnapshotRef
+from hardpack.spark.scan_tasks import ScanTasks
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class PublishedPortion:
     staged: Staged
     snapshot: SnapshotRef
     """The snapshot that the portion made."""
-    tasks: Mapping[str, Any]
-    """Scan tasks of the files that it put into the table, by path."""
+    tasks: ScanTasks
+    """Scan tasks of the files that it put into the table."""
 
 
 def portions(choice: Choice) -> list[Choice]:

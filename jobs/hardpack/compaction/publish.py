@@ -80,7 +80,7 @@ def publish_portion(session: TableSession, ledger: Ledger, gate: GatePassed) -> 
         _standing(ledger, at_commit, fields)
         return {}
 
-    tasks = {new.path: session.jvm.task_of(java) for new, java in zip(staged.new, staged.java_files, strict=True)}
+    tasks = staged.tasks(session.jvm)
     # the fingerprint of its files tells the portion from that of another process with the same plan
     name = f"{choice.number}/{choice.of}:{fingerprint([*choice.removed, *tasks])}"
     # nothing may fail after this commit: the caller deletes the files on failure, as if no snapshot knew of them

@@ -39,6 +39,7 @@ from hardpack.spark.commit import CommitChange
 from hardpack.spark.evidence import Sample, Side, at_hand, evidence
 from hardpack.spark.log_rows import log_rows
 from hardpack.spark.rewrite import RewriteInput, living, write_anew
+from hardpack.spark.scan_tasks import ScanTasks
 from hardpack.spark.split import split_file
 from hardpack.table.history import SPLIT_SUMMARY, WHOLE, ancestors, is_append
 from hardpack.table.layout import check_layout
@@ -58,7 +59,7 @@ class _Batch:
     """Files that one commit takes apart."""
 
     snapshot: int
-    tasks: Mapping[str, Any]
+    tasks: ScanTasks
     """Iceberg's scan task of each."""
     files: Mapping[str, ContentFile]
     deleted: Mapping[str, BitMap]
@@ -163,7 +164,7 @@ def split(session: TableSession, now: int, dry_run: bool = False) -> SplitReport
 def _read(session: TableSession, settings: Settings, snapshot: int, paths: Sequence[str]) -> _Batch:
     jvm, columns = session.jvm, session.columns(settings)
     tasks = jvm.tasks_of(snapshot, paths)
-    files = jvm.data_files(tasks)
+    files = tasks.data_files({path: int(t.file().dataSequenceNumber()) for path, t in tasks.items()})
     deletes = {path: lying for path, task in tasks.items() if (lying := jvm.deletes(task))}
     deleted = dict[str, BitMap]()
     if deletes:
@@ -227,8 +228,8 @@ def _judge(session: TableSession, settings: Settings, batch: _Batch, new: Sequen
         for log, (low, end) in sorted(spans.items())
     ]
     sides = [
-        Side(list(batch.tasks.values()), "before", wide=True),
-        Side([jvm.task_of(java) for _, java in new], "after", wide=True),
+        Side(batch.tasks, "before", wide=True),
+        Side(jvm.new_tasks((file, java, ()) for file, java in new), "after", wide=True),
     ]
     sample = Sample(share, batch.snapshot % 2**31) if share > 1 else None
     about = {"Split": f"{len(batch.files)} files of several logs, before it was published", "Logs": str(len(spans))}

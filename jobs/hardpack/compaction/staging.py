@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardpack import faults
 from hardpack.compaction.choice import Choice
@@ -16,6 +16,10 @@ from hardpack.files.content_file import ContentFile
 from hardpack.files.data_files import DataFiles
 from hardpack.files.row_deletes import write_positions
 from hardpack.spark.rewrite import RewriteInput, Rewritten, rewrite
+from hardpack.spark.scan_tasks import ScanTasks
+
+if TYPE_CHECKING:
+    from hardpack.spark.jvm_table import JvmTable
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class Staged:
     def new(self) -> list[ContentFile]:
         """The new data files."""
         return [file for one in self.rewritten for file in one.new]
+
+    def tasks(self, jvm: JvmTable) -> ScanTasks:
+        """Returns scan tasks of the new data files."""
+        return jvm.new_tasks((file, java, ()) for file, java in zip(self.new, self.java_files, strict=True))
 
     @property
     def new_by_log(self) -> dict[str, list[ContentFile]]:

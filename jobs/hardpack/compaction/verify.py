@@ -263,27 +263,25 @@ def _compare(
     before, after = jvm.scan_tasks(base, among), jvm.scan_tasks(current, among)
     if own:
         wrote = {snapshot: jvm.sequence_number(snapshot) for snapshot in own}
-        after = {p: t for p, t in after.items() if p in before or _number(t) in wrote.values()}
-        began = before | {
-            path: task
-            for portion in own[:-1]
-            for path, task in jvm.scan_tasks(portion, among).items()
-            if _number(task) == wrote[portion]
-        }
+        after = after.only([p for p in after if p in before or _number(after[p]) in wrote.values()])
+        began = before
+        for portion in own[:-1]:
+            tasks = jvm.scan_tasks(portion, among)
+            began |= tasks.only([p for p in tasks if p not in began and _number(tasks[p]) == wrote[portion]])
         rows_taken = jvm.delete_manifests(current) and _others_deleted(jvm, began, after, set(wrote.values()))
         if rows_taken or began.keys() - after.keys() - set().union(*map(jvm.removed_files, own)):
             # others took files or rows while the pass ran: what it removed can no longer be told from what they did
             before, logs = after, [_nothing_removed(entry) for entry in logs]
-    after = {path: task for path, task in after.items() if path not in waiting}
+    after = after.only([path for path in after if path not in waiting])
     shared = before.keys() & after.keys()
     if jvm.delete_manifests(base) or jvm.delete_manifests(current):
         shared = {path for path in shared if jvm.deletes(before[path]) == jvm.deletes(after[path])}
     passed = shared.intersection(unread)
     with ExitStack() as hold:
         sides = [
-            Side([after[path] for path in shared - passed], "both"),
-            Side([t for path, t in before.items() if path not in shared], "before", wide=True),
-            Side([t for path, t in after.items() if path not in shared], "after", wide=True),
+            Side(after.only(shared - passed), "both"),
+            Side(before.only(before.keys() - shared), "before", wide=True),
+            Side(after.only(after.keys() - shared), "after", wide=True),
         ]
         rows = evidence(jvm, columns, sides, hold, lineage=jvm.has_lineage(base))
         # files without bounds may be of other logs

@@ -7,16 +7,17 @@ give their keys and offsets once. Iceberg's own reader reads them, not the one t
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hardpack.spark.columns import WHOLE_TIMES, column, control_type, key_column, named, role_columns
 from hardpack.spark.jvm_table import JvmTable
 from hardpack.spark.nearby import runs_here
 from hardpack.spark.outcomes import decided
+from hardpack.spark.scan_tasks import ScanTasks
 from hardpack.table.columns import LogColumns
 from hardpack.table.readable import ROW_LINEAGE
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 log = logging.getLogger(__name__)
-MOST_FILES = 64
-"""Number of files up to which their sizes are asked for, which is a call into the JVM for each."""
 Stands = Literal["before", "after", "both"]
 """Where rows stand: before a pass, after it, or in files that it leaves alone."""
 
@@ -36,8 +35,7 @@ Stands = Literal["before", "after", "both"]
 class Side:
     """Files that stand before a pass, after it, or both."""
 
-    tasks: Sequence[Any]
-    """Iceberg's scan tasks of the files."""
+    tasks: ScanTasks
     stands: Stands
     wide: bool = False
     """Whether rows are read in full, for their content."""
@@ -101,11 +99,8 @@ def at_hand(rows: DataFrame, sides: Iterable[Side]) -> DataFrame | pa.Table:
         rows: the evidence.
         sides: the files that the evidence is of.
     """
-    tasks = [task for side in sides for task in side.tasks]
     # Spark 3.5 has no `toArrow`
-    if len(tasks) > MOST_FILES or not hasattr(rows, "toArrow"):
-        return rows
-    if not runs_here((int(t.file().recordCount()), int(t.file().fileSizeInBytes())) for t in tasks):
+    if not hasattr(rows, "toArrow") or not runs_here(size for side in sides for size in side.tasks.sizes()):
         return rows
     try:
         return rows.toArrow()

@@ -21,6 +21,7 @@ from hardpack.rules.model import SnapshotRef
 from hardpack.spark.commit import CommitChange, Commits
 from hardpack.spark.java_values import items
 from hardpack.spark.procedures import Procedures
+from hardpack.spark.scan_tasks import ScanTasks
 from hardpack.spark.sql_text import quoted
 from hardpack.table.log_name import Among
 
@@ -63,26 +64,23 @@ class JvmTable(Procedures):
         # named by its class, as py4j would look for the instance method of the same name that hides the static one
         return JavaMember(name, None, "z:" + cls, self.spark.sparkContext._gateway._gateway_client)()
 
-    def scan_tasks(self, snapshot: int, among: Among) -> dict[str, Any]:
-        """Returns by path the scan tasks, each of a whole data file, of the files that may hold rows of some logs."""
+    def scan_tasks(self, snapshot: int, among: Among, paths: Collection[str] | None = None) -> ScanTasks:
+        """Returns the scan tasks of the files that may hold rows of some logs, by default all that a snapshot has.
+
+        Args:
+            snapshot: the snapshot's id.
+            among: the columns that name a log, with the values that they have in these logs.
+            paths: of the files that are wanted, None for all.
+        """
         # Iceberg binds names by an older snapshot's own schema, but for the current snapshot by the table's present one
         is_current = int(self._java.currentSnapshot().snapshotId()) == snapshot
         schema = None if is_current else self._ice.util.SnapshotUtil.schemaFor(self._java, snapshot)
-        scan = self._java.newScan().useSnapshot(snapshot).filter(self._in_logs(among, schema)).planFiles()
-        try:
-            return {str(task.file().location()): task for task in items(self.spark._jvm, scan)}
-        finally:
-            scan.close()
+        scan = self._java.newScan().useSnapshot(snapshot).filter(self._in_logs(among, schema))
+        return ScanTasks.planned(self.spark._jvm, self._java, scan, paths)
 
-    def tasks_of(self, snapshot: int, paths: Collection[str]) -> dict[str, Any]:
-        """Returns by path the scan tasks, each of a whole data file, of the given files, of whatever log they are."""
-        wanted, scan = set(paths), self._java.newScan().useSnapshot(snapshot).planFiles()
-        try:
-            return {
-                path: task for task in items(self.spark._jvm, scan) if (path := str(task.file().location())) in wanted
-            }
-        finally:
-            scan.close()
+    def tasks_of(self, snapshot: int, paths: Collection[str]) -> ScanTasks:
+        """Returns the scan tasks of the given files of a snapshot, of whatever log they are."""
+        return ScanTasks.planned(self.spark._jvm, self._java, self._java.newScan().useSnapshot(snapshot), paths)
 
     def _in_logs(self, among: Among, schema: Any = None) -> Any:
         """Returns Iceberg's expression that a row is of one of the logs.
@@ -164,21 +162,11 @@ class JvmTable(Procedures):
             no_deletes=self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, 0),
         )
 
-    def data_files(self, tasks: Mapping[str, Any]) -> dict[str, ContentFile]:
-        """Returns by path the `ContentFile` of each task's data file, by which any process can read the file."""
-        files = {}
-        for path, task in tasks.items():
-            file = ContentFile(self._json(task.file()))
-            rows_have_ids = file.first_row_id is not None
-            files[path] = ContentFile(file.entry, int(task.file().dataSequenceNumber())) if rows_have_ids else file
-        return files
-
     def java_file(self, file: ContentFile) -> Any:
         """Returns a data or delete file as the JVM has it."""
         return self._jvm.from_json(self._jvm.read_tree(json.dumps(file.entry)), self._jvm.specs)
 
-    def task_of(self, file: Any, deletes: Sequence[Any] = ()) -> Any:
-        """Returns a scan task of a data file and its delete files, none of which needs to be committed."""
+    def _task_of(self, file: Any, deletes: Sequence[Any]) -> Any:
         array = self._jvm.no_deletes
         if deletes:
             array = self.spark.sparkContext._gateway.new_array(self._ice.DeleteFile, len(deletes))
@@ -196,14 +184,21 @@ class JvmTable(Procedures):
         """The residual of a scan without a filter: nothing is left to be evaluated on the rows."""
         return self._ice.expressions.ResidualEvaluator.unpartitioned(self._ice.expressions.Expressions.alwaysTrue())
 
+    def new_tasks(self, files: Iterable[tuple[ContentFile, Any, Sequence[Any]]]) -> ScanTasks:
+        """Returns scan tasks of data files, none of which needs to be committed.
+
+        Args:
+            files: each file, the same as the JVM has it, and the delete files on it as the JVM has them.
+        """
+        tasks = ((file, self._task_of(java, deletes)) for file, java, deletes in files)
+        return ScanTasks.made(self.spark._jvm, tasks)
+
     @contextmanager
-    def staged(self, tasks: Iterable[Any]) -> Iterator[str]:
+    def staged(self, tasks: ScanTasks) -> Iterator[str]:
         """Stages scan tasks under a group id, which `read` takes, and forgets them at the end."""
-        group, listed = str(uuid.uuid4()), self._list()
-        for task in tasks:
-            listed.add(task)
+        group = str(uuid.uuid4())
         self._cache.add(group, self._java)
-        self._tasks.stageTasks(self._java, group, listed)
+        self._tasks.stageTasks(self._java, group, tasks.in_java(self.spark._jvm))
         try:
             yield group
         finally:
