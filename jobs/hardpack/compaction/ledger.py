@@ -56,9 +56,12 @@ def ledger_of(staged: Staged, earlier: tuple[PublishedPortion, ...] = ()) -> Led
     states = _states(choice, choice.work.request.commit_time())
     logs = []
     for log in choice.work.logs:
-        own, outcome = new[log.name], _Outcome(choice, log, states[log.name])
+        own = new[log.name]
         logs.append(
-            outcome.report(
+            _report(
+                choice,
+                log,
+                states[log.name],
                 rows=sum(f.rows for f in own),
                 size=sum(f.bytes for f in own),
                 files=len(own),
@@ -83,7 +86,8 @@ def expected(choice: Choice) -> tuple[LogReport, ...]:
         own = {f.path for f in log.view.files} & choice.removed
         size = sum(data_files[path].bytes * living[path] // data_files[path].rows for path in own)
         rows = sum(living[path] for path in own)
-        logs.append(_Outcome(choice, log, states[log.name]).report(rows, size, len(own & begun), [None]))
+        written = len(own & begun)
+        logs.append(_report(choice, log, states[log.name], rows=rows, size=size, files=written, tombstones=[None]))
     return tuple(logs)
 
 
@@ -92,49 +96,53 @@ def _states(choice: Choice, commit: int) -> dict[str, LogState]:
     return {log.name: log.state_after(facts.get(log.name, LogFacts()), base, seen, commit) for log in choice.work.logs}
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """One log before and after a pass."""
+def _report(
+    choice: Choice,
+    log: LogWork,
+    after: LogState,
+    *,
+    rows: int,
+    size: int,
+    files: int,
+    tombstones: Sequence[int | None],
+) -> LogReport:
+    """Makes the report of one log before and after a pass.
 
-    choice: Choice
-    log: LogWork
-    state: LogState
-
-    def report(self, rows: int, size: int, files: int, tombstones: Sequence[int | None]) -> LogReport:
-        """Makes the log's report.
-
-        Args:
-            rows: in the log's new files.
-            size: of its new files, bytes.
-            files: how many new files there are.
-            tombstones: how many tombstones each of them has, None where they are not counted.
-        """
-        choice, log, view, after = self.choice, self.log, self.log.view, self.state
-        hit = [f for f in view.files if f.path in choice.removed]
-        left = [f for f in view.files if f.path not in choice.removed]
-        dying = [choice.dead.files[f.path] for f in view.files if f.path in choice.dead.files]
-        deleted = {f.path: len(choice.inputs.deleted.get(f.path, ())) for f in view.files}
-        gone = {f.path: len(choice.hide[f.path]) if f.path in choice.hide else deleted[f.path] for f in left}
-        waiting = [tombstones_below(left, after.checkpoint or 0), *tombstones]
-        return LogReport(
-            partition=view.partition,
-            checkpoint_before=view.state.checkpoint,
-            checkpoint_after=after.checkpoint,
-            copied_to=log.copied_to,
-            log_end=view.log_end,
-            rows_before=view.rows - sum(deleted.values()),
-            rows_after=sum(f.rows - gone[f.path] for f in left) + rows,
-            bytes_before=view.bytes,
-            bytes_after=sum(f.bytes for f in left) + size,
-            bytes_read=sum(f.bytes for f in hit),
-            bytes_written=size,
-            latest_to=after.unseen.unseen_from if after.unseen else None,
-            buffer_utilization_percent=log.buffer_utilization_percent,
-            expired=log.expired,
-            tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
-            files_rewritten=len(hit),
-            files_written=files,
-            files_under_vectors=sum(f.path in choice.hide for f in left),
-            files_left_alone=sum(f.path not in choice.hide for f in left),
-            **{cause.name: sum(rows.causes.get(cause, 0) for rows in dying) for cause in CAUSES},
-        )
+    Args:
+        choice: what becomes of each file.
+        log: the log before the pass.
+        after: the state that the pass leaves.
+        rows: in the log's new files.
+        size: of its new files, bytes.
+        files: how many new files there are.
+        tombstones: how many tombstones each of them has, None where they are not counted.
+    """
+    view = log.view
+    hit = [f for f in view.files if f.path in choice.removed]
+    left = [f for f in view.files if f.path not in choice.removed]
+    dying = [choice.dead.files[f.path] for f in view.files if f.path in choice.dead.files]
+    deleted = {f.path: len(choice.inputs.deleted.get(f.path, ())) for f in view.files}
+    gone = {f.path: len(choice.hide[f.path]) if f.path in choice.hide else deleted[f.path] for f in left}
+    waiting = [tombstones_below(left, after.checkpoint or 0), *tombstones]
+    return LogReport(
+        partition=view.partition,
+        checkpoint_before=view.state.checkpoint,
+        checkpoint_after=after.checkpoint,
+        copied_to=log.copied_to,
+        log_end=view.log_end,
+        rows_before=view.rows - sum(deleted.values()),
+        rows_after=sum(f.rows - gone[f.path] for f in left) + rows,
+        bytes_before=view.bytes,
+        bytes_after=sum(f.bytes for f in left) + size,
+        bytes_read=sum(f.bytes for f in hit),
+        bytes_written=size,
+        latest_to=after.unseen.unseen_from if after.unseen else None,
+        buffer_utilization_percent=log.buffer_utilization_percent,
+        expired=log.expired,
+        tombstones_waiting=None if None in waiting else sum(n or 0 for n in waiting),
+        files_rewritten=len(hit),
+        files_written=files,
+        files_under_vectors=sum(f.path in choice.hide for f in left),
+        files_left_alone=sum(f.path not in choice.hide for f in left),
+        **{cause.name: sum(rows.causes.get(cause, 0) for rows in dying) for cause in CAUSES},
+    )
