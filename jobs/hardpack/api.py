@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from hardpack.clock import before_the_end, clock, not_ahead
 from hardpack.compaction.plan import Plan, PlanRequest
-from hardpack.compaction.planned import clean_or_replan
+from hardpack.compaction.plan_check import clean_or_replan
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.report import KeyReport, MaintenanceReport, PassReport, SplitReport, VerifyReport
 from hardpack.compaction.session import TableSession

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hardpack.compaction.alter_states import refused_logs_marked
 from hardpack.compaction.pipeline import preview, run_pass
 from hardpack.compaction.plan import Plan, PlanRequest
-from hardpack.compaction.planned import planned_views
+from hardpack.compaction.plan_check import planned_views
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.publish import applied_before
 from hardpack.compaction.report import PassReport

@@ -21,7 +21,7 @@ from hardpack.compaction.data_docs import page_title
 from hardpack.compaction.gate import judge
 from hardpack.compaction.phase_one import clean
 from hardpack.compaction.plan import FilesToSplit, Plan
-from hardpack.compaction.planned import check_base
+from hardpack.compaction.plan_check import check_base
 from hardpack.compaction.planning import make_plan
 from hardpack.compaction.publish import applied_before
 from hardpack.compaction.report import PassReport, SplitReport

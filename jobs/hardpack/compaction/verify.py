@@ -61,8 +61,8 @@ def verify(
     passes = last_passes(table, None if partitions is None else {str(p) for p in partitions})
     read_before = sample and stand_as_read(table, settings, passes.by_log)
     spans = {} if read_before else passes.spans
-    waiting = _waiting(session, settings) if spans else set[str]()
-    verification = _Verification(session, settings, session.columns(settings), passes, waiting, sample)
+    mixed = _mixed_files(session, settings) if spans else set[str]()
+    verification = _Verification(session, settings, session.columns(settings), passes, mixed, sample)
     outcomes = [verification.at(span, logs) for span, logs in spans.items()]
     checks = tuple(Check.model_validate(r) for o in outcomes for verdict in o.verdicts for r in verdict.results)
     nothing = "" if passes.spans else "no pass of these logs is in the table's history, so there is nothing to compare"
@@ -103,7 +103,7 @@ class _Verification:
     settings: Settings
     columns: LogColumns
     passes: LastPasses
-    waiting: Collection[str]
+    mixed: Collection[str]
     """Files that wait to be split."""
     sample: bool
 
@@ -151,9 +151,7 @@ class _Verification:
         return ""
 
     def _verdicts(self, compared: list[_Pair], title: str, unread: Collection[str] = ()) -> list[Verdict]:
-        return [
-            _compare(self.session, self.columns, *one, title, waiting=self.waiting, unread=unread) for one in compared
-        ]
+        return [_compare(self.session, self.columns, *one, title, mixed=self.mixed, unread=unread) for one in compared]
 
     def _left_out(self, span: Span, logs: Sequence[LogReport]) -> set[str]:
         """Returns files that the check of a run does not read, if they stand as they stood before its passes."""
@@ -173,7 +171,7 @@ class _Verification:
         return passed_over(views, self.passes.settled, expired, settings.audit_rows, seed)
 
 
-def _waiting(session: TableSession, settings: Settings) -> set[str]:
+def _mixed_files(session: TableSession, settings: Settings) -> set[str]:
     """Returns the files that wait to be split, which are in no log yet; rows are read, so Spark is opened first."""
     table, _ = session.table, session.jvm
     return set() if keeps_logs_apart(table, settings) else {f.path for f in table_logs(table, settings).mixed}
@@ -246,12 +244,12 @@ def _compare(
     logs: list[LogReport],
     title: str,
     own: Sequence[int] = (),
-    waiting: Collection[str] = (),
+    mixed: Collection[str] = (),
     unread: Collection[str] = (),
 ) -> Verdict:
     """Judges the rows of two snapshots against what passes did to logs between them.
 
-    With `own`, the snapshots that one pass made, only rows that this pass read or wrote are judged. Files in `waiting`,
+    With `own`, the snapshots that one pass made, only rows that this pass read or wrote are judged. Files in `mixed`,
     which wait to be split, are passed over, as other writers may have made them of files from before. Files in `unread`
     are passed over where they stand in both snapshots with the same deletes.
     """
@@ -272,7 +270,7 @@ def _compare(
         if rows_taken or began.keys() - after.keys() - set().union(*map(jvm.removed_files, own)):
             # others took files or rows while the pass ran: what it removed can no longer be told from what they did
             before, logs = after, [_nothing_removed(entry) for entry in logs]
-    after = after.only([path for path in after if path not in waiting])
+    after = after.only([path for path in after if path not in mixed])
     shared = before.keys() & after.keys()
     if jvm.delete_manifests(base) or jvm.delete_manifests(current):
         shared = {path for path in shared if jvm.deletes(before[path]) == jvm.deletes(after[path])}
