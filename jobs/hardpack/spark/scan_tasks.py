@@ -129,6 +129,7 @@ def _entries(jvm: Any, specs: Any, tasks: Any) -> Iterator[dict[str, Any]]:
     messages = jvm.org.apache.iceberg.rest.responses
     for first in range(0, tasks.size(), AT_ONCE):
         some = tasks.subList(first, min(first + AT_ONCE, tasks.size()))
+        # `withSpecsById` is public in Iceberg 1.11 and protected in 1.12, which py4j calls all the same
         message = messages.FetchScanTasksResponse.builder().withFileScanTasks(some).withSpecsById(specs).build()
         for task in json.loads(messages.FetchScanTasksResponseParser.toJson(message))["file-scan-tasks"]:
             yield task["data-file"]
