@@ -204,7 +204,7 @@ def _content_file(tab: Any, file: Any) -> ContentFile:
     )
 
 
-def judge_pass(session: Any, ledger: Any, known: Any = None) -> Any:
+def judge_pass(session: Any, ledger: Any, keys: Any = None) -> Any:
     """Stands for the gate: the guarantees on the rows before and after, by log."""
     choice, world = ledger.choice, session.jvm.world
     at = Columns.of(choice.work.columns)
@@ -237,24 +237,24 @@ def repeated_rows(spark: Any, name: str, snapshot: int, columns: Any, partitions
 
 
 def bounded_maps(
-    rows: Any, live: Any, bounded: Mapping[str, int], bases: Mapping[str, list[int]]
+    rows: Any, live: Any, max_keys: Mapping[str, int], bases: Mapping[str, list[int]]
 ) -> dict[str, BoundedMap]:
     """Where each map ends that is full, by the rules' own map."""
     maps = {}
     for bound in rows.bounds:
         name, at = str(bound.partition), rows.columns
-        if name not in bounded or at is None:
+        if name not in max_keys or at is None:
             continue
         own = [LogRow(r.offset, None if r[at.key] is None else str(r[at.key]).encode(), None)
                for r in rows.rows if r.log == int(name)]  # fmt: skip
-        built = build_offset_map(own, bases[name], bound.first_dirty, bound.map_end, max_keys=bounded[name])
+        built = build_offset_map(own, bases[name], bound.first_dirty, bound.map_end, max_keys=max_keys[name])
         maps[name] = BoundedMap(len(built.latest), built.end if built.end < bound.map_end - 1 else None)
     return maps
 
 
-def log_rows(door: Any, name: str, snapshot: int, columns: Any, partitions: Iterable[Any]) -> Frame:
+def log_rows(spark: Any, name: str, snapshot: int, columns: Any, partitions: Iterable[Any]) -> Frame:
     """The rows of the table at a snapshot."""
-    tab = door.tab
+    tab = spark.tab
     shown = tab.visible(tab.meta.snapshot_by_id(snapshot))
     at = Columns.of(columns)
     return Frame([r for rows in shown.values() for r in rows], at, (), shown)
@@ -296,12 +296,12 @@ def commit_state(table: Any, state: str, summary: Mapping[str, str]) -> None:
 PATCHES: list[tuple[Any, str, Any]] = [
     (Snapshot, "manifests", _manifests),
     (ManifestFile, "fetch_manifest_entry", _entries),
-    (manifests, "opened_ahead", lambda io, some: [io] * len(some)),
+    (manifests, "opened_ahead", lambda io, manifests: [io] * len(manifests)),
     (Footers, "look", look),
     (split, "_read", splitting.read),
     (split, "_split", splitting.split),
     (Footers, "_kept", lambda footers, manifest: dict(footers.io.store.kept_footers.get(manifest, {}))),
-    (Footers, "_keep", lambda footers, manifest, told: footers.io.store.kept_footers.update({manifest: told})),
+    (Footers, "_keep", lambda footers, manifest, by_file: footers.io.store.kept_footers.update({manifest: by_file})),
     (inputs, "deleted_rows", deleted_rows),
     (pipeline, "find_dead_rows", find_dead_rows),
     (pipeline, "write", write),

@@ -61,18 +61,18 @@ def compare(
     columns: Any,
     snapshots: tuple[int, int],
     logs: list[Any],
-    did: str = "",
+    title: str = "",
     own: Sequence[int] = (),
-    waiting: Any = (),
+    mixed: Any = (),
     unread: Any = (),
 ) -> Any:
     """Stands for `verify._compare`. What is broken only where some files are not read is a wrong choice of these."""
     if unread:
-        seen = _compared(session, columns, snapshots, logs, own, waiting, unread)
-        if seen.success or not _compared(session, columns, snapshots, logs, own, waiting).success:
+        seen = _compared(session, columns, snapshots, logs, own, mixed, unread)
+        if seen.success or not _compared(session, columns, snapshots, logs, own, mixed).success:
             return seen
         raise AssertionError(f"without {sorted(unread)} the rows seem to break {', '.join(seen.failed)}")
-    return _compared(session, columns, snapshots, logs, own, waiting)
+    return _compared(session, columns, snapshots, logs, own, mixed)
 
 
 def all_but_one(views: Any, settled: Any, expired: Any, _limit: int, seed: str) -> set[str]:
@@ -86,7 +86,7 @@ def _compared(
     snapshots: tuple[int, int],
     logs: list[Any],
     own: Sequence[int],
-    waiting: Any,
+    mixed: Any,
     unread: Any = (),
 ) -> Any:
     tab, at = session.jvm.tab, Columns.of(columns)
@@ -94,7 +94,7 @@ def _compared(
     for number in snapshots:
         session.jvm.scan_tasks(number, [])
         shown = tab.visible(tab.meta.snapshot_by_id(number))
-        sides.append({path: rows for path, rows in shown.items() if path not in waiting})
+        sides.append({path: rows for path, rows in shown.items() if path not in mixed})
     same = {path for path in sides[0].keys() & sides[1].keys() if sides[0][path] == sides[1][path]}
     sides = [{p: rows for p, rows in side.items() if p not in same.intersection(unread)} for side in sides]
     if own:

@@ -1,13 +1,14 @@
 """The simulator can be believed: it repeats itself, shrinks, and finds what is planted."""
 
 import gc
+import inspect
 import json
 from dataclasses import asdict
 
 import pytest
 from hardpack.compaction import work
 
-from tests.histories.engine import simulated
+from tests.histories.engine import PATCHES, simulated
 from tests.histories.generator import generate
 from tests.histories.mutants import MUTANTS
 from tests.histories.oracle import Violation
@@ -148,3 +149,11 @@ def test_trust_counts_also_while_nobody_can_look_at_the_table():
             Step("resume", {"t": "t.a", "log": None, "trust": True}),
         ]
     )
+
+
+@pytest.mark.parametrize(("owner", "name", "stand_in"), PATCHES, ids=[name for _, name, _ in PATCHES])
+def test_what_stands_in_takes_arguments_by_the_same_names(owner, name, stand_in):
+    real, given = (list(inspect.signature(f).parameters.values()) for f in (getattr(owner, name), stand_in))
+    first = 1 if isinstance(owner, type) else 0
+    named = {p.name for p in given[first:] if p.kind is p.POSITIONAL_OR_KEYWORD and not p.name.startswith("_")}
+    assert named <= {p.name for p in real}
