@@ -10,7 +10,7 @@ from tests.equivalence.test_kafka_on_spark import play, rounds
 from tests.equivalence.test_random_logs import SEED, judged, with_expectations
 
 pytestmark = pytest.mark.spark
-EVERY, RANDOM, ROUNDS = 8, 60, 4
+EVERY, RANDOM, ROUNDS = 8, 60, 3
 """Longer ones are left to `make test-equivalence`: a round is a pass, whatever it takes part in."""
 
 
