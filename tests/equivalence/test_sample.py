@@ -11,12 +11,12 @@ from tests.equivalence.test_random_logs import SEED, judged, with_expectations
 
 pytestmark = pytest.mark.spark
 EVERY, RANDOM, ROUNDS = 8, 60, 3
-"""Longer ones are left to `make test-equivalence`: a round is a pass, whatever it takes part in."""
+"""Longer logs are left to `make test-equivalence`: a round is a pass, whatever takes part in it."""
 
 
 def test_all_cases_and_some_logs(catalog, spark, home, no_pages):
-    known = [c for c in catalogue() if not c.out_of_scope] + golden()[::EVERY]
-    known = [case for case in known if len(rounds(case)) <= ROUNDS]
+    known = [case for case in catalogue() if not case.out_of_scope]
+    known += [case for case in golden()[::EVERY] if len(rounds(case)) <= ROUNDS]
     made = [case for case in map(with_expectations, examples(RANDOM, SEED)) if len(rounds(case)) <= ROUNDS]
     cases = known + made
     wrong = []
