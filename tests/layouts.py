@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hardpack.files.content_file import listed_file
 from hardpack.files.data_files import DataFiles
 from hardpack.files.writer import write_files
@@ -187,7 +188,7 @@ class Layout:
     def rows(self, table):
         """What is left: partition, offset, whether it is a tombstone, and control of each row."""
         out = []
-        for cells in table.scan().to_arrow().to_pylist():
+        for cells in shown(table).to_pylist():
             told = {}
             for role in (*ROLES, "topic") if self.topics else ROLES:
                 *around, leaf = self.path(role).split(".")
@@ -198,6 +199,14 @@ class Layout:
             log = f"{told['topic']}-{told['partition']}" if self.topics else int(told["partition"])
             out.append(told | {"partition": self.number(log)})
         return out
+
+
+def shown(table):
+    """The rows that a table shows, by pyarrow where it can: of many small files pyiceberg takes three times as long."""
+    tasks = list(table.scan().plan_files())
+    if not tasks or any(task.delete_files for task in tasks):
+        return table.scan().to_arrow()
+    return pa.concat_tables(pq.ParquetFile(task.file.file_path.removeprefix("file://")).read() for task in tasks)
 
 
 def commit(table, files, bounds=True):
