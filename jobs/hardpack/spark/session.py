@@ -35,6 +35,8 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     # Spark's own pattern misses some secrets
     "spark.redaction.regex": f"(?i){SECRET.pattern}",
+    # Spark would tell of a slow listener with all settings of its job, those of the catalog among them
+    "spark.scheduler.listenerbus.logSlowEvent": "false",
     "spark.ui.showConsoleProgress": "false",
     # noting the line of Python behind each expression is a third of a small pass
     "spark.python.sql.dataFrameDebugging.enabled": "false",
