@@ -42,6 +42,7 @@ OWN_METHODS = {
 """What a data set is measured with when nothing else is asked for; others with hardpack and row_number."""
 QUICK: dict[str, Any] = {"sets": "uniform_half,local_5", "scale": 0.05, "rounds": 1}
 """What `make bench-quick` takes."""
+TERABYTE = 10**12
 RULES = Settings.model_validate({"min.cleanable.dirty.ratio": 0, "active.segment": "none"})
 
 
@@ -203,26 +204,28 @@ def show(data: datasets.DataSet, table: dict[str, Any], kafka: dict[str, Any] | 
     own = table.get("hardpack", {}).get("seconds")
     print(f"\n{data.name}: {data.tail:,} clean and {data.head:,} head rows, {data.logs} logs, medians")
     heads = (
-        "method", "seconds", "ratio", "first turn", "CPU s", "rows per core-s", "read GB", "written GB",
-        "data files MB", "written ÷ head", "peak GB",
+        "method", "seconds", "ratio", "first turn", "CPU s", "rows per core-s", "core-s per TB", "read GB",
+        "written GB", "data files MB", "written ÷ head", "peak GB",
     )  # fmt: skip
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for method, m in table.items():
         if "failure" in m:
-            print(f"| {method} | failed: {m['failure']} | | | | | | | | | |")
+            print(f"| {method} | failed: {m['failure']} | | | | | | | | | | |")
             continue
         ratio = f"{m['seconds'] / own:.2f}" if own else ""
         name = f"{method} WRONG: {m['wrong']}" if m["wrong"] else method
         print(
             f"| {name} | {m['seconds']:.1f} | {ratio} | {m['first']:.1f} "
-            f"| {m['cpu_seconds']:.1f} | {rows / m['cpu_seconds'] / 1e3:,.0f} k | {m['read'] / 1e9:.2f} "
+            f"| {m['cpu_seconds']:.1f} | {rows / m['cpu_seconds'] / 1e3:,.0f} k "
+            f"| {m['cpu_seconds'] / size * TERABYTE:,.0f} | {m['read'] / 1e9:.2f} "
             f"| {m['written'] / 1e9:.2f} | {m['data_files'] / 1e6:,.1f} | {m['data_files'] / head:.2f} "
             f"| {m['peak_memory'] / 1e9:.1f} |"
         )
     if kafka:
         print(
             f"| Kafka's Cleaner, log 0, one thread | {kafka['seconds']:.1f} | | | {kafka['cpu_seconds']:.1f} "
-            f"| {kafka['rows'] / kafka['cpu_seconds'] / 1e3:,.0f} k | | | | | |"
+            f"| {kafka['rows'] / kafka['cpu_seconds'] / 1e3:,.0f} k "
+            f"| {kafka['cpu_seconds'] * rows / kafka['rows'] / size * TERABYTE:,.0f} | | | | | |"
         )
     print(flush=True)
 

@@ -1,8 +1,13 @@
 """Which files the gate's sample reads: all of the head, some of the clean part, and no offset by halves; no JVM."""
 
 import random
+from types import SimpleNamespace
+from typing import Any
 
-from hardpack.compaction.gate_sample import _passed, _ranges, runs_of
+import pytest
+from hardpack.compaction.choice import Choice
+from hardpack.compaction.dead_rows import DeadRows
+from hardpack.compaction.gate_sample import _passed, _ranges, key_sample, portion_sample, runs_of
 from hardpack.compaction.verify_sample import Settled, passed_over
 from hardpack.rules.model import DataFile, LogState, LogView, to_segments
 from hypothesis import given
@@ -101,3 +106,30 @@ def test_where_tombstones_had_to_go_what_may_hold_some_is_read():
     unread = passed_over([log], settled, {"0": ((0, 200),)}, 10, "pass")
     assert len(unread) == 90 - 2 - 1
     assert not {"100", "110"} & unread
+
+
+def commits_of_a_pass(of, audit_rows=10, leader_epoch=None):
+    """The commits of a pass over 61 rows."""
+    work: Any = SimpleNamespace(
+        logs=[SimpleNamespace(view=view([(0, 60)], 0, None))],
+        settings=SimpleNamespace(audit_rows=audit_rows),
+        columns=SimpleNamespace(leader_epoch=leader_epoch),
+        request=SimpleNamespace(plan="a plan"),
+    )
+    inputs: Any = SimpleNamespace(work=work)
+    return [Choice(inputs, DeadRows({}, {}), {}, [], number, of) for number in range(1, of + 1)]
+
+
+def test_the_last_commit_is_judged_by_all_keys_of_the_sample_and_earlier_ones_share_them():
+    *early, last = commits_of_a_pass(3)
+    whole = key_sample(last.work)
+    assert portion_sample(last) == whole
+    assert whole.whole_share == 7
+    samples = [portion_sample(choice) for choice in early]
+    assert [(one.whole_share, one.drawn_from) for one in samples] == [(21, whole)] * 2
+    assert len({one.seed for one in (whole, *samples)}) == 3
+
+
+@pytest.mark.parametrize("choice", [*commits_of_a_pass(2, 61), *commits_of_a_pass(1, leader_epoch="epoch")])
+def test_where_all_rows_are_judged_each_commit_is_judged_by_all_keys(choice):
+    assert portion_sample(choice) is None

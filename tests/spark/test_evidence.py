@@ -1,7 +1,7 @@
 """The hash that tells one row's content from another's (invariant 4)."""
 
 import pytest
-from hardpack.spark.evidence import content_hash
+from hardpack.spark.evidence import Sample, content_hash
 
 pytestmark = pytest.mark.spark
 
@@ -45,3 +45,25 @@ def test_equal_values_have_one_hash_and_no_two_others(spark, kind, values):
     found = hashes()
     assert len(set(found)) == len(values)
     assert hashes() == found
+
+
+def test_a_sample_drawn_from_another_holds_some_of_its_keys(spark):
+    keys = spark.range(20_000).selectExpr("cast(cast(id as string) as binary) as k", "cast(null as string) as control")
+
+    def held(sample):
+        return {bytes(r.k) for r in keys.where(sample.holds(keys["k"], keys["control"])).collect()}
+
+    whole = Sample(10, 1)
+    parts = [held(Sample(5, seed, whole)) for seed in (2, 3)]
+    assert len(held(whole)) == pytest.approx(2_000, rel=0.2)
+    for part in parts:
+        assert part < held(whole)
+        assert len(part) == pytest.approx(400, rel=0.3)
+    assert parts[0] != parts[1]
+    assert (whole.whole_share, Sample(5, 2, whole).whole_share) == (10, 50)
+
+
+def test_rows_without_a_key_and_control_rows_are_in_every_sample(spark):
+    rows = spark.createDataFrame([(None, None, 1), (b"k", "commit", 2)], "k binary, control string, o long")
+    sample = Sample(10**6, 1, Sample(10**6, 2))
+    assert [r.o for r in rows.where(sample.holds(rows["k"], rows["control"])).collect()] == [1, 2]

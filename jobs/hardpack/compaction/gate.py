@@ -95,7 +95,7 @@ def promise(entry: LogReport, sample: GateSample | None = None, ended: bool = Tr
     if sample and sample.sample:
         counted = [entry.rows_before, entry.rows_after]
         passed = [list(r) for r in sample.passed_over.get(name, ())]
-        sampled = {"counted": counted, "share": sample.sample.share, "passed": passed}
+        sampled = {"counted": counted, "share": sample.sample.whole_share, "passed": passed}
     return sampled | {
         "partition": name,
         "ended": ended,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hardpack.compaction.choice import Choice
-from hardpack.compaction.gate_sample import key_sample, runs_of
+from hardpack.compaction.gate_sample import key_sample, portion_sample, runs_of
 from hardpack.compaction.session import TableSession
 from hardpack.spark.evidence import Side, keys_of
 
@@ -25,7 +25,7 @@ class GateKeys:
     """Each row with the number of the portion that removes its file or hides rows of it, 0 for none."""
 
     def beside(self, choice: Choice) -> DataFrame:
-        """Returns the rows that stand both before and after a portion.
+        """Returns the rows that stand both before and after a portion, of the keys that its gate looks at.
 
         For an earlier portion these include the rows that other portions remove. For the last one they do not, as the
         guarantees hold once it is published.
@@ -34,7 +34,10 @@ class GateKeys:
             choice: what the portion does.
         """
         taken = self.rows["portion"]
-        return self.rows.where(taken == 0 if choice.is_last else taken != choice.number)
+        if choice.is_last:
+            return self.rows.where(taken == 0)
+        rows, sample = self.rows.where(taken != choice.number), portion_sample(choice)
+        return rows.where(sample.holds(rows["k"], rows["control"])) if sample else rows
 
 
 def gate_keys(session: TableSession, portions: Sequence[Choice], hold: ExitStack) -> GateKeys | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TypeVar
 
+from hardpack.compaction.choice import Choice
 from hardpack.compaction.portions import PublishedPortion
 from hardpack.compaction.staging import Staged
 from hardpack.compaction.work import PassWork
@@ -49,6 +50,21 @@ def key_sample(work: PassWork) -> Sample | None:
     return Sample(-(-rows // limit), _random(work.request.plan).randrange(2**31))
 
 
+def portion_sample(choice: Choice) -> Sample | None:
+    """Returns which keys the gate of one commit of a pass looks at, None for all.
+
+    The gate of the last commit looks at all that `key_sample` returns. The gates of earlier portions share these keys:
+    each chooses its own few, so that judging them all costs no more than judging the last.
+
+    Args:
+        choice: what the commit does.
+    """
+    sample = key_sample(choice.work)
+    if sample is None or choice.is_last:
+        return sample
+    return Sample(choice.of, _random(f"{choice.work.request.plan}, keys of {choice.number}").randrange(2**31), sample)
+
+
 def _random(seed: str) -> random.Random:
     return random.Random(seed)  # noqa: S311  a sample, not a secret
 
@@ -58,9 +74,9 @@ def gate_sample(
 ) -> GateSample:
     """Chooses what the gate of a pass, or of a portion of it, reads.
 
-    The gate of the last portion reads what the gate of a single commit would. The gates of earlier portions share the
-    limit of sampled rows, with at least one file each. They read the rest of what the pass read as if no other portion
-    were published.
+    The gate of the last portion reads what the gate of a single commit would. The gates of earlier portions share its
+    sampled keys and its limit of rows, with at least one file each. They read the rest of what the pass read as if no
+    other portion were published.
 
     Args:
         staged: what was written.
@@ -75,7 +91,7 @@ def gate_sample(
     gone = {path for portion in earlier for path in portion.staged.choice.removed}
     rows = {f.path: f.rows for view in views for f in view.files}
     shared = [path for path in tasks if path not in removed and path not in gone and path not in read_before]
-    sample, limit = key_sample(work), work.settings.audit_rows
+    sample, limit = portion_sample(choice), work.settings.audit_rows
     if sample is None:
         kept = tasks.only(shared)
         for portion in earlier:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
-from hardpack.spark.columns import WHOLE_TIMES, column, control_type, key_column, named, role_columns
+from hardpack.spark.columns import column, control_type, key_column, named, role_columns
 from hardpack.spark.jvm_table import JvmTable
 from hardpack.spark.nearby import runs_here
 from hardpack.spark.outcomes import decided
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 Stands = Literal["before", "after", "both"]
 """Where rows stand: before a pass, after it, or in files that it leaves alone."""
+WHOLE_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options of Spark's JSON writer, which without them cuts a time off after its milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,13 @@ class Sample:
 
     share: int
     seed: int
+    drawn_from: Sample | None = None
+    """The sample whose keys this one chooses from, None for all keys."""
+
+    @property
+    def whole_share(self) -> int:
+        """One key of how many is in the sample, counted among all keys."""
+        return self.share * (self.drawn_from.whole_share if self.drawn_from else 1)
 
     def holds(self, key: Column, control: Column) -> Column:
         """Returns the condition that a row is in the sample."""
@@ -57,7 +69,8 @@ class Sample:
 
         # as text the seed is no part of the code that Spark generates, which then serves the next sample too
         chosen = F.pmod(F.xxhash64(key, F.lit(str(self.seed))), F.lit(self.share)) == 0
-        return chosen | key.isNull() | control.isNotNull()
+        held = chosen | key.isNull() | control.isNotNull()
+        return self.drawn_from.holds(key, control) & held if self.drawn_from else held
 
 
 def evidence(
