@@ -7,9 +7,10 @@ from dataclasses import asdict
 
 import pytest
 from hardpack.compaction import work
+from hardpack.rules.settings import Settings, dotted
 
 from tests.histories.engine import PATCHES, simulated
-from tests.histories.generator import generate
+from tests.histories.generator import SETTINGS, generate
 from tests.histories.mutants import MUTANTS
 from tests.histories.oracle import Violation
 from tests.histories.planting import Mutant, find
@@ -34,6 +35,26 @@ def test_histories_are_long_and_differ():
     histories = [generate(seed) for seed in range(200)]
     assert sum(map(len, histories)) / 200 >= 20
     assert len({step.kind for steps in histories for step in steps}) >= 35
+
+
+NOT_VARIED = {
+    "a table's layout says them": [name for name in map(dotted, Settings.model_fields) if name.startswith("column.")],
+    "tests/histories/test_other_tombstones.py plays it": ["tombstone"],
+    "tests/equivalence/test_layouts.py has logs with empty keys": ["key.absent"],
+    "a table that is written on read has its own": ["deletion.vector.min.bytes", "deletion.vector.max.ratio"],
+    "they tell how fast and with how much memory a pass works, which the simulated reader does not": [
+        "key.filter.min.rows", "log.cleaner.io.buffer.load.factor", "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.threads",
+    ],
+    "a real table of histories ignores the column that numbers its rows": ["duplicates.ignore"],
+    "maintenance of a simulated table is a step": ["maintenance", "orphan.age.ms"],
+}  # fmt: skip
+"""Settings that no history draws, by the reason."""
+
+
+def test_histories_draw_each_setting_unless_there_is_a_reason():
+    left_out = [name for names in NOT_VARIED.values() for name in names]
+    assert sorted([*SETTINGS, *left_out]) == sorted(map(dotted, Settings.model_fields))
 
 
 def test_a_history_replays_from_a_file_and_from_a_script():

@@ -1,5 +1,7 @@
 """Settings: Kafka's names, defaults and rules; errors are one sentence with the mend."""
 
+from typing import get_args
+
 import pytest
 from hardpack.errors import BadInput
 from hardpack.rules.settings import LONG_MAX, Settings, dotted, read_settings
@@ -70,7 +72,11 @@ def test_settings_that_need_each_other(properties, words):
         read_settings("t", {f"hardpack.{k}": v for k, v in properties.items()})
 
 
-NUMBERS = [n for n in Settings.model_fields if n.endswith(("_ms", "_bytes", "_size", "_min_rows", "audit_rows"))]
+def takes_whole_numbers(kind):
+    return kind is int or any(map(takes_whole_numbers, get_args(kind)))
+
+
+NUMBERS = [name for name, field in Settings.model_fields.items() if takes_whole_numbers(field.annotation)]
 
 
 @pytest.mark.parametrize("name", map(dotted, NUMBERS))
