@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from hardpack import Conflict, GateRefused, faults
-from hardpack.compaction import pipeline
+from hardpack.compaction import gate_keys, gate_sample, pipeline
 from hardpack.compaction.choice import Choice
 from hardpack.compaction.portions import portions
 from hardpack.faults import Fault, Stopped
@@ -15,6 +15,7 @@ from hardpack.operations.summary import history, summarize
 from hardpack.rules.causes import SUPERSEDED
 from hardpack.rules.settings import BYTES_PER_KEY, read_settings
 from hardpack.rules.times import LONG_MAX
+from hardpack.spark.evidence import Sample
 from hardpack.table.history import PORTION_SUMMARY, ancestors, commits, summary_of
 from hardpack.table.log_views import read_logs
 from hardpack.table.state import read_state
@@ -251,6 +252,25 @@ def test_a_portion_that_breaks_a_guarantee_is_not_published(hp, catalog, monkeyp
     told = numbers(table)
     # the rest of the pass is never tried
     assert len(told) == int(told[0].split("/")[1]) - (2 if bug is loses_latest_rows else 1)
+    assert all(state.uncleanable for state in read_state("", table.properties).values())
+
+
+def test_what_the_gates_of_earlier_portions_have_missed_the_last_one_refuses(hp, catalog, monkeypatch):
+    every_key = Sample(1, 1)
+
+    def blind_but_for_the_last(choice):
+        return every_key if choice.is_last else Sample(2**31 - 1, 1, every_key)
+
+    monkeypatch.setattr(gate_keys, "key_sample", lambda work: every_key)
+    for module in (gate_sample, gate_keys):
+        monkeypatch.setattr(module, "portion_sample", blind_but_for_the_last)
+    monkeypatch.setattr(pipeline, "portions", spoilt(loses_latest_rows))
+    table = filled(catalog, audit_rows=300)
+    with pytest.raises(GateRefused, match="latest"):
+        hp.clean(planned(hp, table))
+    assert list(commits(table.refresh())) == []
+    told = numbers(table)
+    assert len(told) == int(told[0].split("/")[1]) - 1
     assert all(state.uncleanable for state in read_state("", table.properties).values())
 
 

@@ -1,4 +1,4 @@
-"""The hash that tells one row's content from another's (invariant 4)."""
+"""The hash that tells one row's content from another's, and which keys a sample holds (invariant 4)."""
 
 import pytest
 from hardpack.spark.evidence import Sample, content_hash
