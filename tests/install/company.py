@@ -46,8 +46,10 @@ class Company:
         programs = folder / "venv" / "bin"
         env = {k: v for k, v in os.environ.items() if k in KEPT} | {"HOME": str(folder)}
         env["PATH"] = f"{programs}{os.pathsep}{env['PATH']}"
+        # pip takes what it finds on that path for installed
+        plain = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         began = time.monotonic()
-        run(programs / "pip", "install", "-q", "--disable-pip-version-check", *requirements)
+        run(programs / "pip", "install", "-q", "--disable-pip-version-check", *requirements, env=plain)
         (folder / "work").mkdir()
         return cls(folder, env, time.monotonic() - began)
 
