@@ -17,7 +17,7 @@ from hardpack.errors import BadInput
 from hardpack.rules.model import Partition
 from hardpack.rules.row_verdicts import ExplainedRow, row_verdicts
 from hardpack.spark.causes.duplicates import repeated_rows, truncated_rows
-from hardpack.spark.columns import key_as_text
+from hardpack.spark.columns import key_as_json
 from hardpack.spark.log_rows import LogRows, log_rows
 from hardpack.spark.outcomes import decided
 from hardpack.table.columns import LogColumns, columns_at
@@ -129,7 +129,7 @@ def _has_key(table: Table, columns: LogColumns, key: bytes) -> Column:
     values = given_values(table, columns, key)
     if columns.plain_key is not None:
         return F.col("k") == values[columns.plain_key]
-    return F.col("k") == key_as_text({column: _literal(column, value) for column, value in values.items()})
+    return F.col("k") == key_as_json([_literal(column, value) for column, value in values.items()])
 
 
 def _literal(column: LogColumn, value: Any) -> Column:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
-
-from pyiceberg.types import BinaryType, DateType, FixedType, TimestamptzType
 
 from hardpack.rules.model import Partition
 from hardpack.table.columns import LogColumns
@@ -15,6 +13,15 @@ from hardpack.table.schema_columns import LogColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+
+WHOLE_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options of Spark's JSON writer, which without them cuts a time off after its milliseconds."""
+KEY_AS_JSON = WHOLE_TIMES | {"ignoreNullFields": "false"}
+"""Options of Spark's JSON writer for keys: times are whole, and nulls are written, which it else leaves out."""
 
 
 def column(*path: str) -> Column:
@@ -56,38 +63,23 @@ def key_column(columns: LogColumns) -> Column:
     from pyspark.sql import functions as F
 
     if columns.plain_key is None:
-        return key_as_text({c: column(*c.path) for c in columns.keys})
+        return key_as_json([column(*c.path) for c in columns.keys])
     key = column(*columns.plain_key.path)
     return F.when(F.length(key) > 0, key) if columns.empty_key_is_absent else key
 
 
-def key_as_text(parts: Mapping[LogColumn, Column]) -> Column:
+def key_as_json(parts: Sequence[Column]) -> Column:
     """Returns a key of several columns as one text, null where all are null.
 
-    Each part stands behind its length, so that two keys never have one text. Spark makes the text, so that the gate
-    does not depend on the bytes that a pass compares.
+    Spark's own writer of JSON makes the text, so that the gate does not depend on the bytes that a pass compares.
 
     Args:
-        parts: the value of each column of the key, in order.
+        parts: the columns of the key, in order.
     """
     from pyspark.sql import functions as F
 
-    texts = [_part_as_text(column, value) for column, value in parts.items()]
-    with_lengths = [F.concat(F.octet_length(text).cast("string"), F.lit(":"), text) for text in texts]
-    given = reduce(or_, (value.isNotNull() for value in parts.values()))
-    return F.when(given, F.concat(*(F.coalesce(text, F.lit("-")) for text in with_lengths)))
-
-
-def _part_as_text(column: LogColumn, value: Column) -> Column:
-    from pyspark.sql import functions as F
-
-    if isinstance(column.field_type, BinaryType | FixedType):
-        return F.hex(value)
-    # Spark takes long to spell a date
-    if isinstance(column.field_type, DateType):
-        return F.unix_date(value).cast("string")
-    # the text of a moment may stand for two of them, where a time zone sets its clocks back
-    return (F.unix_micros(value) if isinstance(column.field_type, TimestamptzType) else value).cast("string")
+    text = F.to_json(F.struct(*(part.alias(f"k{at}") for at, part in enumerate(parts))), KEY_AS_JSON)
+    return F.when(reduce(or_, (part.isNotNull() for part in parts)), text)
 
 
 def deleting(columns: LogColumns) -> Column:

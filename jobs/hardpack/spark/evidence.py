@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
-from hardpack.spark.columns import column, control_type, key_column, named, role_columns
+from hardpack.spark.columns import WHOLE_TIMES, column, control_type, key_column, named, role_columns
 from hardpack.spark.jvm_table import JvmTable
 from hardpack.spark.nearby import runs_here
 from hardpack.spark.outcomes import decided
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 Stands = Literal["before", "after", "both"]
 """Where rows stand: before a pass, after it, or in files that it leaves alone."""
-WHOLE_TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""Options of Spark's JSON writer, which without them cuts a time off after its milliseconds."""
 
 
 @dataclass(frozen=True)
